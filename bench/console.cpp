@@ -1,0 +1,195 @@
+#include "console.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace ladder {
+namespace {
+
+/// "v05 tile2d" of "v05_tile2d".
+std::string spoken(const Kernel& kernel) {
+  std::string text = label(kernel);
+  text[text.find('_')] = ' ';
+  return text;
+}
+
+std::string title(const Group& group) {
+  return fmt::format("{}{}{} {}", group.family->name, group.family->op.empty() ? "" : " ",
+                     group.family->op, to_string(group.dtype));
+}
+
+std::string duration(double us) {
+  if (us < 1e3) return fmt::format("{:.2f} us", us);
+  if (us < 1e6) return fmt::format("{:.3f} ms", us / 1e3);
+  return fmt::format("{:.3f} s", us / 1e6);
+}
+
+/// A value with the prefix that leaves at most four digits: 137 G, 64.6 T.
+std::string scaled(double value, const char* unit) {
+  constexpr std::array prefixes{"", "k", "M", "G", "T", "P"};
+  std::size_t i = 0;
+  for (; value >= 1000 && i + 1 < prefixes.size(); ++i) value /= 1000;
+  return fmt::format("{:.{}f} {}{}", value, value < 10 ? 2 : value < 100 ? 1 : 0, prefixes[i], unit);
+}
+
+std::string bar(double share) {
+  constexpr int kWidth = 20;
+  const int full = std::clamp(static_cast<int>(share * kWidth + 0.5), 0, kWidth);
+  std::string text;
+  for (int i = 0; i < kWidth; ++i) text += i < full ? "█" : "░";
+  return text;
+}
+
+/// What limits the problem on any GPU, and so in which unit its speed is told.
+std::string speed(const Row& row) {
+  const bool compute = row.cost.flops / row.cost.bytes > 8;
+  const double us = row.median_us();
+  return compute ? scaled(row.cost.flops / us * 1e6, "FLOP/s") : scaled(row.cost.bytes / us * 1e6, "B/s");
+}
+
+std::string refusal(const Row& row) {
+  return fmt::format("  {:<16} {}: {}\n", spoken(*row.kernel), to_string(row.check.verdict),
+                     row.check.reason);
+}
+
+}  // namespace
+
+void Console::header(const DeviceInfo& device, const std::string& why_host, std::uint64_t seed) const {
+  if (backend_ == Backend::cuda) {
+    fmt::print(out_, "{}, sm_{}, {} SMs · CUDA {}, driver {} · seed {}\n", device.name,
+               device.compute_capability, device.multiprocessors, device.toolkit, device.driver, seed);
+  } else {
+    fmt::print(out_,
+               "Backend host ({}): kernels run on the host executor, on {}. Times are CPU times, not a "
+               "GPU's. Seed {}.\n",
+               why_host, device.name, seed);
+  }
+}
+
+void Console::table(const Group& group, std::span<const Row> rows) {
+  backend_ == Backend::cuda ? gpu_table(group, rows) : host_table(group, rows);
+  std::fflush(out_);
+
+  const std::string name = title(group);
+  auto ladder = std::find_if(ladders_.begin(), ladders_.end(), [&](auto& l) { return l.title == name; });
+  if (ladder == ladders_.end()) ladder = ladders_.insert(ladders_.end(), Ladder{.title = name, .best = {}, .verdicts = {}});
+  const Row* best = nullptr;
+  for (const Row& row : rows) {
+    Verdict& verdict = ladder->verdicts.emplace(label(*row.kernel), Verdict::passed).first->second;
+    if (row.check.verdict == Verdict::incorrect || row.check.verdict == Verdict::failed) {
+      verdict = row.check.verdict;
+    }
+    const bool candidate = row.timed() && !row.kernel->version.baseline;
+    if (candidate && (!best || row.median_us() < best->median_us())) best = &row;
+  }
+  if (best && best->cost.flops > ladder->most_work && backend_ == Backend::cuda) {
+    ladder->most_work = best->cost.flops;
+    ladder->best = fmt::format("{} is the fastest at {}, {}", spoken(*best->kernel), group.problem, speed(*best));
+    if (best->vs_baseline) {
+      ladder->best += fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
+    }
+    ladder->best += ". ";
+  }
+}
+
+void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
+  double fastest = 0;
+  for (const Row& row : rows) {
+    if (row.timed()) fastest = std::max(fastest, 1 / row.median_us());
+  }
+  const Row& first = rows.front();
+  const std::string versus = first.kernel->version.baseline ? "vs " + label(*first.kernel).substr(4) : "";
+  const std::string heading =
+      fmt::format("{} {} · {} · {} · {}", title(group), group.problem,
+                  group.cache == Cache::cold ? "cold L2" : "hot", scaled(first.cost.flops, "FLOP"),
+                  scaled(first.cost.bytes, "B"));
+  fmt::print(out_, "\n{:<70}{:>14}\n", heading, versus);
+  for (const Row& row : rows) {
+    if (!row.timed()) {
+      fmt::print(out_, "{}", refusal(row));
+      continue;
+    }
+    std::string ratio;
+    if (row.vs_baseline) {
+      const Estimate& e = *row.vs_baseline;
+      ratio = fmt::format("{:.2f} ± {:.2f}", e.value, (e.high - e.low) / 2);
+    }
+    fmt::print(out_, "  {:<16}{:>12} {:>15}  {} {:>14}{}\n", spoken(*row.kernel), duration(row.median_us()),
+               speed(row), bar(1 / row.median_us() / fastest), ratio,
+               row.samples.throttled > 0 ? "  throttled" : "");
+  }
+}
+
+void Console::host_table(const Group& group, std::span<const Row> rows) const {
+  const Row& first = rows.front();
+  fmt::print(out_, "\n{} {} · {} · {}\n", title(group), group.problem, scaled(first.cost.flops, "FLOP"),
+             scaled(first.cost.bytes, "B"));
+  for (const Row& row : rows) {
+    if (!row.timed()) {
+      fmt::print(out_, "{}", refusal(row));
+      continue;
+    }
+    fmt::print(out_, "  {:<16} passed   largest error {:<9.2g} {:>9.1f} ms on the CPU\n", spoken(*row.kernel),
+               row.check.max_error, row.median_us() / 1e3);
+  }
+}
+
+void Console::aggregate(const std::string& name, double seconds) const {
+  fmt::print(out_, "{:<60}{:>12}\n", name, duration(seconds * 1e6));
+}
+
+void Console::summary(const std::string& csv) const {
+  fmt::print(out_, "\n");
+  for (const Ladder& ladder : ladders_) {
+    std::vector<std::string> bad;
+    for (const auto& [version, verdict] : ladder.verdicts) {
+      if (verdict != Verdict::passed) bad.push_back(fmt::format("{} {}", version, to_string(verdict)));
+    }
+    const std::size_t n = ladder.verdicts.size();
+    const std::string checks =
+        bad.empty() ? fmt::format("{} passed {}.", n == 1 ? "The version" : fmt::format("All {} versions", n),
+                                  n == 1 ? "its checks" : "their checks")
+                    : fmt::format("{} of {} did not pass: {}.", bad.size(), n, fmt::join(bad, ", "));
+    fmt::print(out_, "{}: {}{}\n", ladder.title, ladder.best, checks);
+  }
+  fmt::print(out_, "Rows: {}\n", csv);
+}
+
+void print_list(std::FILE* out) {
+  struct Entry {
+    std::string idea;
+    bool gpu_only;
+  };
+  struct Listing {
+    std::set<std::string_view> ops;
+    std::set<DType> dtypes;
+    std::map<std::string, Entry> versions;
+  };
+  std::map<std::string_view, Listing> listings;
+  auto add = [&](const std::vector<Kernel>& kernels) {
+    for (const Kernel& kernel : kernels) {
+      Listing& listing = listings[kernel.family];
+      if (*kernel.op) listing.ops.insert(kernel.op);
+      listing.dtypes.insert(kernel.dtype);
+      Entry& entry = listing.versions.emplace(spoken(kernel), Entry{kernel.version.idea, true}).first->second;
+      if (kernel.backend == Backend::host) entry.gpu_only = false;
+    }
+  };
+  add(registered_kernels());
+  add(open_host_device()->kernels());
+  for (const auto& [name, listing] : listings) {
+    std::vector<std::string> dtypes;
+    for (DType dtype : listing.dtypes) dtypes.emplace_back(to_string(dtype));
+    fmt::print(out, "{}{}{} · {}\n", name, listing.ops.empty() ? "" : ": ", fmt::join(listing.ops, ", "),
+               fmt::join(dtypes, ", "));
+    for (const auto& [version, entry] : listing.versions) {
+      fmt::print(out, "  {:<20} {}{}\n", version, entry.idea, entry.gpu_only ? "  (GPU only)" : "");
+    }
+  }
+}
+
+}  // namespace ladder

@@ -1,0 +1,42 @@
+// What ./bench prints: a table per group, and at the end a sentence per ladder.
+#pragma once
+
+#include "suite.hpp"
+
+#include <cstdio>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ladder {
+
+class Console {
+ public:
+  /// out: stdout, or stderr when stdout carries Google Benchmark's JSON or CSV.
+  Console(std::FILE* out, Backend backend) : out_(out), backend_(backend) {}
+
+  /// The line that says which backend runs, and why.
+  void header(const DeviceInfo& device, const std::string& why_host, std::uint64_t seed) const;
+  void table(const Group& group, std::span<const Row> rows);
+  void aggregate(const std::string& name, double seconds) const;
+  void summary(const std::string& csv) const;
+
+ private:
+  struct Ladder {
+    std::string title, best;  ///< best: the sentence's middle, of the problem with the most work
+    double most_work = -1;
+    std::map<std::string, Verdict> verdicts;  ///< by version; the worst one
+  };
+  void gpu_table(const Group& group, std::span<const Row> rows) const;
+  void host_table(const Group& group, std::span<const Row> rows) const;
+
+  std::FILE* out_;
+  Backend backend_;
+  std::vector<Ladder> ladders_;
+};
+
+/// --list.
+void print_list(std::FILE* out);
+
+}  // namespace ladder

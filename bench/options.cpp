@@ -1,0 +1,163 @@
+#include "options.hpp"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <functional>
+#include <random>
+#include <set>
+
+namespace ladder {
+namespace {
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  while (true) {
+    const std::size_t comma = text.find(',');
+    parts.emplace_back(text.substr(0, comma));
+    if (comma == std::string_view::npos) return parts;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+template <class T>
+T number(std::string_view flag, std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) {
+    throw UsageError(fmt::format("{}={}: a whole number is expected.", flag, text));
+  }
+  return value;
+}
+
+std::vector<std::string> parse_problems(const std::string& flag, const std::string& text) {
+  const std::string name = flag.substr(2);
+  const auto family = std::find_if(families().begin(), families().end(),
+                                   [&](const Family& f) { return f.name == name; });
+  std::vector<std::string> problems;
+  for (const std::string& part : split(text)) {
+    const auto problem = family->normalize(part);
+    if (!problem || family->cost(*problem, DType::f32).flops == 0) {
+      throw UsageError(fmt::format("{}={}: a problem of {} is {}.", flag, part, name,
+                                   family->problem_help));
+    }
+    problems.push_back(*problem);
+  }
+  return problems;
+}
+
+}  // namespace
+
+bool Options::selects(const std::string& name) const {
+  return std::regex_search(name, pattern_) != inverted_;
+}
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  options.seed = std::random_device{}();
+  options.passed_on.emplace_back(argv[0]);
+
+  using Text = const std::string&;
+  std::map<std::string, std::function<void(Text flag, Text value)>> flags{
+      {"--benchmark_filter", [&](Text, Text v) { options.filter = v == "all" ? "." : v; }},
+      {"--backend",
+       [&](Text, Text v) {
+         if (v == "cuda") options.backend = Backend::cuda;
+         else if (v == "host") options.backend = Backend::host;
+         else if (v != "auto") throw UsageError(fmt::format("--backend={}: one of auto, cuda, host is expected.", v));
+       }},
+      {"--device", [&](Text f, Text v) { options.device = number<int>(f, v); }},
+      {"--csv", [&](Text, Text v) { options.csv = v; }},
+      {"--cache",
+       [&](Text, Text v) {
+         if (v == "cold") options.caches = {Cache::cold};
+         else if (v == "hot") options.caches = {Cache::hot};
+         else if (v == "both") options.caches = {Cache::cold, Cache::hot};
+         else throw UsageError(fmt::format("--cache={}: one of cold, hot, both is expected.", v));
+       }},
+      {"--seed", [&](Text f, Text v) { options.seed = number<std::uint64_t>(f, v); }},
+      {"--dtype",
+       [&](Text, Text v) {
+         options.dtypes.clear();
+         for (const std::string& name : split(v)) {
+           const auto dtype = parse_dtype(name);
+           if (!dtype) throw UsageError(fmt::format("--dtype={}: one of f32, f16, bf16 is expected.", name));
+           options.dtypes.push_back(*dtype);
+         }
+       }},
+      {"--profile", [&](Text, Text v) { options.profile = v; }},
+  };
+  for (const Family& family : families()) {
+    const std::string name(family.name);
+    flags["--" + name] = [&options, name](Text f, Text v) {
+      options.problems[name] = parse_problems(f, v);
+    };
+  }
+  const std::map<std::string, bool*> switches{{"--help", &options.help},
+                                              {"-h", &options.help},
+                                              {"--list", &options.list},
+                                              {"--benchmark_list_tests", &options.list_names}};
+
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    const std::size_t equals = argument.find('=');
+    const std::string flag = argument.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : argument.substr(equals + 1);
+    if (const auto on = switches.find(flag); on != switches.end()) {
+      *on->second = value != "false" && value != "0";
+    } else if (const auto known = flags.find(flag); known != flags.end()) {
+      if (value.empty()) throw UsageError(fmt::format("{} needs a value: {}=…", flag, flag));
+      known->second(flag, value);
+    } else if (flag.starts_with("--benchmark_") || flag == "--v") {
+      if (flag == "--benchmark_format") options.format = value;
+      if (flag == "--benchmark_out") options.out = value;
+      if (flag == "--benchmark_out_format") options.out_format = value;
+      options.passed_on.push_back(argument);
+    } else {
+      throw UsageError(fmt::format("{} is not a flag; --help lists them.", argument));
+    }
+  }
+
+  options.inverted_ = options.filter.starts_with('-');
+  try {
+    options.pattern_ = std::regex(options.filter.substr(options.inverted_), std::regex::extended);
+  } catch (const std::regex_error&) {
+    throw UsageError(fmt::format("--benchmark_filter={} is not a regular expression.", options.filter));
+  }
+  return options;
+}
+
+std::string help_text() {
+  std::string problems;
+  std::set<std::string_view> seen;
+  for (const Family& family : families()) {
+    if (seen.insert(family.name).second) {
+      problems += fmt::format("  {:<30}{}\n", fmt::format("--{}=A,B,…", family.name), family.problem_help);
+    }
+  }
+  return fmt::format(
+      R"(./bench checks kernels and times them: every version that the filter selects, with its baseline.
+
+What to run
+  --benchmark_filter=REGEX      names to run: family[/op]/dtype/version/problem; -REGEX inverts
+  --benchmark_list_tests        print the names and stop
+  --list                        print the families, their versions and ideas, and stop
+  --dtype=f32,f16,bf16          element types (default: all)
+Problems of your own, instead of the built-in ones
+{}
+How to run
+  --backend=auto|cuda|host      auto (default): the GPU if there is one, else the host executor
+  --device=N                    GPU number (default 0)
+  --cache=cold|hot|both         L2 overwritten before each sample (default), launches back to back, both
+  --seed=N                      seed of the random inputs (default: a new one, printed)
+  --profile=NAME                launch one kernel once, checked, and print the ncu line to type
+
+Results
+  --csv=PATH                    (default results.csv; an existing file is kept as PATH.bak)
+  --benchmark_format=console|json|csv, --benchmark_out=PATH, --benchmark_out_format=json|csv,
+  --benchmark_repetitions=N and Google Benchmark's other flags work as they do everywhere.
+)",
+      problems);
+}
+
+}  // namespace ladder

@@ -1,0 +1,53 @@
+// The command line of ./bench: its own flags; Google Benchmark's are passed on.
+#pragma once
+
+#include "harness/family.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <regex>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace ladder {
+
+/// A mistake of the user's: one sentence that says what is wrong and the way out.
+struct UsageError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+struct Options {
+  bool help = false;
+  bool list = false;              ///< --list: families, versions, ideas
+  bool list_names = false;        ///< --benchmark_list_tests: every name that the filter selects
+  std::string filter = ".";       ///< a regular expression; a leading '-' inverts it
+  std::optional<Backend> backend;  ///< empty: auto
+  std::optional<int> device;      ///< GPU number; empty: the first
+  std::string csv = "results.csv";
+  std::vector<Cache> caches{Cache::cold};
+  std::uint64_t seed = 0;          ///< of the inputs
+  std::vector<DType> dtypes{DType::f32, DType::f16, DType::bf16};
+  std::map<std::string, std::vector<std::string>> problems;  ///< by family, instead of its own
+  std::string profile;             ///< the kernel to launch once, for a profiler
+
+  std::string format = "console", out, out_format = "json";  ///< Google Benchmark's
+  std::vector<std::string> passed_on;  ///< flags for Google Benchmark, program name first
+
+  /// Whether the filter selects a benchmark's name.
+  bool selects(const std::string& name) const;
+
+ private:
+  friend Options parse_options(int argc, char** argv);
+  std::regex pattern_;
+  bool inverted_ = false;
+};
+
+/// Throws UsageError.
+Options parse_options(int argc, char** argv);
+
+/// The text of --help.
+std::string help_text();
+
+}  // namespace ladder

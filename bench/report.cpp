@@ -1,0 +1,133 @@
+#include "report.hpp"
+
+#include "ladder_git_sha.hpp"
+#include "options.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+
+namespace ladder {
+namespace {
+
+std::string number(double value) { return fmt::format("{:.6g}", value); }
+std::string extent(const dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); }
+
+/// The columns of a row and their values, in one place so that they cannot drift apart.
+std::vector<std::pair<const char*, std::string>> cells(const Row& row, const DeviceInfo& device,
+                                                       std::uint64_t seed) {
+  static const Kernel no_kernel{"", "", {}, {""}, "", {}, nullptr, nullptr};
+  const Kernel& kernel = row.kernel ? *row.kernel : no_kernel;
+  const bool gpu = kernel.backend == Backend::cuda;
+  const bool checked = row.check.verdict == Verdict::passed || row.check.verdict == Verdict::incorrect;
+  const bool timed = gpu && row.timed();
+  const bool launched = row.resources.launch.function != nullptr;
+  const bool watched = timed && row.samples.sm_mhz > 0;
+  const double us = row.timed() ? row.median_us() : 0;
+  auto when = [](bool known, auto&& text) { return known ? text() : std::string(); };
+  auto of = [&](bool known, double value) { return known ? number(value) : std::string(); };
+  auto quantile_of = [&](double q) { return when(timed, [&] { return number(quantile(row.samples.us, q)); }); };
+  const auto ratio = row.vs_baseline.value_or(Estimate{});
+  const bool compared = row.vs_baseline.has_value();
+
+  return {
+      {"family", kernel.family},
+      {"op", kernel.op},
+      {"kernel", label(kernel)},
+      {"idea", kernel.version.idea},
+      {"dtype", to_string(kernel.dtype)},
+      {"problem", row.problem},
+      {"backend", gpu ? "cuda" : "host"},
+      {"device", device.name},
+      {"cc", when(gpu, [&] { return fmt::format("{}", device.compute_capability); })},
+      {"verdict", to_string(row.check.verdict)},
+      {"reason", row.check.reason},
+      {"max_err", of(checked, row.check.max_error)},
+      {"tolerance", of(checked, row.check.tolerance)},
+      {"cache", when(gpu, [&] { return std::string(row.cache == Cache::cold ? "cold" : "hot"); })},
+      {"samples", when(timed, [&] { return fmt::format("{}", row.samples.us.size()); })},
+      {"time_us_min", quantile_of(0)},
+      {"time_us_median", quantile_of(0.5)},
+      {"time_us_p95", quantile_of(0.95)},
+      {"rel_stdev", of(timed, relative_stdev(row.samples.us))},
+      {"host_ms", of(!gpu && row.timed(), us / 1000)},
+      {"flops", number(row.cost.flops)},
+      {"bytes", number(row.cost.bytes)},
+      {"intensity", number(row.cost.flops / row.cost.bytes)},
+      {"gflops", of(timed, row.cost.flops / us / 1e3)},
+      {"gbps", of(timed, row.cost.bytes / us / 1e3)},
+      {"baseline", row.baseline},
+      {"vs_baseline", of(compared, ratio.value)},
+      {"vs_baseline_low", of(compared, ratio.low)},
+      {"vs_baseline_high", of(compared, ratio.high)},
+      {"grid", when(launched, [&] { return extent(row.resources.launch.grid); })},
+      {"block", when(launched, [&] { return extent(row.resources.launch.block); })},
+      {"registers", of(gpu && launched, row.resources.registers)},
+      {"static_shared", of(gpu && launched, static_cast<double>(row.resources.static_shared))},
+      {"dynamic_shared", of(launched, static_cast<double>(row.resources.launch.dynamic_shared))},
+      {"local_bytes", of(gpu && launched, static_cast<double>(row.resources.local_bytes))},
+      {"occupancy", of(gpu && launched, row.resources.occupancy)},
+      {"sm_mhz", of(watched, row.samples.sm_mhz)},
+      {"power_w", of(watched, row.samples.power_w)},
+      {"throttled", of(watched, row.samples.throttled)},
+      {"seed", fmt::format("{}", seed)},
+      {"git_sha", kGitSha},
+      {"toolkit", device.toolkit},
+      {"driver", device.driver},
+      {"timestamp", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+  };
+}
+
+}  // namespace
+
+const std::vector<std::string>& csv_columns() {
+  static const std::vector<std::string> columns = [] {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : cells({}, {}, 0)) names.emplace_back(name);
+    return names;
+  }();
+  return columns;
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted(1, '"');
+  for (char c : text) quoted.append(c == '"' ? 2 : 1, c);
+  quoted.push_back('"');
+  return quoted;
+}
+
+Csv::Csv(const std::string& path, const DeviceInfo& device, std::uint64_t seed)
+    : path_(path), device_(device), seed_(seed) {
+  auto refuse = [&](const std::string& why) {
+    throw UsageError(fmt::format("--csv={}: {}; choose another path.", path, why));
+  };
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) refuse("this is a folder");
+  if (std::filesystem::exists(path, error)) {
+    std::filesystem::rename(path, path + ".bak", error);
+    if (error) refuse(error.message());
+  }
+  file_.open(path);
+  if (!file_) refuse(std::strerror(errno));
+  file_ << fmt::format("{}\n", fmt::join(csv_columns(), ",")) << std::flush;
+}
+
+void Csv::write(const Row& row) {
+  const char* comma = "";
+  for (const auto& [name, value] : cells(row, device_, seed_)) {
+    file_ << std::exchange(comma, ",") << csv_field(value);
+  }
+  file_ << '\n' << std::flush;
+  if (!file_) {
+    throw std::runtime_error(fmt::format("{} cannot be written any more: {}; the rows before are kept.",
+                                         path_, std::strerror(errno)));
+  }
+}
+
+}  // namespace ladder

@@ -1,0 +1,54 @@
+// The CSV: one row per kernel, problem and cache state, written as soon as it is measured.
+#pragma once
+
+#include "harness/device.hpp"
+#include "harness/family.hpp"
+#include "harness/statistics.hpp"
+
+#include <fstream>
+#include <optional>
+#include <string>
+
+namespace ladder {
+
+/// Everything known of one kernel on one problem in one cache state.
+struct Row {
+  const Kernel* kernel = nullptr;
+  std::string problem;
+  Cache cache = Cache::cold;
+  CheckResult check;
+  Samples samples;  ///< microseconds on the GPU, or of the CPU on the host executor
+  Cost cost{};
+  std::string baseline;               ///< label of the version it is compared with
+  std::optional<Estimate> vs_baseline;  ///< t_baseline / t_kernel: above 1 is faster
+  KernelResources resources;
+
+  bool timed() const { return !samples.us.empty(); }
+  double median_us() const { return median(samples.us); }
+};
+
+/// The file that rows are appended to.
+class Csv {
+ public:
+  /// Opens the file; an existing one is renamed to PATH.bak first. Throws UsageError when the path
+  /// cannot be written.
+  Csv(const std::string& path, const DeviceInfo& device, std::uint64_t seed);
+
+  /// Appends a row and flushes it. Throws std::runtime_error when it could not be written.
+  void write(const Row& row);
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+  DeviceInfo device_;
+  std::uint64_t seed_;
+};
+
+/// The names of the columns, in order.
+const std::vector<std::string>& csv_columns();
+
+/// A field as CSV (RFC 4180): quoted where it must be.
+std::string csv_field(const std::string& text);
+
+}  // namespace ladder

@@ -1,0 +1,21 @@
+// Google Benchmark's reporters around ours.
+#pragma once
+
+#include "console.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <memory>
+#include <string>
+
+namespace ladder {
+
+/// Our tables are printed as groups are measured; of Google Benchmark's runs only the aggregates of
+/// --benchmark_repetitions remain to be shown.
+std::unique_ptr<benchmark::BenchmarkReporter> console_reporter(const Console& console);
+
+/// Google Benchmark's json or csv reporter, without the "/iterations:1/manual_time" that it appends
+/// to every name here. Null for any other format.
+std::unique_ptr<benchmark::BenchmarkReporter> file_reporter(const std::string& format);
+
+}  // namespace ladder

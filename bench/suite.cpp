@@ -1,0 +1,142 @@
+#include "suite.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+namespace ladder {
+namespace {
+
+std::vector<const Kernel*> ladder_of(const Family& family, DType dtype, const Device& device) {
+  std::vector<const Kernel*> kernels;
+  for (const Kernel& kernel : device.kernels()) {
+    if (kernel.family == family.name && kernel.op == family.op && kernel.dtype == dtype) {
+      kernels.push_back(&kernel);
+    }
+  }
+  std::sort(kernels.begin(), kernels.end(), [](const Kernel* a, const Kernel* b) {
+    return std::make_tuple(!a->version.baseline, label(*a)) <
+           std::make_tuple(!b->version.baseline, label(*b));
+  });
+  return kernels;
+}
+
+Support supports(const Group& group, const Kernel& kernel, const Device& device) {
+  const Support architecture = architecture_supports(kernel.file, device.info());
+  return architecture.ok ? group.family->supports(kernel, group.problem) : architecture;
+}
+
+}  // namespace
+
+std::string Group::name_of(const Kernel& kernel) const {
+  return full_name(kernel) + "/" + problem + (cache == Cache::hot ? "/hot" : "");
+}
+
+std::vector<Group> select_groups(const Options& options, const Device& device) {
+  std::vector<Group> groups;
+  std::set<std::string> ladders;
+  const bool gpu = device.backend() == Backend::cuda;
+  for (const Family& family : families()) {
+    const auto own = options.problems.find(std::string(family.name));
+    const auto problems = own == options.problems.end() ? family.bench_problems(device.backend()) : own->second;
+    for (DType dtype : options.dtypes) {
+      const auto kernels = ladder_of(family, dtype, device);
+      if (!kernels.empty()) {
+        ladders.insert(fmt::format("{}{}{}/{}", family.name, family.op.empty() ? "" : "/", family.op,
+                                   to_string(dtype)));
+      }
+      for (const std::string& problem : problems) {
+        for (Cache cache : gpu ? options.caches : std::vector{Cache::cold}) {
+          Group group{&family, dtype, problem, cache, {}, {}};
+          for (const Kernel* kernel : kernels) {
+            const std::string name = group.name_of(*kernel);
+            const bool selected = options.selects(name);
+            if (selected) group.selected.push_back(name);
+            if (selected || kernel->version.baseline) group.kernels.push_back(kernel);
+          }
+          if (!group.selected.empty()) groups.push_back(std::move(group));
+        }
+      }
+    }
+  }
+  if (groups.empty()) {
+    throw UsageError(fmt::format(
+        "No benchmark matches --benchmark_filter={} here. There are {}; --list shows their versions, "
+        "--benchmark_list_tests every name.",
+        options.filter, fmt::join(ladders, ", ")));
+  }
+  return groups;
+}
+
+std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed) {
+  std::vector<Row> rows;
+  for (const Kernel* kernel : group.kernels) {
+    Row& row = rows.emplace_back();
+    row.kernel = kernel;
+    row.problem = group.problem;
+    row.cache = group.cache;
+    row.cost = group.family->cost(group.problem, group.dtype);
+    if (const Support support = supports(group, *kernel, device); !support.ok) {
+      row.check = {.verdict = Verdict::unsupported, .reason = support.reason};
+    }
+  }
+  std::vector<Row*> running;
+  for (Row& row : rows) {
+    if (row.check.verdict != Verdict::unsupported) running.push_back(&row);
+  }
+  auto fail = [&](const std::string& reason) {
+    for (Row* row : running) row->check = {.verdict = Verdict::failed, .reason = reason};
+    return rows;
+  };
+
+  const double needed = group.family->memory(group.problem, group.dtype);
+  const auto free = static_cast<double>(device.free_memory());
+  if (needed > 0.95 * free) {
+    return fail(fmt::format("{} needs {:.1f} GB with its reference, {:.1f} GB are free", group.problem,
+                            needed / 1e9, free / 1e9));
+  }
+  std::unique_ptr<Workload> workload;
+  try {
+    workload = group.family->open(group.problem, group.dtype, group.family->input_sets().front(), seed,
+                                  device);
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+
+  std::vector<const Kernel*> kernels;
+  std::erase_if(running, [&](Row* row) {
+    row->check = check(*row->kernel, *workload, device);
+    if (row->check.verdict != Verdict::failed) row->resources = device.resources();
+    if (row->check.verdict == Verdict::passed) kernels.push_back(row->kernel);
+    return row->check.verdict != Verdict::passed;
+  });
+  std::vector<Samples> samples;
+  try {
+    samples = device.measure(kernels, workload->args(), group.cache, {});
+  } catch (const std::exception& error) {
+    return fail(error.what());
+  }
+  for (std::size_t i = 0; i < running.size(); ++i) {
+    Row& row = *running[i];
+    const CheckResult again = check(*row.kernel, *workload, device);
+    if (!samples[i].error.empty()) {
+      row.check = {.verdict = Verdict::failed, .reason = samples[i].error};
+    } else if (again.verdict != Verdict::passed) {
+      row.check = again;
+      row.check.reason = "after timing: " + again.reason;
+    } else {
+      row.samples = std::move(samples[i]);
+    }
+  }
+  if (device.backend() == Backend::cuda && !rows.empty() && rows[0].kernel->version.baseline && rows[0].timed()) {
+    for (Row& row : rows) {
+      row.baseline = label(*rows[0].kernel);
+      if (row.timed()) row.vs_baseline = median_ratio(rows[0].samples.us, row.samples.us);
+    }
+  }
+  return rows;
+}
+
+}  // namespace ladder

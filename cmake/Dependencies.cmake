@@ -1,0 +1,73 @@
+# Finds what the suite stands on: installed packages first, pinned sources second.
+#
+# ladder_cuda: the CUDA runtime, cuBLAS and the headers; without LADDER_CUDA only the headers.
+# LADDER_CUDA is on when a CUDA compiler is found. A build without one needs NVIDIA's headers
+# (cuda_fp16.h and what it includes) in LADDER_CUDA_INCLUDE_DIRS or in a usual place.
+include(CheckLanguage)
+include(FetchContent)
+find_package(Threads REQUIRED)
+
+set(BENCHMARK_ENABLE_TESTING OFF)
+set(BENCHMARK_ENABLE_INSTALL OFF)
+set(INSTALL_GTEST OFF)
+FetchContent_Declare(fmt
+  GIT_REPOSITORY https://github.com/fmtlib/fmt.git GIT_TAG 9.1.0 GIT_SHALLOW ON
+  FIND_PACKAGE_ARGS 8)
+FetchContent_Declare(benchmark
+  GIT_REPOSITORY https://github.com/google/benchmark.git GIT_TAG v1.8.3 GIT_SHALLOW ON
+  FIND_PACKAGE_ARGS 1.7)
+FetchContent_Declare(GTest
+  GIT_REPOSITORY https://github.com/google/googletest.git GIT_TAG v1.14.0 GIT_SHALLOW ON
+  FIND_PACKAGE_ARGS 1.11)
+FetchContent_MakeAvailable(fmt benchmark GTest)
+
+if(NOT DEFINED LADDER_CUDA)
+  check_language(CUDA)
+endif()
+option(LADDER_CUDA "Build the kernels for GPUs; needs nvcc" "${CMAKE_CUDA_COMPILER}")
+add_library(ladder_cuda INTERFACE)
+
+if(LADDER_CUDA)
+  if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND "$ENV{CUDAARCHS}" STREQUAL "")
+    execute_process(COMMAND nvidia-smi -L RESULT_VARIABLE no_gpu OUTPUT_QUIET ERROR_QUIET)
+    if(no_gpu)
+      set(CMAKE_CUDA_ARCHITECTURES 75-real 80-real 90)
+    else()
+      set(CMAKE_CUDA_ARCHITECTURES native)
+    endif()
+  endif()
+  enable_language(CUDA)
+  if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12)
+    message(FATAL_ERROR "CUDA ${CMAKE_CUDA_COMPILER_VERSION} is too old: 12.0 or newer is needed. "
+                        "Without it: cmake --preset host")
+  endif()
+  # CMake 3.25 does not know nvcc's C++20 flag and would drop it silently.
+  if(NOT DEFINED CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  find_package(CUDAToolkit 12 REQUIRED)
+  target_link_libraries(ladder_cuda INTERFACE CUDA::cudart CUDA::cublas)
+  target_compile_definitions(ladder_cuda INTERFACE LADDER_CUDA_BACKEND)
+  target_compile_options(ladder_cuda INTERFACE
+    "$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;-Xptxas=--warn-on-spills>")
+  set(LADDER_CUDA_INCLUDE_DIRS ${CUDAToolkit_INCLUDE_DIRS})
+  foreach(folder IN LISTS CUDAToolkit_INCLUDE_DIRS)
+    if(EXISTS ${folder}/cccl) # since CUDA 13; nvcc finds it by itself, the host compiler does not
+      list(APPEND LADDER_CUDA_INCLUDE_DIRS ${folder}/cccl)
+    endif()
+  endforeach()
+elseif(NOT LADDER_CUDA_INCLUDE_DIRS)
+  find_path(LADDER_CUDA_FP16_DIR cuda_fp16.h
+            HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES include)
+  find_path(LADDER_CUDA_CCCL_DIR nv/target
+            HINTS ${LADDER_CUDA_FP16_DIR} PATH_SUFFIXES cccl include)
+  if(NOT LADDER_CUDA_FP16_DIR OR NOT LADDER_CUDA_CCCL_DIR)
+    message(FATAL_ERROR "NVIDIA's headers were not found. scripts/test and scripts/bench fetch them; "
+                        "or set LADDER_CUDA_INCLUDE_DIRS to the folders of cuda_fp16.h and nv/target.")
+  endif()
+  set(LADDER_CUDA_INCLUDE_DIRS ${LADDER_CUDA_FP16_DIR} ${LADDER_CUDA_CCCL_DIR})
+endif()
+target_include_directories(ladder_cuda SYSTEM INTERFACE ${LADDER_CUDA_INCLUDE_DIRS})

@@ -1,0 +1,50 @@
+# Every folder below src/kernels is a family: its *.cpp describe it, its vNN_name[.gpu][.sm90a].cu
+# are the versions, other .cu files serve the GPU build. Adding a file or a folder needs no edit.
+#
+# LADDER_KERNEL_TARGETS: the object libraries to link (objects, because a linker drops the
+# registrars of a static library). LADDER_HOST_KERNELS: the files the host executor compiles again.
+# LADDER_KERNEL_FILES: the versions this build registers.
+function(ladder_add_families root)
+  set(targets)
+  set(host)
+  set(all)
+  file(GLOB folders LIST_DIRECTORIES true CONFIGURE_DEPENDS ${root}/*)
+  foreach(folder IN LISTS folders)
+    if(NOT IS_DIRECTORY ${folder})
+      continue()
+    endif()
+    get_filename_component(family ${folder} NAME)
+    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+    file(GLOB cuda CONFIGURE_DEPENDS ${folder}/*.cu)
+    set(versions ${cuda})
+    list(FILTER versions INCLUDE REGEX "/v[0-9][0-9][a-z]?_[^/]*\\.cu$")
+    set(hopper ${cuda})
+    list(FILTER hopper INCLUDE REGEX "\\.sm90a\\.cu$")
+    set(portable ${versions})
+    list(FILTER portable EXCLUDE REGEX "\\.(gpu|sm90a)\\.cu$")
+    list(APPEND host ${portable})
+
+    if(LADDER_CUDA)
+      list(APPEND all ${versions})
+      list(REMOVE_ITEM cuda ${hopper})
+      list(APPEND sources ${cuda})
+    else()
+      list(APPEND all ${portable})
+    endif()
+    add_library(kernels_${family} OBJECT ${sources})
+    target_include_directories(kernels_${family} PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(kernels_${family} PRIVATE fmt::fmt ladder_cuda ladder_warnings)
+    list(APPEND targets kernels_${family})
+
+    if(LADDER_CUDA AND hopper) # the architecture is a property of a target, not of a file
+      add_library(kernels_${family}_sm90a OBJECT ${hopper})
+      set_target_properties(kernels_${family}_sm90a PROPERTIES CUDA_ARCHITECTURES 90a-real)
+      target_include_directories(kernels_${family}_sm90a PRIVATE ${CMAKE_SOURCE_DIR}/src)
+      target_link_libraries(kernels_${family}_sm90a PRIVATE fmt::fmt ladder_cuda ladder_warnings)
+      list(APPEND targets kernels_${family}_sm90a)
+    endif()
+  endforeach()
+  set(LADDER_KERNEL_TARGETS ${targets} PARENT_SCOPE)
+  set(LADDER_HOST_KERNELS ${host} PARENT_SCOPE)
+  set(LADDER_KERNEL_FILES ${all} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,78 @@
+// The check every kernel must pass before it is timed, and again after.
+#pragma once
+
+#include "harness/kernel.hpp"
+
+#include <cmath>
+#include <cstddef>
+#include <string>
+
+namespace ladder {
+
+class Device;
+class Workload;
+
+/// How far a result may be from the exact one: relative * |expected| + scaled * magnitude, where
+/// the magnitude of an element is the family's measure of what was summed up to it.
+struct Tolerance {
+  double relative = 0;
+  double scaled = 0;
+};
+
+/// What a comparison of n values found. A NaN is wrong unless a NaN was expected.
+struct Comparison {
+  std::size_t wrong = 0;      ///< elements outside their limit
+  double max_error = 0;       ///< largest |actual - expected|
+  std::size_t worst = 0;      ///< the element with the largest error / limit
+  double worst_ratio = -1;    ///< its error / limit
+  double actual = 0, expected = 0, limit = 0;  ///< of that element
+};
+
+/// Adds element i to a comparison. Used by both backends.
+__host__ __device__ inline void compare_element(Comparison& total, std::size_t i, double actual,
+                                                double expected, double magnitude,
+                                                Tolerance tolerance) {
+  const bool same = actual == expected || (actual != actual && expected != expected);
+  const double difference = fabs(actual - expected);
+  const double error = same ? 0 : difference == difference ? difference : INFINITY;
+  const double limit = tolerance.relative * fabs(expected) + tolerance.scaled * magnitude;
+  const double ratio = same ? 0 : limit > 0 ? error / limit : INFINITY;
+  total.wrong += !(ratio <= 1);
+  if (error > total.max_error) total.max_error = error;
+  if (ratio > total.worst_ratio) {
+    total.worst = i;
+    total.worst_ratio = ratio;
+    total.actual = actual;
+    total.expected = expected;
+    total.limit = limit;
+  }
+}
+
+/// Adds the elements of another comparison.
+__host__ __device__ inline void merge(Comparison& total, const Comparison& part) {
+  total.wrong += part.wrong;
+  if (part.max_error > total.max_error) total.max_error = part.max_error;
+  if (part.worst_ratio > total.worst_ratio) {
+    const std::size_t wrong = total.wrong;
+    const double max_error = total.max_error;
+    total = part;
+    total.wrong = wrong;
+    total.max_error = max_error;
+  }
+}
+
+enum class Verdict { passed, incorrect, failed, unsupported };
+const char* to_string(Verdict verdict);
+
+struct CheckResult {
+  Verdict verdict = Verdict::passed;
+  std::string reason{};   ///< empty when passed
+  double max_error = 0;   ///< largest |actual - expected|
+  double tolerance = 0;   ///< the limit of the element that came nearest to its limit, or furthest over
+};
+
+/// Runs the kernel once on the workload with poisoned output, and accepts the result only if every
+/// element is within its limit, the inputs are unchanged and no canary was touched.
+CheckResult check(const Kernel& kernel, Workload& workload, Device& device);
+
+}  // namespace ladder

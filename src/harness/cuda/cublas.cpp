@@ -1,0 +1,32 @@
+#include "harness/cuda/cublas.hpp"
+
+#include "harness/cuda/error.hpp"
+
+namespace ladder {
+
+void cublas_check(cublasStatus_t status, const char* expression, const char* file, int line) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw std::runtime_error(std::string(cublasGetStatusString(status)) + " (" + expression + " at " +
+                           file + ":" + std::to_string(line) + ")");
+}
+
+cublasHandle_t cublas(cudaStream_t stream) {
+  static const cublasHandle_t handle = [] {
+    cublasHandle_t made = nullptr;
+    LADDER_CUBLAS(cublasCreate(&made));
+    LADDER_CUBLAS(cublasSetMathMode(made, CUBLAS_DEFAULT_MATH));
+    return made;
+  }();
+  constexpr std::size_t kWorkspaceBytes = 32 << 20;  // what NVIDIA recommends for Hopper
+  static void* const workspace = [] {
+    void* made = nullptr;
+    LADDER_CUDA(cudaMalloc(&made, kWorkspaceBytes));
+    return made;
+  }();
+  // Setting the stream takes the workspace away, so it is given again.
+  LADDER_CUBLAS(cublasSetStream(handle, stream));
+  LADDER_CUBLAS(cublasSetWorkspace(handle, workspace, kWorkspaceBytes));
+  return handle;
+}
+
+}  // namespace ladder

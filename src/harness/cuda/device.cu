@@ -1,0 +1,220 @@
+// A GPU as a Device.
+#include "harness/cuda/error.hpp"
+#include "harness/cuda/nvml.hpp"
+#include "harness/cuda/timer.hpp"
+#include "harness/device.hpp"
+
+#include <cuda_profiler_api.h>
+
+#include <array>
+#include <optional>
+
+namespace ladder {
+namespace {
+
+constexpr int kBlocks = 256, kThreads = 256;
+
+template <class T>
+__global__ void compare_kernel(const T* actual, const double* expected, const double* magnitude,
+                               std::size_t n, Tolerance tolerance, Comparison* parts) {
+  Comparison mine;
+  const std::size_t first = blockIdx.x * std::size_t{kThreads} + threadIdx.x;
+  for (std::size_t i = first; i < n; i += std::size_t{kBlocks} * kThreads) {
+    compare_element(mine, i, static_cast<double>(static_cast<float>(actual[i])), expected[i],
+                    magnitude ? magnitude[i] : 0, tolerance);
+  }
+  parts[first] = mine;
+}
+
+__device__ std::uint64_t mix(std::uint64_t z) {
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+  return z ^ (z >> 31);
+}
+
+__global__ void checksum_kernel(const unsigned char* data, std::size_t bytes,
+                                unsigned long long* sum) {
+  unsigned long long mine = 0;
+  const auto* words = reinterpret_cast<const std::uint64_t*>(data);
+  const std::size_t n = bytes / 8;
+  const std::size_t first = blockIdx.x * std::size_t{kThreads} + threadIdx.x;
+  for (std::size_t i = first; i < n; i += std::size_t{kBlocks} * kThreads) {
+    mine += mix(words[i] ^ mix(i + 1));
+  }
+  if (first < bytes % 8) mine += mix(data[8 * n + first] ^ mix(n + 1 + first));
+  atomicAdd(sum, mine);
+}
+
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+int attribute(cudaDeviceAttr name, int ordinal) {
+  int value = 0;
+  LADDER_CUDA(cudaDeviceGetAttribute(&value, name, ordinal));
+  return value;
+}
+
+int choose(int ordinal) {
+  int count = 0;
+  int driver = 0;
+  if (cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0) {
+    throw std::runtime_error("no NVIDIA driver is installed");
+  }
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  if (count == 0) throw std::runtime_error("no CUDA-capable device is detected");
+  if (ordinal < 0 || ordinal >= count) {
+    throw std::runtime_error("there is no GPU number " + std::to_string(ordinal) +
+                             "; this machine's are numbered 0 to " + std::to_string(count - 1));
+  }
+  LADDER_CUDA(cudaSetDevice(ordinal));
+  return ordinal;
+}
+
+std::string pci_bus_id(int ordinal) {
+  std::array<char, 32> text{};
+  LADDER_CUDA(cudaDeviceGetPCIBusId(text.data(), text.size(), ordinal));
+  return text.data();
+}
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int ordinal) : ordinal_(choose(ordinal)), nvml_(pci_bus_id(ordinal_)) {
+    LADDER_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    cudaDeviceProp properties{};
+    LADDER_CUDA(cudaGetDeviceProperties(&properties, ordinal_));
+    info_.name = properties.name;
+    info_.compute_capability = 10 * properties.major + properties.minor;
+    info_.multiprocessors = properties.multiProcessorCount;
+    info_.l2_bytes = static_cast<std::size_t>(attribute(cudaDevAttrL2CacheSize, ordinal_));
+    int version = 0;
+    LADDER_CUDA(cudaRuntimeGetVersion(&version));
+    info_.toolkit = version_text(version);
+    info_.driver = nvml_.driver_version();
+    if (info_.driver.empty()) {
+      LADDER_CUDA(cudaDriverGetVersion(&version));
+      info_.driver = version_text(version);
+    }
+    LADDER_CUDA(cudaMalloc(&parts_, kBlocks * kThreads * sizeof(Comparison)));
+  }
+
+  ~CudaDevice() override {
+    timer_.reset();
+    cudaFree(parts_);
+    cudaStreamDestroy(stream_);
+  }
+
+  Backend backend() const override { return Backend::cuda; }
+  const DeviceInfo& info() const override { return info_; }
+  const std::vector<Kernel>& kernels() const override { return registered_kernels(); }
+
+  std::size_t free_memory() const override {
+    std::size_t free = 0, total = 0;
+    LADDER_CUDA(cudaMemGetInfo(&free, &total));
+    return free;
+  }
+  void* allocate(std::size_t bytes) override {
+    void* pointer = nullptr;
+    LADDER_CUDA(cudaMalloc(&pointer, bytes));
+    return pointer;
+  }
+  void release(void* pointer) noexcept override { cudaFree(pointer); }
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    LADDER_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream_));
+    wait();
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+    LADDER_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream_));
+    wait();
+  }
+  void fill(void* to, unsigned char byte, std::size_t bytes) override {
+    LADDER_CUDA(cudaMemsetAsync(to, byte, bytes, stream_));
+    wait();
+  }
+
+  std::uint64_t checksum(const void* data, std::size_t bytes) override {
+    auto* sum = reinterpret_cast<unsigned long long*>(parts_);
+    fill(sum, 0, sizeof *sum);
+    checksum_kernel<<<kBlocks, kThreads, 0, stream_>>>(static_cast<const unsigned char*>(data),
+                                                       bytes, sum);
+    LADDER_CUDA(cudaGetLastError());
+    unsigned long long result = 0;
+    download(&result, sum, sizeof result);
+    return result;
+  }
+
+  Comparison compare(DType dtype, const void* actual, const double* expected,
+                     const double* magnitude, std::size_t n, Tolerance tolerance) override {
+    auto start = [&](auto* typed) {
+      compare_kernel<<<kBlocks, kThreads, 0, stream_>>>(typed, expected, magnitude, n, tolerance,
+                                                        parts_);
+    };
+    switch (dtype) {
+      case DType::f32: start(static_cast<const float*>(actual)); break;
+      case DType::f16: start(static_cast<const half*>(actual)); break;
+      case DType::bf16: start(static_cast<const bfloat16*>(actual)); break;
+    }
+    LADDER_CUDA(cudaGetLastError());
+    std::vector<Comparison> parts(kBlocks * kThreads);
+    download(parts.data(), parts_, kBlocks * kThreads * sizeof(Comparison));
+    Comparison total;
+    for (const Comparison& part : parts) merge(total, part);
+    return total;
+  }
+
+  void run(const Kernel& kernel, const void* args) override {
+    recorded_launches().clear();
+    kernel.launch(args, stream_);
+    LADDER_CUDA(cudaGetLastError());
+    wait();
+  }
+
+  KernelResources resources() override {
+    KernelResources out{.launch = largest_launch(recorded_launches())};
+    if (out.launch.function == nullptr) return out;  // a library's kernel
+    cudaFuncAttributes attributes{};
+    LADDER_CUDA(cudaFuncGetAttributes(&attributes, out.launch.function));
+    out.registers = attributes.numRegs;
+    out.static_shared = attributes.sharedSizeBytes;
+    out.local_bytes = attributes.localSizeBytes;
+    const dim3 block = out.launch.block;
+    const int threads = static_cast<int>(block.x * block.y * block.z);
+    int blocks = 0;
+    LADDER_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &blocks, out.launch.function, threads, out.launch.dynamic_shared));
+    const int limit = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal_) / 32;
+    out.occupancy = static_cast<double>(blocks * ceil_div(threads, 32)) / limit;
+    return out;
+  }
+
+  std::vector<Samples> measure(std::span<const Kernel* const> kernels, const void* args,
+                               Cache cache, const Sampling& sampling) override {
+    if (!timer_) timer_.emplace(stream_, info_.l2_bytes, nvml_);
+    return timer_->measure(kernels, args, cache, sampling);
+  }
+
+  void profile(const Kernel& kernel, const void* args) override {
+    LADDER_CUDA(cudaProfilerStart());
+    run(kernel, args);
+    LADDER_CUDA(cudaProfilerStop());
+  }
+
+ private:
+  void wait() const { LADDER_CUDA(cudaStreamSynchronize(stream_)); }
+
+  int ordinal_;
+  Nvml nvml_;
+  DeviceInfo info_;
+  cudaStream_t stream_ = nullptr;
+  Comparison* parts_ = nullptr;
+  std::optional<Timer> timer_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_cuda_device(int ordinal) {
+  return std::make_unique<CudaDevice>(ordinal);
+}
+
+}  // namespace ladder

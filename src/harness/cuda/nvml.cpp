@@ -1,0 +1,59 @@
+#include "harness/cuda/nvml.hpp"
+
+#include <dlfcn.h>
+
+namespace ladder {
+namespace {
+
+// The few declarations of nvml.h used here; the header is not part of every toolkit.
+constexpr int kSuccess = 0;
+constexpr int kClockSm = 1;
+constexpr unsigned long long kSlowdowns = 0x04    // software power cap
+                                          | 0x08  // hardware slowdown
+                                          | 0x20  // software thermal slowdown
+                                          | 0x40  // hardware thermal slowdown
+                                          | 0x80;  // hardware power brake
+
+}  // namespace
+
+template <class F>
+F Nvml::symbol(const char* name) const {
+  return library_ ? reinterpret_cast<F>(dlsym(library_, name)) : nullptr;
+}
+
+Nvml::Nvml(const std::string& pci_bus_id) {
+  library_ = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  const auto init = symbol<int (*)()>("nvmlInit_v2");
+  const auto find = symbol<int (*)(const char*, void**)>("nvmlDeviceGetHandleByPciBusId_v2");
+  if (!init || !find || init() != kSuccess) return;
+  if (find(pci_bus_id.c_str(), &device_) != kSuccess) device_ = nullptr;
+}
+
+Nvml::~Nvml() {
+  if (const auto shutdown = symbol<int (*)()>("nvmlShutdown")) shutdown();
+  if (library_) dlclose(library_);
+}
+
+GpuState Nvml::read() const {
+  GpuState state;
+  if (!device_) return state;
+  unsigned value = 0;
+  const auto clock = symbol<int (*)(void*, int, unsigned*)>("nvmlDeviceGetClockInfo");
+  if (clock && clock(device_, kClockSm, &value) == kSuccess) state.sm_mhz = value;
+  const auto power = symbol<int (*)(void*, unsigned*)>("nvmlDeviceGetPowerUsage");
+  if (power && power(device_, &value) == kSuccess) state.power_w = value / 1000.0;
+  unsigned long long reasons = 0;
+  const auto slow =
+      symbol<int (*)(void*, unsigned long long*)>("nvmlDeviceGetCurrentClocksThrottleReasons");
+  if (slow && slow(device_, &reasons) == kSuccess) state.slowed = (reasons & kSlowdowns) != 0;
+  return state;
+}
+
+std::string Nvml::driver_version() const {
+  char text[96] = "";
+  const auto version = symbol<int (*)(char*, unsigned)>("nvmlSystemGetDriverVersion");
+  if (version && version(text, sizeof text) != kSuccess) text[0] = '\0';
+  return text;
+}
+
+}  // namespace ladder

@@ -1,0 +1,34 @@
+// Clocks, power and slowdowns of a GPU, from the driver's management library. The library is
+// optional: it is loaded at run time, and where it is missing readings are zero.
+#pragma once
+
+#include <string>
+
+namespace ladder {
+
+struct GpuState {
+  double sm_mhz = 0, power_w = 0;
+  bool slowed = false;  ///< by a power cap or by temperature
+};
+
+class Nvml {
+ public:
+  /// pci_bus_id as cudaDeviceGetPCIBusId writes it.
+  explicit Nvml(const std::string& pci_bus_id);
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  bool available() const { return device_ != nullptr; }
+  GpuState read() const;
+  std::string driver_version() const;  ///< empty where unknown
+
+ private:
+  template <class F>
+  F symbol(const char* name) const;
+
+  void* library_ = nullptr;
+  void* device_ = nullptr;
+};
+
+}  // namespace ladder

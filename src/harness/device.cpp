@@ -1,0 +1,74 @@
+#include "harness/device.hpp"
+
+#include "harness/family.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace ladder {
+namespace {
+
+constexpr unsigned char kCanaryByte = 0xA5;
+
+}  // namespace
+
+std::string label(const Kernel& kernel) {
+  std::string_view name = kernel.file;
+  name.remove_prefix(name.rfind('/') + 1);
+  return std::string(name.substr(0, name.find('.')));
+}
+
+std::string full_name(const Kernel& kernel) {
+  return fmt::format("{}{}{}/{}/{}", kernel.family, *kernel.op ? "/" : "", kernel.op,
+                     to_string(kernel.dtype), label(kernel));
+}
+
+Launch largest_launch(std::span<const Launch> launches) {
+  auto blocks = [](const Launch& l) { return double{1} * l.grid.x * l.grid.y * l.grid.z; };
+  Launch largest{};
+  for (const Launch& launch : launches) {
+    if (largest.function == nullptr || blocks(launch) > blocks(largest)) largest = launch;
+  }
+  return largest;
+}
+
+Buffer::Buffer(Device& device, std::size_t bytes)
+    : device_(&device),
+      base_(static_cast<unsigned char*>(device.allocate(bytes + 2 * kCanary))),
+      bytes_(bytes) {
+  device_->fill(base_, kCanaryByte, kCanary);
+  device_->fill(base_ + kCanary + bytes_, kCanaryByte, kCanary);
+}
+
+Buffer::~Buffer() {
+  if (base_) device_->release(base_);
+}
+
+Buffer::Buffer(Buffer&& other) noexcept
+    : device_(other.device_), base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
+
+void Buffer::poison() { device_->fill(data(), 0xFF, bytes_); }
+
+bool Buffer::canaries_intact() const {
+  std::array<unsigned char, kCanary> bytes;
+  for (const unsigned char* canary : {base_, base_ + kCanary + bytes_}) {
+    device_->download(bytes.data(), canary, kCanary);
+    if (!std::all_of(bytes.begin(), bytes.end(), [](auto b) { return b == kCanaryByte; })) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Support architecture_supports(std::string_view file, const DeviceInfo& device) {
+  if (file.ends_with(".sm90a.cu") && device.compute_capability != 90) {
+    return unsupported(fmt::format("needs a GPU of architecture sm_90a, this one is sm_{}",
+                                   device.compute_capability));
+  }
+  return supported();
+}
+
+}  // namespace ladder

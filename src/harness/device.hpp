@@ -1,0 +1,121 @@
+// A place where kernels run, with its memory: one GPU, or the host executor.
+#pragma once
+
+#include "harness/check.hpp"
+#include "harness/kernel.hpp"
+#include "harness/timer.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ladder {
+
+struct DeviceInfo {
+  std::string name;                ///< "NVIDIA H100 80GB HBM3", or the CPU's name
+  int compute_capability = 0;      ///< 90 for sm_90; 0 on the host executor
+  int multiprocessors = 0;         ///< 0 on the host executor
+  std::size_t l2_bytes = 0;        ///< 0 on the host executor
+  std::string toolkit, driver;     ///< CUDA versions; empty on the host executor
+};
+
+/// What the compiler and the launch made of a kernel.
+struct KernelResources {
+  Launch launch{};                ///< the launch with the most blocks
+  int registers = 0;              ///< per thread
+  std::size_t static_shared = 0;  ///< bytes per block
+  std::size_t local_bytes = 0;    ///< bytes per thread: spills and arrays indexed at run time
+  double occupancy = 0;           ///< resident warps over the multiprocessor's limit
+};
+
+/// The name of a version's file without its suffixes: "v05_tile2d".
+std::string label(const Kernel& kernel);
+
+/// How benchmarks and tests name a kernel: family[/op]/dtype/label.
+std::string full_name(const Kernel& kernel);
+
+/// The launch with the most blocks; an empty one of no launches.
+Launch largest_launch(std::span<const Launch> launches);
+
+/// Memory functions throw std::runtime_error when the device refuses; run throws it with the reason
+/// when the kernel faults.
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual Backend backend() const = 0;
+  virtual const DeviceInfo& info() const = 0;
+
+  /// Kernels registered for this device's backend.
+  virtual const std::vector<Kernel>& kernels() const = 0;
+
+  virtual std::size_t free_memory() const = 0;  ///< bytes
+  virtual void* allocate(std::size_t bytes) = 0;
+  virtual void release(void* pointer) noexcept = 0;
+  virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void download(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void fill(void* to, unsigned char byte, std::size_t bytes) = 0;
+
+  /// A number that changes when any byte of the range does (but for one chance in 2^64).
+  virtual std::uint64_t checksum(const void* data, std::size_t bytes) = 0;
+
+  /// Compares n values of a type with what was expected; all pointers are the device's,
+  /// magnitude may be null.
+  virtual Comparison compare(DType dtype, const void* actual, const double* expected,
+                             const double* magnitude, std::size_t n, Tolerance tolerance) = 0;
+
+  /// The order in which the host executor lets a block's threads run: 0 is ascending, another
+  /// number seeds a random order. Nothing on a GPU.
+  virtual void set_lane_order(unsigned) {}
+
+  /// Runs a kernel once and waits for it.
+  virtual void run(const Kernel& kernel, const void* args) = 0;
+
+  /// Resources of the kernel that ran last. On the host executor only the launch is known.
+  virtual KernelResources resources() = 0;
+
+  /// Times the kernels on the same arguments, taking turns.
+  virtual std::vector<Samples> measure(std::span<const Kernel* const> kernels, const void* args,
+                                       Cache cache, const Sampling& sampling) = 0;
+
+  /// Like run, as the only launch that a profiler waiting for cudaProfilerStart sees.
+  virtual void profile(const Kernel& kernel, const void* args) = 0;
+};
+
+/// The host executor.
+std::unique_ptr<Device> open_host_device();
+
+/// GPU number `ordinal`. Throws std::runtime_error with the reason when there is no such GPU, no
+/// driver, or the build has no CUDA.
+std::unique_ptr<Device> open_cuda_device(int ordinal);
+
+/// Whether a kernel file's suffix (vNN_name[.gpu][.sm90a].cu) allows it to run on a device.
+Support architecture_supports(std::string_view file, const DeviceInfo& device);
+
+/// Device memory between two canaries.
+class Buffer {
+ public:
+  Buffer(Device& device, std::size_t bytes);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept;
+  Buffer& operator=(Buffer&&) = delete;
+
+  void* data() const { return base_ + kCanary; }
+  std::size_t bytes() const { return bytes_; }
+
+  /// Sets every byte to 0xFF: a NaN in every floating-point type.
+  void poison();
+
+  /// Whether the bytes before and after the buffer are as they were made.
+  bool canaries_intact() const;
+
+ private:
+  static constexpr std::size_t kCanary = 4096;
+  Device* device_;
+  unsigned char* base_;
+  std::size_t bytes_;
+};
+
+}  // namespace ladder

@@ -1,0 +1,107 @@
+#include "harness/family.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+#include <tuple>
+
+namespace ladder {
+namespace {
+
+std::vector<Family>& family_list() {
+  static std::vector<Family> list;
+  return list;
+}
+
+}  // namespace
+
+double uniform_value(std::uint64_t bits, int) {
+  return static_cast<double>(bits >> 11) * 0x1p-52 - 1.0;
+}
+
+double small_integer_value(std::uint64_t bits, int) { return static_cast<double>(bits % 9) - 4.0; }
+
+std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  auto mix = [](std::uint64_t z) {
+    z += 0x9E3779B97F4A7C15;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return z ^ (z >> 31);
+  };
+  return mix(mix(mix(seed) + stream) + index);
+}
+
+std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
+                                                          std::int64_t least) {
+  std::vector<std::int64_t> values;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (values.size() < count) {
+    std::int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc{} || value < least) return std::nullopt;
+    values.push_back(value);
+    at = next;
+    if (values.size() < count) {
+      if (at == end || *at != 'x') return std::nullopt;
+      ++at;
+    }
+  }
+  return at == end ? std::optional(values) : std::nullopt;
+}
+
+void Workload::seal(Device& device) { input_checksum_ = checksum(device, inputs_); }
+
+std::uint64_t checksum(Device& device, std::span<const Buffer> buffers) {
+  std::uint64_t sum = 0;
+  for (const Buffer& buffer : buffers) {
+    sum = random_bits(sum, 0, device.checksum(buffer.data(), buffer.bytes()));
+  }
+  return sum;
+}
+
+const std::vector<Family>& families() { return family_list(); }
+
+void add_family(Family family) {
+  auto key = [](const Family& f) { return std::tie(f.name, f.op); };
+  auto& list = family_list();
+  const auto at = std::lower_bound(list.begin(), list.end(), family,
+                                   [&](const Family& a, const Family& b) { return key(a) < key(b); });
+  list.insert(at, std::move(family));
+}
+
+const Family& family_of(const Kernel& kernel) {
+  for (const Family& family : families()) {
+    if (family.name == kernel.family && family.op == kernel.op) return family;
+  }
+  throw std::logic_error(std::string("no family is registered for the kernels in ") + kernel.file);
+}
+
+std::size_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
+
+const char* to_string(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "f32";
+    case DType::f16: return "f16";
+    case DType::bf16: return "bf16";
+  }
+  return "";
+}
+
+std::optional<DType> parse_dtype(std::string_view text) {
+  for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+    if (text == to_string(dtype)) return dtype;
+  }
+  return std::nullopt;
+}
+
+double unit_roundoff(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return 0x1p-24;
+    case DType::f16: return 0x1p-11;
+    case DType::bf16: return 0x1p-8;
+  }
+  return 0;
+}
+
+}  // namespace ladder

@@ -1,0 +1,231 @@
+// What a family of kernels tells the harness, and what the harness makes of it. Included by a
+// family's family.cpp and by the programs, never by kernel files.
+#pragma once
+
+#include "harness/device.hpp"
+#include "harness/parallel.hpp"
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace ladder {
+
+/// The work a problem cannot do without: useful floating-point operations, and bytes when every
+/// input is read once and every output written once.
+struct Cost {
+  double flops, bytes;
+};
+
+/// A way to fill the inputs. value maps 64 random bits to an element of input number `input`.
+struct InputSet {
+  const char* name;
+  double (*value)(std::uint64_t bits, int input);
+  bool exact = false;  ///< correct kernels give the exact result: the tolerance is zero
+};
+
+/// Uniform in [-1, 1].
+double uniform_value(std::uint64_t bits, int input);
+
+/// Integers from -4 to 4: sums of fewer than 2^20 products of two are exact in fp32.
+double small_integer_value(std::uint64_t bits, int input);
+
+/// Random bits number `index` of a stream; the same on every machine (splitmix64).
+std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index);
+
+/// The right answer in fp64. magnitude is empty, or has the size of values (see Tolerance).
+struct Expected {
+  std::vector<double> values, magnitude;
+};
+
+/// Parses "AxBxC" into `count` integers of at least `least`.
+std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
+                                                          std::int64_t least);
+
+/// What a family (or one op of it) must define. Problems are written as their text, the last part
+/// of a benchmark's name. bind makes the kernel's Args from device pointers.
+template <class C>
+concept Contract = requires(const typename C::Problem& p, Backend backend, DType dtype,
+                            std::string_view text, std::span<float* const> inputs, float* output,
+                            std::span<const std::vector<float>> values) {
+  { C::family } -> std::convertible_to<std::string_view>;
+  { C::op } -> std::convertible_to<std::string_view>;
+  { C::problem_help } -> std::convertible_to<std::string_view>;
+  { C::parse(text) } -> std::same_as<std::optional<typename C::Problem>>;
+  { C::text(p) } -> std::same_as<std::string>;
+  { C::test_problems() } -> std::same_as<std::vector<typename C::Problem>>;
+  { C::bench_problems(backend) } -> std::same_as<std::vector<typename C::Problem>>;
+  { C::input_sets() } -> std::same_as<std::vector<InputSet>>;
+  { C::cost(p, dtype) } -> std::same_as<Cost>;
+  { C::tolerance(p, dtype) } -> std::same_as<Tolerance>;
+  { C::input_sizes(p) } -> std::same_as<std::vector<std::size_t>>;
+  { C::output_size(p) } -> std::same_as<std::size_t>;
+  { C::bind(p, inputs, output) } -> std::same_as<typename C::template Args<float>>;
+  { C::reference(p, values) } -> std::same_as<Expected>;
+};
+
+/// One problem on a device: its inputs, its output, and the answer to compare with.
+class Workload {
+ public:
+  virtual ~Workload() = default;
+  const void* args() const { return args_; }
+  DType dtype() const { return dtype_; }
+  std::vector<Buffer>& inputs() { return inputs_; }
+  Buffer& output() { return *output_; }
+  std::size_t output_size() const { return output_size_; }  ///< elements
+  const double* expected() const { return static_cast<const double*>(expected_->data()); }
+  const double* magnitude() const {
+    return magnitude_ ? static_cast<const double*>(magnitude_->data()) : nullptr;
+  }
+  Tolerance tolerance() const { return tolerance_; }
+  std::uint64_t input_checksum() const { return input_checksum_; }
+
+ protected:
+  void seal(Device& device);  ///< remembers the inputs as they are now
+
+  const void* args_ = nullptr;
+  DType dtype_{};
+  std::vector<Buffer> inputs_;
+  std::optional<Buffer> output_, expected_, magnitude_;
+  std::size_t output_size_ = 0;
+  Tolerance tolerance_;
+  std::uint64_t input_checksum_ = 0;
+};
+std::uint64_t checksum(Device& device, std::span<const Buffer> buffers);
+
+/// A family (or one op of it) behind one type for the programs. Problems go by their text.
+struct Family {
+  std::string_view name, op, problem_help;
+  std::function<std::optional<std::string>(std::string_view)> normalize;  ///< nullopt: no problem
+  std::function<std::vector<std::string>()> test_problems;
+  std::function<std::vector<std::string>(Backend)> bench_problems;
+  std::function<std::vector<InputSet>()> input_sets;
+  std::function<Cost(std::string_view problem, DType)> cost;
+  std::function<double(std::string_view problem, DType)> memory;  ///< device bytes a check needs
+  std::function<Support(const Kernel&, std::string_view problem)> supports;
+  std::function<std::unique_ptr<Workload>(std::string_view problem, DType, const InputSet&,
+                                          std::uint64_t seed, Device&)>
+      open;
+};
+
+/// Every family, by name and op.
+const std::vector<Family>& families();
+const Family& family_of(const Kernel& kernel);
+void add_family(Family family);
+
+std::size_t size_of(DType dtype);         ///< bytes
+const char* to_string(DType dtype);       ///< "f32"
+std::optional<DType> parse_dtype(std::string_view text);
+
+/// Half the distance from 1 to the next number: the largest relative rounding error.
+double unit_roundoff(DType dtype);
+
+template <Contract C, class T>
+class WorkloadOf final : public Workload {
+ public:
+  WorkloadOf(const typename C::Problem& problem, const InputSet& set, std::uint64_t seed,
+             Device& device) {
+    dtype_ = DTypeOf<T>::value;
+    tolerance_ = set.exact ? Tolerance{} : C::tolerance(problem, dtype_);
+    std::vector<std::vector<T>> values;
+    std::vector<T*> pointers;
+    for (std::size_t size : C::input_sizes(problem)) {
+      const int input = static_cast<int>(values.size());
+      std::vector<T>& array = values.emplace_back(size);
+      parallel_for(size, 1 << 18, [&, input](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) {
+          array[i] = T(static_cast<float>(set.value(random_bits(seed, input, i), input)));
+        }
+      });
+      Buffer& buffer = inputs_.emplace_back(device, size * sizeof(T));
+      device.upload(buffer.data(), array.data(), size * sizeof(T));
+      pointers.push_back(static_cast<T*>(buffer.data()));
+    }
+    output_size_ = C::output_size(problem);
+    output_.emplace(device, output_size_ * sizeof(T));
+    bound_ = C::bind(problem, std::span<T* const>(pointers), static_cast<T*>(output_->data()));
+    args_ = &bound_;
+    seal(device);
+    set_expected(problem, values, device);
+  }
+
+ private:
+  void set_expected(const typename C::Problem& problem, const std::vector<std::vector<T>>& values,
+                    Device& device) {
+    if constexpr (requires { C::reference_on_gpu(bound_, nullptr, nullptr); }) {
+      if (device.backend() == Backend::cuda && C::wants_gpu_reference(problem)) {
+        expected_.emplace(device, output_size_ * sizeof(double));
+        magnitude_.emplace(device, output_size_ * sizeof(double));
+        C::reference_on_gpu(bound_, static_cast<double*>(expected_->data()),
+                            static_cast<double*>(magnitude_->data()));
+        return;
+      }
+    }
+    const Expected expected = C::reference(problem, std::span<const std::vector<T>>(values));
+    auto put = [&](std::optional<Buffer>& to, const std::vector<double>& from) {
+      to.emplace(device, from.size() * sizeof(double));
+      device.upload(to->data(), from.data(), from.size() * sizeof(double));
+    };
+    put(expected_, expected.values);
+    if (!expected.magnitude.empty()) put(magnitude_, expected.magnitude);
+  }
+
+  typename C::template Args<T> bound_;
+};
+
+/// Registers a family (or one op of it) with the element types its kernels may have.
+template <Contract C, class... Ts>
+struct RegisterFamily {
+  RegisterFamily() {
+    using Problem = typename C::Problem;
+    auto texts = [](const std::vector<Problem>& problems) {
+      std::vector<std::string> out;
+      for (const Problem& p : problems) out.push_back(C::text(p));
+      return out;
+    };
+    auto parse = [](std::string_view text) { return C::parse(text).value(); };
+    add_family({
+        .name = C::family,
+        .op = C::op,
+        .problem_help = C::problem_help,
+        .normalize = [](std::string_view text) -> std::optional<std::string> {
+          const auto problem = C::parse(text);
+          return problem ? std::optional(C::text(*problem)) : std::nullopt;
+        },
+        .test_problems = [=] { return texts(C::test_problems()); },
+        .bench_problems = [=](Backend backend) { return texts(C::bench_problems(backend)); },
+        .input_sets = [] { return C::input_sets(); },
+        .cost = [=](std::string_view text, DType dtype) { return C::cost(parse(text), dtype); },
+        .memory =
+            [=](std::string_view text, DType dtype) {
+              const Problem p = parse(text);
+              double elements = static_cast<double>(C::output_size(p));
+              const double doubles = 2 * elements;  // expected and magnitude
+              for (std::size_t size : C::input_sizes(p)) elements += static_cast<double>(size);
+              return elements * static_cast<double>(size_of(dtype)) + 8 * doubles;
+            },
+        .supports =
+            [=](const Kernel& kernel, std::string_view text) {
+              const Problem p = parse(text);
+              return kernel.supports(&p);
+            },
+        .open = [=](std::string_view text, DType dtype, const InputSet& set, std::uint64_t seed,
+                    Device& device) -> std::unique_ptr<Workload> {
+          std::unique_ptr<Workload> workload;
+          ((DTypeOf<Ts>::value == dtype
+                ? void(workload = std::make_unique<WorkloadOf<C, Ts>>(parse(text), set, seed, device))
+                : void()),
+           ...);
+          return workload;
+        },
+    });
+  }
+};
+
+}  // namespace ladder

@@ -1,0 +1,16 @@
+#include "harness/host/api.hpp"
+
+#include "harness/host/executor.hpp"
+#include "harness/host/memory.hpp"
+
+extern "C" [[gnu::visibility("default")]] const ladder::host::Api* ladder_host_api() {
+  using namespace ladder;
+  static constexpr host::Api api{
+      .kernels = []() -> const std::vector<Kernel>& { return registered_kernels(); },
+      .allocate = &host::allocate,
+      .release = &host::release,
+      .set_lane_order = &host::set_lane_order,
+      .launches = &recorded_launches,
+  };
+  return &api;
+}

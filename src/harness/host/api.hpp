@@ -1,0 +1,27 @@
+// The one door into the host executor's shared library. Every object in it is compiled a second
+// time, with other flags than the programs' own, so nothing else is exported.
+#pragma once
+
+#include "harness/kernel.hpp"
+
+namespace ladder::host {
+
+struct Api {
+  /// The kernels registered for the host executor.
+  const std::vector<Kernel>& (*kernels)();
+
+  /// Global memory of the executor: `bytes` bytes, 256-byte aligned. Throws std::bad_alloc.
+  void* (*allocate)(std::size_t bytes);
+  void (*release)(void* pointer);
+
+  /// The order in which the threads of a block take turns: 0 is ascending, any other value seeds a
+  /// random one. A correct kernel gives the same result under every order.
+  void (*set_lane_order)(unsigned seed);
+
+  /// The launches since the list was last cleared.
+  std::vector<Launch>& (*launches)();
+};
+
+}  // namespace ladder::host
+
+extern "C" const ladder::host::Api* ladder_host_api();

@@ -1,0 +1,124 @@
+// The host executor seen from the programs, through its library's one function.
+#include "harness/device.hpp"
+
+#include "harness/host/api.hpp"
+#include "harness/parallel.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <string>
+
+namespace ladder {
+namespace {
+
+std::string cpu_name() {
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "CPU";
+}
+
+template <class T>
+Comparison compare_range(const T* actual, const double* expected, const double* magnitude,
+                         std::size_t begin, std::size_t end, Tolerance tolerance) {
+  Comparison total;
+  for (std::size_t i = begin; i < end; ++i) {
+    compare_element(total, i, static_cast<double>(static_cast<float>(actual[i])), expected[i],
+                    magnitude ? magnitude[i] : 0, tolerance);
+  }
+  return total;
+}
+
+class HostDevice final : public Device {
+ public:
+  HostDevice() { info_.name = cpu_name(); }
+
+  Backend backend() const override { return Backend::host; }
+  const DeviceInfo& info() const override { return info_; }
+  const std::vector<Kernel>& kernels() const override { return api_.kernels(); }
+
+  std::size_t free_memory() const override {
+    return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
+           static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  }
+  void* allocate(std::size_t bytes) override { return api_.allocate(bytes); }
+  void release(void* pointer) noexcept override { api_.release(pointer); }
+  void upload(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
+  void download(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
+  void fill(void* to, unsigned char byte, std::size_t bytes) override {
+    std::memset(to, byte, bytes);
+  }
+
+  std::uint64_t checksum(const void* data, std::size_t bytes) override {
+    std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
+    for (const auto* p = static_cast<const unsigned char*>(data); bytes > 0; --bytes, ++p) {
+      hash = (hash ^ *p) * 0x100000001B3;
+    }
+    return hash;
+  }
+
+  Comparison compare(DType dtype, const void* actual, const double* expected,
+                     const double* magnitude, std::size_t n, Tolerance tolerance) override {
+    Comparison total;
+    std::mutex mutex;
+    parallel_for(n, 1 << 18, [&](std::size_t begin, std::size_t end) {
+      auto part = [&](auto* typed) {
+        return compare_range(typed, expected, magnitude, begin, end, tolerance);
+      };
+      const Comparison found = dtype == DType::f32   ? part(static_cast<const float*>(actual))
+                               : dtype == DType::f16 ? part(static_cast<const half*>(actual))
+                                                     : part(static_cast<const bfloat16*>(actual));
+      const std::lock_guard lock(mutex);
+      merge(total, found);
+    });
+    return total;
+  }
+
+  void set_lane_order(unsigned seed) override { api_.set_lane_order(seed); }
+
+  void run(const Kernel& kernel, const void* args) override {
+    api_.launches().clear();
+    kernel.launch(args, nullptr);
+  }
+
+  KernelResources resources() override { return {.launch = largest_launch(api_.launches())}; }
+
+  std::vector<Samples> measure(std::span<const Kernel* const> kernels, const void* args, Cache,
+                               const Sampling&) override {
+    std::vector<Samples> all;
+    for (const Kernel* kernel : kernels) {
+      Samples& samples = all.emplace_back();
+      const auto start = std::chrono::steady_clock::now();
+      try {
+        run(*kernel, args);
+        const std::chrono::duration<double, std::micro> us =
+            std::chrono::steady_clock::now() - start;
+        samples.us.push_back(us.count());
+      } catch (const std::exception& error) {
+        samples.error = error.what();
+      }
+    }
+    return all;
+  }
+
+  void profile(const Kernel& kernel, const void* args) override { run(kernel, args); }
+
+ private:
+  static void copy(void* to, const void* from, std::size_t bytes) {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
+
+  const host::Api& api_ = *ladder_host_api();
+  DeviceInfo info_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> open_host_device() { return std::make_unique<HostDevice>(); }
+
+}  // namespace ladder

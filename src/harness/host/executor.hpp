@@ -1,0 +1,75 @@
+// The host executor: runs the blocks of a launch one after the other, and the threads of a block by
+// turns, on the CPU thread that calls it. The same launch always runs in the same order.
+//
+// A thread runs until it must wait for others or ends. One that must wait needs a stack to come
+// back to, a fiber; those that never wait run one after the other on the same fiber, so that a
+// kernel without barriers costs hardly more than a loop.
+//
+// Every wait carries its place in the source, for the messages of errors.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <source_location>
+#include <string>
+
+#include "vector_types.h"
+
+namespace ladder::host {
+
+/// What every thread of a launch runs: a callable, by reference.
+struct Body {
+  void (*call)(const void* callable);
+  const void* callable;
+};
+
+/// Runs body once for every thread of every block. Throws std::runtime_error when the launch is not
+/// one a GPU can make, and when the kernel does what would hang or be undefined on a GPU; such a
+/// message starts with the block and the thread.
+void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, Body body);
+
+template <class F>
+void run(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const F& body) {
+  run_threads(
+      grid, block, dynamic_shared_bytes,
+      {[](const void* callable) { (*static_cast<const F*>(callable))(); }, std::addressof(body)});
+}
+
+/// The order in which threads take turns: 0 is ascending, any other value seeds a random one.
+void set_lane_order(unsigned seed);
+
+// The rest is for the CUDA functions that are built on the executor, and is called by the running
+// thread of a kernel.
+
+/// What the threads that met at a barrier said.
+struct Votes {
+  unsigned yes;
+  unsigned threads;
+};
+
+/// Waits until every thread of the block that has not ended is at this barrier.
+Votes barrier(bool vote, std::source_location at);
+
+/// Something the lanes of a warp do together.
+struct Collective {
+  const char* name;
+  /// Called once, when all have arrived: records[i] is what lane i brought, for the bits of lanes.
+  void (*complete)(void* const* records, unsigned lanes);
+};
+
+/// Waits until the lanes in mask, less those that have ended, are in the same collective.
+void collective(const Collective& what, unsigned mask, void* record, std::source_location at);
+
+/// The running thread's lane, 0 to 31.
+unsigned lane_id();
+
+/// The lanes of the running thread's warp that have not ended.
+unsigned lanes_alive();
+
+/// Ends the launch with an error of this lane's, for Collective::complete.
+[[noreturn]] void fail_collective(unsigned lane, std::string what);
+
+/// Tells the hooks of an atomic operation, which the compiler does not report.
+void note_atomic(const void* pc, const void* address, std::size_t bytes);
+
+}  // namespace ladder::host

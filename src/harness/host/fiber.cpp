@@ -1,0 +1,110 @@
+// With _FORTIFY_SOURCE, which some compilers turn on by themselves, longjmp aborts the program when
+// it is used to change stacks.
+#undef _FORTIFY_SOURCE
+
+#include "harness/host/fiber.hpp"
+
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace ladder::host {
+namespace {
+
+// Address space only: the system provides pages when they are touched.
+constexpr std::size_t kStackSize = 256 << 10;
+
+// Below every stack lies a page that can't be accessed: an overflow ends in a fault, not in another
+// thread's variables.
+std::size_t guard_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
+// The fiber that runs, and the one that ran before it.
+Fiber* running = nullptr;
+Fiber* previous = nullptr;
+
+}  // namespace
+
+Fiber::Fiber() : started_(true) {}
+
+Fiber::Fiber(void (*entry)()) : entry_(entry), stack_size_(kStackSize) {
+  void* memory = mmap(nullptr, guard_size() + kStackSize, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  mprotect(memory, guard_size(), PROT_NONE);
+  stack_ = static_cast<char*>(memory) + guard_size();
+}
+
+Fiber::~Fiber() {
+  if (!entry_) return;
+  munmap(static_cast<char*>(const_cast<void*>(stack_)) - guard_size(), guard_size() + kStackSize);
+}
+
+Fiber& Fiber::caller() {
+  static Fiber fiber;
+  return fiber;
+}
+
+Fiber& Fiber::current() { return running ? *running : caller(); }
+
+void Fiber::resume() {
+  Fiber& from = current();
+  previous = &from;
+  running = this;
+  before_switch(from);
+  if (_setjmp(from.context_) == 0) {
+    if (!started_) start();
+    _longjmp(context_, 1);
+  }
+  after_switch();
+}
+
+void Fiber::restart() {
+  started_ = false;
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(stack_, stack_size_);  // the frames that were left behind
+  fake_stack_ = nullptr;
+#endif
+}
+
+// Does not return: AddressSanitizer would wait in vain for the end of its frame.
+[[gnu::no_sanitize("address")]] void Fiber::start() {
+  started_ = true;
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = const_cast<void*>(stack_);
+  context.uc_stack.ss_size = stack_size_;
+  context.uc_link = nullptr;
+  makecontext(&context, &Fiber::enter, 0);
+  setcontext(&context);
+  __builtin_unreachable();
+}
+
+void Fiber::enter() {
+  after_switch();
+  running->entry_();
+}
+
+// AddressSanitizer must know which stack is in use.
+
+void Fiber::before_switch([[maybe_unused]] Fiber& from) {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_start_switch_fiber(&from.fake_stack_, stack_, stack_size_);
+#endif
+}
+
+void Fiber::after_switch() {
+#if defined(__SANITIZE_ADDRESS__)
+  // The bounds of the caller's stack, which nobody told us, are learnt here.
+  __sanitizer_finish_switch_fiber(running->fake_stack_, &previous->stack_, &previous->stack_size_);
+#endif
+}
+
+}  // namespace ladder::host

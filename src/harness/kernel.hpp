@@ -1,0 +1,177 @@
+// What a kernel file includes: the names of CUDA C++ on both backends, ladder::launch, and the
+// registration of a version. Kept light, because every kernel file is compiled twice: by nvcc for
+// the GPU, and by the host compiler for the host executor (with LADDER_HOST_EXECUTOR defined).
+#pragma once
+
+#if defined(LADDER_HOST_EXECUTOR)
+#include "harness/host/cuda_on_cpu.hpp"
+#else
+#include <cuda_runtime_api.h>
+#endif
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ladder {
+
+using bfloat16 = __nv_bfloat16;
+using half = __half;
+
+/// Where a kernel runs.
+enum class Backend { cuda, host };
+
+/// Element types, and how users spell them: f32, f16, bf16.
+enum class DType { f32, f16, bf16 };
+
+template <class T>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<half> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<bfloat16> {
+  static constexpr DType value = DType::bf16;
+};
+
+/// What a version says of itself; its number and name are its file's: vNN_name.cu.
+struct Version {
+  const char* idea;       ///< what this version does, in a few words
+  bool baseline = false;  ///< a vendor's library, against which the others are compared
+};
+
+/// Whether a version can run a problem, and if not, why.
+struct Support {
+  bool ok = true;
+  std::string reason;
+};
+inline Support supported() { return {}; }
+inline Support unsupported(std::string reason) { return {false, std::move(reason)}; }
+
+/// A registered version of one family, op and element type; args and problem are the family's
+/// Args<T> and Problem.
+struct Kernel {
+  const char* family;
+  const char* op;  ///< "" where the family has one operation
+  DType dtype;
+  Version version;
+  const char* file;  ///< the source file, as the compiler was given it
+  Backend backend;
+  void (*launch)(const void* args, cudaStream_t stream);
+  Support (*supports)(const void* problem);
+};
+
+/// The registered kernels of this binary image: those for the GPU in the programs, those for the
+/// host executor in its shared library.
+std::vector<Kernel>& registered_kernels();
+
+/// One kernel launch.
+struct Launch {
+  const void* function;
+  dim3 grid, block;
+  std::size_t dynamic_shared;  ///< bytes
+};
+
+/// The launches of this binary image since the list was last cleared; ladder::launch appends.
+std::vector<Launch>& recorded_launches();
+
+#if defined(LADDER_HOST_EXECUTOR)
+inline constexpr Backend kBackend = Backend::host;
+#else
+inline constexpr Backend kBackend = Backend::cuda;
+#endif
+
+/// Registers version V for Contract (a family, or one op of a family) and element types Ts.
+///
+/// V has `static constexpr Version version`, `static void launch(const Contract::Args<T>&,
+/// cudaStream_t)` and, where it has limits, `static Support supports(const Contract::Problem&)`.
+template <class V, class Contract, class... Ts>
+struct Register {
+  explicit Register(Backend backend = kBackend, const char* file = __builtin_FILE()) {
+    (registered_kernels().push_back({Contract::family, Contract::op, DTypeOf<Ts>::value, V::version,
+                                     file, backend, &launch<Ts>, &supports}),
+     ...);
+  }
+
+ private:
+  template <class T>
+  static void launch(const void* args, cudaStream_t stream) {
+    V::launch(*static_cast<const typename Contract::template Args<T>*>(args), stream);
+  }
+  static Support supports([[maybe_unused]] const void* problem) {
+    using Problem = typename Contract::Problem;
+    if constexpr (requires(const Problem& p) { V::supports(p); }) {
+      return V::supports(*static_cast<const Problem*>(problem));
+    } else {
+      return supported();
+    }
+  }
+};
+
+/// a / b rounded up; for a >= 0 and b > 0.
+template <class A, class B>
+__host__ __device__ constexpr auto ceil_div(A a, B b) {
+  return (a + b - 1) / b;
+}
+
+#if defined(__CUDACC__)
+
+/// Dynamic shared memory of the running block, aligned to 128 bytes.
+template <class T>
+__device__ __forceinline__ T* dynamic_shared() {
+  extern __shared__ __align__(128) unsigned char ladder_dynamic_shared[];
+  return reinterpret_cast<T*>(ladder_dynamic_shared);
+}
+
+/// Launches kernel<<<grid, block, shared_bytes, stream>>>(args...); a grid with no blocks is
+/// nothing to do. Throws std::runtime_error when CUDA refuses the launch.
+template <class... P, class... A>
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, A&&... args) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  recorded_launches().push_back({function, grid, block, shared_bytes});
+  auto check = [](cudaError_t error) {
+    if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  };
+  if (shared_bytes > 48 * 1024) {  // more than every GPU grants unasked
+    check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared_bytes)));
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared_bytes;
+  config.stream = stream;
+  check(cudaLaunchKernelEx(&config, kernel, static_cast<P>(std::forward<A>(args))...));
+}
+
+#elif defined(LADDER_HOST_EXECUTOR)
+
+template <class T>
+T* dynamic_shared() {
+  return static_cast<T*>(host::dynamic_shared());
+}
+
+template <class... P, class... A>
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t,
+            A&&... args) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  recorded_launches().push_back(
+      {reinterpret_cast<const void*>(kernel), grid, block, shared_bytes});
+  host::run(grid, block, shared_bytes, [&] { kernel(static_cast<P>(args)...); });
+}
+
+#endif
+
+}  // namespace ladder

@@ -1,0 +1,12 @@
+// Stands in for src/harness/cuda/ in a build without the CUDA compiler.
+#include "harness/device.hpp"
+
+#include <stdexcept>
+
+namespace ladder {
+
+std::unique_ptr<Device> open_cuda_device(int) {
+  throw std::runtime_error("this build has no CUDA (nvcc was not found when it was configured)");
+}
+
+}  // namespace ladder

@@ -1,0 +1,37 @@
+// Idea      a grid that fills the GPU once; each thread strides over the elements
+// Vs v01    the number of blocks no longer grows with n: no waves of short blocks to start and end
+// Bound by  DRAM bandwidth; with 2-byte elements, by how many loads are in flight
+// Limits    none
+#include "elementwise.hpp"
+
+#include <algorithm>
+
+namespace {
+
+template <class Op, class T>
+__global__ void grid_stride(elementwise::Args<Op, T> a) {
+  const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < a.n; i += stride) {
+    float x[Op::inputs];
+#pragma unroll
+    for (int k = 0; k < Op::inputs; ++k) x[k] = static_cast<float>(a.x[k][i]);
+    a.y[i] = T(Op::apply(x));
+  }
+}
+
+struct GridStride {
+  static constexpr ladder::Version version{"a grid of fixed size, strided loop"};
+
+  template <class Op, class T>
+  static void launch(const elementwise::Args<Op, T>& a, cudaStream_t stream) {
+    constexpr int kBlock = 256;
+    constexpr std::int64_t kMostBlocks = 2048;  // 8 blocks of 256 fill an SM; GPUs have up to ~200
+    const std::int64_t blocks = std::min(ladder::ceil_div(a.n, kBlock), kMostBlocks);
+    ladder::launch(grid_stride<Op, T>, blocks, kBlock, 0, stream, a);
+  }
+};
+
+const ladder::Register<GridStride, elementwise::relu, float, ladder::half, ladder::bfloat16> relu;
+const ladder::Register<GridStride, elementwise::add, float, ladder::half, ladder::bfloat16> add;
+
+}  // namespace

@@ -1,0 +1,186 @@
+// ./bench as a user meets it: what it prints, what it writes, how it exits.
+#include <gmock/gmock.h>
+
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+struct Result {
+  int exit_code;
+  std::string out, err;
+};
+
+std::string slurp(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+long lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+class BenchCli : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "ladder_cli_XXXXXX";
+    folder_ = mkdtemp(pattern.data());
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  /// Runs ./bench in an empty folder, on the host executor unless told otherwise.
+  Result bench(const std::string& arguments, const std::string& backend = "--backend=host ") {
+    const std::string command = "cd '" + folder_ + "' && '" LADDER_BENCH "' " + backend + arguments +
+                                " >out.txt 2>err.txt </dev/null";
+    const int status = std::system(command.c_str());
+    return {WEXITSTATUS(status), slurp(file("out.txt")), slurp(file("err.txt"))};
+  }
+
+  /// Expects a refusal: exit code 1, nothing on stdout, one line on stderr that has `sentence`.
+  void expect_refused(const std::string& arguments, const std::string& sentence,
+                      const std::string& backend = "--backend=host ") {
+    const Result result = bench(arguments, backend);
+    EXPECT_EQ(result.exit_code, 1) << arguments;
+    EXPECT_EQ(result.out, "") << arguments;
+    EXPECT_EQ(lines(result.err), 1) << result.err;
+    EXPECT_THAT(result.err, HasSubstr(sentence)) << arguments;
+  }
+  std::string file(const std::string& name) const { return folder_ + "/" + name; }
+
+ private:
+  std::string folder_;
+};
+
+TEST_F(BenchCli, RunsAFamilyAndWritesItsRows) {
+  const Result result = bench("--benchmark_filter=gemm");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("Backend host"), HasSubstr("v05 tile2d"),
+                                HasSubstr("gemm f32: All"), HasSubstr("passed their checks"),
+                                Not(HasSubstr("elementwise"))));
+  const std::string csv = slurp(file("results.csv"));
+  EXPECT_THAT(csv, AllOf(testing::StartsWith("family,op,kernel"), HasSubstr("gemm,,v05_tile2d"),
+                         HasSubstr(",passed,")));
+  EXPECT_GE(lines(csv), 1 + 2 * 5);
+}
+
+TEST_F(BenchCli, AnExactNameSelectsOneBenchmark) {
+  const Result names = bench("--benchmark_list_tests --benchmark_filter='^gemm/f32/v05_tile2d/128x128x128$'");
+  EXPECT_EQ(names.exit_code, 0);
+  EXPECT_EQ(names.out, "gemm/f32/v05_tile2d/128x128x128\n");
+}
+
+TEST_F(BenchCli, ALeadingMinusInvertsTheFilter) {
+  const Result names = bench("--benchmark_list_tests --benchmark_filter=-gemm");
+  EXPECT_THAT(names.out, AllOf(HasSubstr("elementwise/relu/f16/v01_naive"), Not(HasSubstr("gemm"))));
+}
+
+TEST_F(BenchCli, OwnProblemsAndTypes) {
+  const Result result = bench("--gemm=33x44x55,8x8x8 --elementwise=1000 --dtype=f32");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("gemm f32 33x44x55"), HasSubstr("gemm f32 8x8x8"),
+                                HasSubstr("elementwise add f32 1000"), Not(HasSubstr("f16")),
+                                Not(HasSubstr("128x128x128"))));
+}
+
+TEST_F(BenchCli, ASeedRepeatsARun) {
+  bench("--benchmark_filter=gemm/f32/v01 --gemm=64x64x64 --seed=7 --csv=a.csv");
+  bench("--benchmark_filter=gemm/f32/v01 --gemm=64x64x64 --seed=7 --csv=b.csv");
+  bench("--benchmark_filter=gemm/f32/v01 --gemm=64x64x64 --seed=8 --csv=c.csv");
+  auto error = [&](const char* name) {  // the fields after the verdict: reason, largest error
+    const std::string text = slurp(file(name));
+    const std::size_t at = text.find(",passed,,");
+    return text.substr(at + 9, text.find(',', at + 9) - at - 9);
+  };
+  EXPECT_NE(error("a.csv"), "");
+  EXPECT_EQ(error("a.csv"), error("b.csv"));
+  EXPECT_NE(error("a.csv"), error("c.csv"));
+}
+
+TEST_F(BenchCli, ListsFamiliesVersionsAndIdeas) {
+  const Result result = bench("--list");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("gemm · f32"), HasSubstr("v05 tile2d"), HasSubstr("per thread, in registers"),
+                                HasSubstr("elementwise: add, relu")));
+}
+
+TEST_F(BenchCli, GoogleBenchmarkFormatsWork) {
+  const std::string filter = "--benchmark_filter=gemm/f32/v0[12]_.*/128x128x128 ";
+  const Result json = bench(filter + "--benchmark_format=json");
+  EXPECT_EQ(json.exit_code, 0);
+  EXPECT_THAT(json.out, AllOf(testing::StartsWith("{"), HasSubstr("\"name\": \"gemm/f32/v01_naive/128x128x128\""),
+                              Not(HasSubstr("manual_time"))));
+  EXPECT_THAT(json.err, HasSubstr("gemm f32"));
+
+  const Result out = bench(filter + "--benchmark_out=out.csv --benchmark_out_format=csv");
+  EXPECT_EQ(out.exit_code, 0);
+  EXPECT_THAT(slurp(file("out.csv")), HasSubstr("\n\"gemm/f32/v02_coalesced/128x128x128\",1,"));
+}
+
+TEST_F(BenchCli, RepetitionsMeasureAgain) {
+  const Result result = bench("--benchmark_filter=gemm/f32/v01_naive/128x128x128 --benchmark_repetitions=3");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(lines(slurp(file("results.csv"))), 1 + 3);
+  EXPECT_THAT(result.out, HasSubstr("gemm/f32/v01_naive/128x128x128_median"));
+}
+
+TEST_F(BenchCli, ProfileLaunchesOneKernel) {
+  const Result result = bench("--profile=gemm/f32/v05_tile2d/64x64x64");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out, HasSubstr("gemm/f32/v05_tile2d/64x64x64: passed"));
+}
+
+TEST_F(BenchCli, KeepsTheLastResults) {
+  std::ofstream(file("results.csv")) << "precious\n";
+  bench("--benchmark_filter=gemm/f32/v01");
+  EXPECT_EQ(slurp(file("results.csv.bak")), "precious\n");
+}
+
+TEST_F(BenchCli, RefusesBadInputInOneSentence) {
+  std::ofstream(file("results.csv")) << "precious\n";
+  expect_refused("--benchmark_filter=nothing_has_this_name", "elementwise/add/f32");
+  expect_refused("--benchmark_filter='gemm('", "not a regular expression");
+  expect_refused("--no_such_flag", "--no_such_flag is not a flag; --help lists them");
+  expect_refused("--benchmark_no_such_flag=1", "--benchmark_no_such_flag=1 is not a flag");
+  expect_refused("gemm", "gemm is not a flag");
+  expect_refused("--gemm=12x12", "MxNxK");
+  expect_refused("--gemm=0x4x4", "MxNxK");
+  expect_refused("--gemm=4x4x99999999999", "MxNxK");
+  expect_refused("--gemm=", "needs a value");
+  expect_refused("--elementwise=many", "N elements");
+  expect_refused("--dtype=f64", "f32, f16, bf16");
+  expect_refused("--cache=warm", "cold, hot, both");
+  expect_refused("--seed=x", "a whole number");
+  expect_refused("--csv=/no/such/folder/x.csv", "No such file or directory; choose another path");
+  expect_refused("--profile=gemm/f32/v99_none", "no such kernel");
+  expect_refused("--profile=gemm/f32/v01_naive/12", "MxNxK");
+  expect_refused("--backend=tpu", "auto, cuda, host", "");
+  expect_refused("--device=99", "--device=99: ", "");
+  EXPECT_EQ(slurp(file("results.csv")), "precious\n") << "a refusal costs no results";
+}
+
+TEST_F(BenchCli, CudaWithoutAGpuIsRefused) {
+  if (bench("--benchmark_list_tests", "--backend=cuda ").exit_code == 0) GTEST_SKIP() << "there is a GPU";
+  expect_refused("", "Without a GPU: --backend=host", "--backend=cuda ");
+  const Result automatic = bench("--benchmark_filter=gemm/f32/v01", "");
+  EXPECT_EQ(automatic.exit_code, 0);
+  EXPECT_THAT(automatic.out, HasSubstr("Backend host (no GPU: "));
+}
+
+TEST_F(BenchCli, AProblemTooBigForTheMemoryFailsAndTheOthersRun) {
+  const Result result = bench("--elementwise=1000000000000,64 --benchmark_filter=relu/f32/v01");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("GB are free"), HasSubstr("passed   largest error")));
+  EXPECT_THAT(slurp(file("results.csv")), AllOf(HasSubstr(",failed,"), HasSubstr(",passed,")));
+}
+
+}  // namespace

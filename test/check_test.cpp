@@ -1,0 +1,191 @@
+// The checker's own tests: it must reject each kind of wrong kernel. The kernels here are plain C++
+// on the host device's memory, launched the way real ones are.
+#include "harness/family.hpp"
+
+#include "kernels/elementwise/elementwise.hpp"
+#include "kernels/gemm/gemm.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <cstring>
+
+namespace ladder {
+namespace {
+
+using Gemm = gemm::Args<float>;
+using Relu = elementwise::Args<elementwise::relu, float>;
+
+constexpr auto right_gemm = [](const Gemm& g) {
+  for (int i = 0; i < g.m; ++i) {
+    for (int j = 0; j < g.n; ++j) {
+      float sum = 0;
+      for (int k = 0; k < g.k; ++k) sum += g.a[i * g.k + k] * g.b[k * g.n + j];
+      g.c[i * g.n + j] = sum;
+    }
+  }
+};
+
+constexpr auto right_relu = [](const Relu& r) {
+  for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = r.x[0][i] > 0 ? r.x[0][i] : 0;
+};
+
+template <class Args, class F>
+void launch(const void* args, cudaStream_t) {
+  F{}(*static_cast<const Args*>(args));
+}
+
+class Check : public testing::Test {
+ protected:
+  template <class F>
+  CheckResult gemm_on(F, const char* problem, int input_set = 0) {
+    return run({"gemm", "", DType::f32, {""}, "v01_test.cu", Backend::host, &launch<Gemm, F>, nullptr},
+               problem, input_set);
+  }
+  template <class F>
+  CheckResult relu_on(F, const char* problem) {
+    return run({"elementwise", "relu", DType::f32, {""}, "v01_test.cu", Backend::host,
+                &launch<Relu, F>, nullptr},
+               problem, 0);
+  }
+
+ private:
+  CheckResult run(const Kernel& kernel, const char* problem, int input_set) {
+    const Family& family = family_of(kernel);
+    const auto sets = family.input_sets();
+    const auto workload = family.open(problem, kernel.dtype, sets[static_cast<std::size_t>(input_set)],
+                                      7, *device_);
+    return check(kernel, *workload, *device_);
+  }
+  std::unique_ptr<Device> device_ = open_host_device();
+};
+
+MATCHER_P(IsIncorrect, reason, "") {
+  *result_listener << to_string(arg.verdict) << ": " << arg.reason;
+  return arg.verdict == Verdict::incorrect && arg.reason.find(reason) != std::string::npos;
+}
+
+TEST_F(Check, AcceptsARightKernel) {
+  const CheckResult result = gemm_on(right_gemm, "33x17x65");
+  EXPECT_EQ(result.verdict, Verdict::passed) << result.reason;
+  EXPECT_GT(result.max_error, 0);
+  EXPECT_EQ(gemm_on(right_gemm, "33x17x65", 1).max_error, 0) << "small integers are exact";
+  EXPECT_EQ(relu_on(right_relu, "1000").verdict, Verdict::passed);
+}
+
+TEST_F(Check, RejectsAKernelThatWritesNothing) {
+  EXPECT_THAT(relu_on([](const Relu&) {}, "1000"), IsIncorrect("1000 of 1000 elements wrong"));
+}
+
+TEST_F(Check, RejectsOneNaN) {
+  auto kernel = [](const Relu& r) {
+    right_relu(r);
+    r.y[r.n / 2] = NAN;
+  };
+  EXPECT_THAT(relu_on(kernel, "1000"), IsIncorrect("1 of 1000 elements wrong; element 500 is nan"));
+}
+
+TEST_F(Check, RejectsAllNaN) {
+  auto kernel = [](const Relu& r) { std::fill(r.y, r.y + r.n, NAN); };
+  EXPECT_THAT(relu_on(kernel, "64"), IsIncorrect("64 of 64"));
+}
+
+TEST_F(Check, RejectsAStaleOutput) {
+  // The first run is right, the second relies on what the first one left behind.
+  auto kernel = [](const Relu& r) {
+    static bool done = false;
+    if (!std::exchange(done, true)) right_relu(r);
+  };
+  EXPECT_EQ(relu_on(kernel, "1000").verdict, Verdict::passed);
+  EXPECT_THAT(relu_on(kernel, "1000"), IsIncorrect("1000 of 1000"));
+}
+
+TEST_F(Check, RejectsADroppedTail) {
+  auto kernel = [](const Relu& r) {
+    Relu shorter = r;
+    --shorter.n;
+    right_relu(shorter);
+  };
+  EXPECT_THAT(relu_on(kernel, "1000"), IsIncorrect("1 of 1000 elements wrong; element 999"));
+}
+
+TEST_F(Check, RejectsAWriteBehindTheEnd) {
+  auto kernel = [](const Relu& r) {
+    right_relu(r);
+    r.y[r.n] = 0;
+  };
+  EXPECT_THAT(relu_on(kernel, "1000"), IsIncorrect("wrote outside its output"));
+}
+
+TEST_F(Check, RejectsAWriteBeforeAnInput) {
+  auto kernel = [](const Relu& r) {
+    right_relu(r);
+    const_cast<float*>(r.x[0])[-1] = 0;
+  };
+  EXPECT_THAT(relu_on(kernel, "1000"), IsIncorrect("wrote outside an input"));
+}
+
+TEST_F(Check, RejectsAChangedInput) {
+  auto kernel = [](const Relu& r) {
+    right_relu(r);
+    const_cast<float*>(r.x[0])[r.n - 1] += 1;
+  };
+  EXPECT_THAT(relu_on(kernel, "1000"), IsIncorrect("changed its inputs"));
+}
+
+TEST_F(Check, RejectsATransposedResult) {
+  auto kernel = [](const Gemm& g) {
+    right_gemm(g);
+    for (int i = 0; i < g.m; ++i) {
+      for (int j = 0; j < i; ++j) std::swap(g.c[i * g.n + j], g.c[j * g.n + i]);
+    }
+  };
+  EXPECT_THAT(gemm_on(kernel, "16x16x16"), IsIncorrect("240 of 256"));
+}
+
+TEST_F(Check, RejectsADroppedLastProduct) {
+  auto kernel = [](const Gemm& g) {
+    right_gemm(g);
+    for (int i = 0; i < g.m; ++i) {
+      for (int j = 0; j < g.n; ++j) {
+        g.c[i * g.n + j] -= g.a[i * g.k + g.k - 1] * g.b[(g.k - 1) * g.n + j];
+      }
+    }
+  };
+  EXPECT_EQ(gemm_on(kernel, "64x64x500").verdict, Verdict::incorrect);
+}
+
+TEST_F(Check, RejectsHalfPrecisionArithmetic) {
+  auto kernel = [](const Gemm& g) {
+    right_gemm(g);
+    for (int i = 0; i < g.m * g.n; ++i) g.c[i] = __bfloat162float(__float2bfloat16(g.c[i]));
+  };
+  EXPECT_EQ(gemm_on(kernel, "64x64x64").verdict, Verdict::incorrect);
+}
+
+TEST_F(Check, ReportsAKernelThatThrows) {
+  auto kernel = [](const Relu&) { throw std::runtime_error("too many threads"); };
+  const CheckResult result = relu_on(kernel, "8");
+  EXPECT_EQ(result.verdict, Verdict::failed);
+  EXPECT_EQ(result.reason, "too many threads");
+}
+
+TEST(Compare, CountsInfinitiesAndNaNsAsTheyAre) {
+  auto wrong = [](double actual, double expected) {
+    Comparison total;
+    compare_element(total, 0, actual, expected, 1, {.relative = 0.1, .scaled = 0.1});
+    return total.wrong;
+  };
+  EXPECT_EQ(wrong(INFINITY, INFINITY), 0U);
+  EXPECT_EQ(wrong(-INFINITY, INFINITY), 1U);
+  EXPECT_EQ(wrong(1, INFINITY), 1U);
+  EXPECT_EQ(wrong(INFINITY, 1), 1U);
+  EXPECT_EQ(wrong(NAN, 1), 1U);
+  EXPECT_EQ(wrong(1, NAN), 1U);
+  EXPECT_EQ(wrong(NAN, NAN), 0U);
+  EXPECT_EQ(wrong(1.19, 1), 0U);
+  EXPECT_EQ(wrong(1.21, 1), 1U);
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,103 @@
+// Every registered kernel, on every test problem and every set of inputs, against its reference.
+// Built once for the host executor, where each case runs under two lane orders, and once for the GPU.
+#include "harness/family.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <iostream>
+#include <random>
+
+namespace ladder {
+namespace {
+
+/// A fresh seed per run, or LADDER_SEED to repeat one.
+std::uint64_t seed() {
+  static const std::uint64_t value = [] {
+    const char* fixed = std::getenv("LADDER_SEED");
+    const std::uint64_t made = fixed ? std::strtoull(fixed, nullptr, 10) : std::random_device{}();
+    std::cout << "LADDER_SEED=" << made << "\n";
+    return made;
+  }();
+  return value;
+}
+
+class KernelTest : public testing::Test {
+ public:
+  KernelTest(const Kernel& kernel, Device& device) : kernel_(kernel), device_(device) {}
+
+  void TestBody() override {
+    if (const Support support = architecture_supports(kernel_.file, device_.info()); !support.ok) {
+      GTEST_SKIP() << support.reason;
+    }
+    const Family& family = family_of(kernel_);
+    int checked = 0;
+    for (const std::string& problem : family.test_problems()) {
+      if (!family.supports(kernel_, problem).ok) continue;
+      for (const InputSet& set : family.input_sets()) {
+        const auto workload = family.open(problem, kernel_.dtype, set, seed(), device_);
+        for (unsigned order : orders()) {
+          device_.set_lane_order(order);
+          const CheckResult result = check(kernel_, *workload, device_);
+          EXPECT_EQ(to_string(result.verdict), to_string(Verdict::passed))
+              << problem << ", " << set.name << " inputs, lane order " << order << ", LADDER_SEED="
+              << seed() << ": " << result.reason;
+          ++checked;
+        }
+      }
+    }
+    EXPECT_GT(checked, 0) << "supports no test problem";
+  }
+
+ private:
+  std::vector<unsigned> orders() const {
+    if (device_.backend() == Backend::cuda) return {0};
+    return {0, static_cast<unsigned>(seed()) | 1};
+  }
+
+  Kernel kernel_;
+  Device& device_;
+};
+
+/// Stands in for all kernels where there is no GPU.
+class NoGpu : public testing::Test {
+ public:
+  explicit NoGpu(std::string reason) : reason_(std::move(reason)) {}
+  void TestBody() override {
+    if (std::getenv("LADDER_REQUIRE_GPU")) FAIL() << "LADDER_REQUIRE_GPU is set, but: " << reason_;
+    GTEST_SKIP() << "no kernel ran on a GPU: " << reason_;
+  }
+
+ private:
+  std::string reason_;
+};
+
+void register_tests(std::unique_ptr<Device>& device) {
+#if defined(LADDER_TEST_GPU)
+  try {
+    device = open_cuda_device(0);
+  } catch (const std::exception& error) {
+    testing::RegisterTest("gpu", "all_kernels", nullptr, nullptr, __FILE__, __LINE__,
+                          [why = std::string(error.what())]() -> testing::Test* { return new NoGpu(why); });
+    return;
+  }
+  const char* backend = "gpu";
+#else
+  device = open_host_device();
+  const char* backend = "host";
+#endif
+  for (const Kernel& kernel : device->kernels()) {
+    testing::RegisterTest(full_name(kernel).c_str(), backend, nullptr, nullptr, kernel.file, 1,
+                          [&]() -> testing::Test* { return new KernelTest(kernel, *device); });
+  }
+}
+
+}  // namespace
+}  // namespace ladder
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  std::unique_ptr<ladder::Device> device;
+  ladder::register_tests(device);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,101 @@
+// What the build compiled is what registered.
+#include "harness/family.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <map>
+#include <set>
+
+namespace ladder {
+namespace {
+
+std::vector<Kernel> all_kernels() {
+  std::vector<Kernel> kernels = registered_kernels();
+  for (const Kernel& kernel : open_host_device()->kernels()) kernels.push_back(kernel);
+  return kernels;
+}
+
+TEST(Registry, EveryKernelFileRegisters) {
+  std::set<std::string> files;
+  for (const Kernel& kernel : all_kernels()) files.insert(std::filesystem::path(kernel.file).filename());
+  for (std::string file : {LADDER_KERNEL_FILES}) {
+    EXPECT_TRUE(files.contains(file)) << file << " registers nothing";
+  }
+}
+
+TEST(Registry, HostExecutorHasEveryVersionThatIsNotGpuOnly) {
+  std::set<std::string> on_host;
+  for (const Kernel& kernel : open_host_device()->kernels()) on_host.insert(full_name(kernel));
+  EXPECT_FALSE(on_host.empty());
+  for (const Kernel& kernel : registered_kernels()) {
+    const std::string name = std::filesystem::path(kernel.file).filename();
+    const bool gpu_only = name.find(".gpu.") != std::string::npos || name.find(".sm90a.") != std::string::npos;
+    EXPECT_EQ(on_host.contains(full_name(kernel)), !gpu_only) << full_name(kernel);
+  }
+}
+
+TEST(Registry, NoVersionIsRegisteredTwice) {
+  std::map<std::string, std::string> seen;
+  for (const Kernel& kernel : all_kernels()) {
+    const std::string name = full_name(kernel);
+    const std::string number = name.substr(0, name.find('_', name.rfind('/')));
+    const std::string key = number + (kernel.backend == Backend::cuda ? " on GPU" : " on host");
+    const auto [at, fresh] = seen.emplace(key, kernel.file);
+    EXPECT_TRUE(fresh) << key << " is registered by " << at->second << " and by " << kernel.file;
+  }
+}
+
+TEST(Registry, EveryKernelHasAFamilyAndAnIdea) {
+  for (const Kernel& kernel : all_kernels()) {
+    EXPECT_EQ(family_of(kernel).name, kernel.family);
+    EXPECT_STRNE(kernel.version.idea, "");
+  }
+}
+
+TEST(Registry, NamesComeFromFiles) {
+  const Kernel gemm{"gemm", "", DType::f32, {"idea"}, "/x/src/kernels/gemm/v05_tile2d.cu", {}, nullptr, nullptr};
+  EXPECT_EQ(full_name(gemm), "gemm/f32/v05_tile2d");
+  const Kernel relu{"elementwise", "relu", DType::bf16, {"idea"}, "v00b_lib.gpu.cu", {}, nullptr, nullptr};
+  EXPECT_EQ(full_name(relu), "elementwise/relu/bf16/v00b_lib");
+}
+
+TEST(Registry, HopperFilesNeedExactlySm90) {
+  DeviceInfo device;
+  device.compute_capability = 90;
+  EXPECT_TRUE(architecture_supports("v50_wgmma.sm90a.cu", device).ok);
+  device.compute_capability = 100;
+  EXPECT_FALSE(architecture_supports("v50_wgmma.sm90a.cu", device).ok);
+  EXPECT_TRUE(architecture_supports("v05_tile2d.cu", device).ok);
+}
+
+TEST(Family, ProblemsSurviveTheirText) {
+  for (const Family& family : families()) {
+    for (const std::string& problem : family.test_problems()) EXPECT_EQ(family.normalize(problem), problem);
+    for (const char* bad : {"", "x", "12x", "-4", "1x2x3x4x5x6x7", "4096x4096x4096 ", "99999999999999999999"}) {
+      EXPECT_EQ(family.normalize(bad), std::nullopt) << family.name << " " << bad;
+    }
+  }
+}
+
+TEST(Family, RandomInputsAreUniformAndRepeatable) {
+  double sum = 0, squares = 0, least = 1, most = -1;
+  constexpr int kN = 100'000;
+  for (int i = 0; i < kN; ++i) {
+    const double x = uniform_value(random_bits(42, 0, static_cast<std::uint64_t>(i)), 0);
+    sum += x;
+    squares += x * x;
+    least = std::min(least, x);
+    most = std::max(most, x);
+  }
+  EXPECT_NEAR(sum / kN, 0, 0.01);
+  EXPECT_NEAR(squares / kN, 1.0 / 3, 0.01);
+  EXPECT_GE(least, -1);
+  EXPECT_LE(most, 1);
+  EXPECT_EQ(random_bits(1, 2, 3), random_bits(1, 2, 3));
+  EXPECT_NE(random_bits(1, 2, 3), random_bits(2, 2, 3));
+  EXPECT_NE(random_bits(1, 2, 3), random_bits(1, 3, 3));
+}
+
+}  // namespace
+}  // namespace ladder

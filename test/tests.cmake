@@ -1,0 +1,51 @@
+# The tests that ctest runs. Included from the top folder, so that their programs lie beside ./bench.
+include(GoogleTest)
+include(HostExecutor)
+
+function(ladder_test name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endfunction()
+
+# Every registered kernel against its reference
+ladder_test(kernels_on_host_test test/kernels_test.cpp)
+target_link_libraries(kernels_on_host_test PRIVATE ladder)
+if(LADDER_CUDA)
+  ladder_test(kernels_on_gpu_test test/kernels_test.cpp)
+  target_link_libraries(kernels_on_gpu_test PRIVATE ladder)
+  target_compile_definitions(kernels_on_gpu_test PRIVATE LADDER_TEST_GPU)
+endif()
+
+# The harness itself
+ladder_test(harness_test
+  bench/options.cpp
+  bench/report.cpp
+  bench/suite.cpp
+  test/check_test.cpp
+  test/registry_test.cpp
+  test/report_test.cpp
+  test/statistics_test.cpp
+  test/suite_test.cpp
+)
+target_link_libraries(harness_test PRIVATE ladder ladder_git_sha GTest::gtest_main)
+target_include_directories(harness_test PRIVATE bench)
+list(TRANSFORM LADDER_KERNEL_FILES REPLACE "^.*/" "" OUTPUT_VARIABLE names)
+list(JOIN names "\",\"" names)
+target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\""
+                                                "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
+
+# The command line of ./bench
+ladder_test(bench_cli_test test/bench_cli_test.cpp)
+target_link_libraries(bench_cli_test PRIVATE GTest::gtest_main)
+target_compile_definitions(bench_cli_test PRIVATE "LADDER_BENCH=\"$<TARGET_FILE:bench>\"")
+add_dependencies(bench_cli_test bench)
+
+# The host executor
+ladder_test(host_executor_test)
+ladder_host_executor(host_executor_test KERNELS test/host_executor_test.cpp)
+target_link_libraries(host_executor_test PRIVATE GTest::gtest_main)
+add_test(NAME host_library.exports_one_function
+  COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DLIBRARY=$<TARGET_FILE:ladder_host>
+          -P ${CMAKE_SOURCE_DIR}/test/host_library_exports.cmake)
