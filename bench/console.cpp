@@ -33,7 +33,11 @@ std::string scaled(double value, const char* unit) {
   constexpr std::array prefixes{"", "k", "M", "G", "T", "P"};
   std::size_t i = 0;
   for (; value >= 1000 && i + 1 < prefixes.size(); ++i) value /= 1000;
-  return fmt::format("{:.{}f} {}{}", value, value < 10 ? 2 : value < 100 ? 1 : 0, prefixes[i], unit);
+  return fmt::format("{:.{}f} {}{}", value,
+                     value < 10    ? 2
+                     : value < 100 ? 1
+                                   : 0,
+                     prefixes[i], unit);
 }
 
 std::string bar(double share) {
@@ -48,7 +52,8 @@ std::string bar(double share) {
 std::string speed(const Row& row) {
   const bool compute = row.cost.flops / row.cost.bytes > 8;
   const double us = row.median_us();
-  return compute ? scaled(row.cost.flops / us * 1e6, "FLOP/s") : scaled(row.cost.bytes / us * 1e6, "B/s");
+  return compute ? scaled(row.cost.flops / us * 1e6, "FLOP/s")
+                 : scaled(row.cost.bytes / us * 1e6, "B/s");
 }
 
 std::string refusal(const Row& row) {
@@ -58,15 +63,18 @@ std::string refusal(const Row& row) {
 
 }  // namespace
 
-void Console::header(const DeviceInfo& device, const std::string& why_host, std::uint64_t seed) const {
+void Console::header(const DeviceInfo& device, const std::string& why_host,
+                     std::uint64_t seed) const {
   if (backend_ == Backend::cuda) {
     fmt::print(out_, "{}, sm_{}, {} SMs · CUDA {}, driver {} · seed {}\n", device.name,
-               device.compute_capability, device.multiprocessors, device.toolkit, device.driver, seed);
+               device.compute_capability, device.multiprocessors, device.toolkit, device.driver,
+               seed);
   } else {
-    fmt::print(out_,
-               "Backend host ({}): kernels run on the host executor, on {}. Times are CPU times, not a "
-               "GPU's. Seed {}.\n",
-               why_host, device.name, seed);
+    fmt::print(
+        out_,
+        "Backend host ({}): kernels run on the host executor, on {}. Times are CPU times, not a "
+        "GPU's. Seed {}.\n",
+        why_host, device.name, seed);
   }
 }
 
@@ -75,8 +83,10 @@ void Console::table(const Group& group, std::span<const Row> rows) {
   std::fflush(out_);
 
   const std::string name = title(group);
-  auto ladder = std::find_if(ladders_.begin(), ladders_.end(), [&](auto& l) { return l.title == name; });
-  if (ladder == ladders_.end()) ladder = ladders_.insert(ladders_.end(), Ladder{.title = name, .best = {}, .verdicts = {}});
+  auto ladder =
+      std::find_if(ladders_.begin(), ladders_.end(), [&](auto& l) { return l.title == name; });
+  if (ladder == ladders_.end())
+    ladder = ladders_.insert(ladders_.end(), Ladder{.title = name, .best = {}, .verdicts = {}});
   const Row* best = nullptr;
   for (const Row& row : rows) {
     Verdict& verdict = ladder->verdicts.emplace(label(*row.kernel), Verdict::passed).first->second;
@@ -88,9 +98,11 @@ void Console::table(const Group& group, std::span<const Row> rows) {
   }
   if (best && best->cost.flops > ladder->most_work && backend_ == Backend::cuda) {
     ladder->most_work = best->cost.flops;
-    ladder->best = fmt::format("{} is the fastest at {}, {}", spoken(*best->kernel), group.problem, speed(*best));
+    ladder->best = fmt::format("{} is the fastest at {}, {}", spoken(*best->kernel), group.problem,
+                               speed(*best));
     if (best->vs_baseline) {
-      ladder->best += fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
+      ladder->best +=
+          fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
     }
     ladder->best += ". ";
   }
@@ -102,7 +114,8 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
     if (row.timed()) fastest = std::max(fastest, 1 / row.median_us());
   }
   const Row& first = rows.front();
-  const std::string versus = first.kernel->version.baseline ? "vs " + label(*first.kernel).substr(4) : "";
+  const std::string versus =
+      first.kernel->version.baseline ? "vs " + label(*first.kernel).substr(4) : "";
   const std::string heading =
       fmt::format("{} {} · {} · {} · {}", title(group), group.problem,
                   group.cache == Cache::cold ? "cold L2" : "hot", scaled(first.cost.flops, "FLOP"),
@@ -118,23 +131,23 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
       const Estimate& e = *row.vs_baseline;
       ratio = fmt::format("{:.2f} ± {:.2f}", e.value, (e.high - e.low) / 2);
     }
-    fmt::print(out_, "  {:<16}{:>12} {:>15}  {} {:>14}{}\n", spoken(*row.kernel), duration(row.median_us()),
-               speed(row), bar(1 / row.median_us() / fastest), ratio,
+    fmt::print(out_, "  {:<16}{:>12} {:>15}  {} {:>14}{}\n", spoken(*row.kernel),
+               duration(row.median_us()), speed(row), bar(1 / row.median_us() / fastest), ratio,
                row.samples.throttled > 0 ? "  throttled" : "");
   }
 }
 
 void Console::host_table(const Group& group, std::span<const Row> rows) const {
   const Row& first = rows.front();
-  fmt::print(out_, "\n{} {} · {} · {}\n", title(group), group.problem, scaled(first.cost.flops, "FLOP"),
-             scaled(first.cost.bytes, "B"));
+  fmt::print(out_, "\n{} {} · {} · {}\n", title(group), group.problem,
+             scaled(first.cost.flops, "FLOP"), scaled(first.cost.bytes, "B"));
   for (const Row& row : rows) {
     if (!row.timed()) {
       fmt::print(out_, "{}", refusal(row));
       continue;
     }
-    fmt::print(out_, "  {:<16} passed   largest error {:<9.2g} {:>9.1f} ms on the CPU\n", spoken(*row.kernel),
-               row.check.max_error, row.median_us() / 1e3);
+    fmt::print(out_, "  {:<16} passed   largest error {:<9.2g} {:>9.1f} ms on the CPU\n",
+               spoken(*row.kernel), row.check.max_error, row.median_us() / 1e3);
   }
 }
 
@@ -147,13 +160,16 @@ void Console::summary(const std::string& csv) const {
   for (const Ladder& ladder : ladders_) {
     std::vector<std::string> bad;
     for (const auto& [version, verdict] : ladder.verdicts) {
-      if (verdict != Verdict::passed) bad.push_back(fmt::format("{} {}", version, to_string(verdict)));
+      if (verdict != Verdict::passed)
+        bad.push_back(fmt::format("{} {}", version, to_string(verdict)));
     }
     const std::size_t n = ladder.verdicts.size();
     const std::string checks =
-        bad.empty() ? fmt::format("{} passed {}.", n == 1 ? "The version" : fmt::format("All {} versions", n),
-                                  n == 1 ? "its checks" : "their checks")
-                    : fmt::format("{} of {} did not pass: {}.", bad.size(), n, fmt::join(bad, ", "));
+        bad.empty()
+            ? fmt::format("{} passed {}.",
+                          n == 1 ? "The version" : fmt::format("All {} versions", n),
+                          n == 1 ? "its checks" : "their checks")
+            : fmt::format("{} of {} did not pass: {}.", bad.size(), n, fmt::join(bad, ", "));
     fmt::print(out_, "{}: {}{}\n", ladder.title, ladder.best, checks);
   }
   fmt::print(out_, "Rows: {}\n", csv);
@@ -175,7 +191,8 @@ void print_list(std::FILE* out) {
       Listing& listing = listings[kernel.family];
       if (*kernel.op) listing.ops.insert(kernel.op);
       listing.dtypes.insert(kernel.dtype);
-      Entry& entry = listing.versions.emplace(spoken(kernel), Entry{kernel.version.idea, true}).first->second;
+      Entry& entry =
+          listing.versions.emplace(spoken(kernel), Entry{kernel.version.idea, true}).first->second;
       if (kernel.backend == Backend::host) entry.gpu_only = false;
     }
   };
@@ -184,8 +201,8 @@ void print_list(std::FILE* out) {
   for (const auto& [name, listing] : listings) {
     std::vector<std::string> dtypes;
     for (DType dtype : listing.dtypes) dtypes.emplace_back(to_string(dtype));
-    fmt::print(out, "{}{}{} · {}\n", name, listing.ops.empty() ? "" : ": ", fmt::join(listing.ops, ", "),
-               fmt::join(dtypes, ", "));
+    fmt::print(out, "{}{}{} · {}\n", name, listing.ops.empty() ? "" : ": ",
+               fmt::join(listing.ops, ", "), fmt::join(dtypes, ", "));
     for (const auto& [version, entry] : listing.versions) {
       fmt::print(out, "  {:<20} {}{}\n", version, entry.idea, entry.gpu_only ? "  (GPU only)" : "");
     }

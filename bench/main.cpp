@@ -25,10 +25,10 @@ Opened open_device(const Options& options) {
     return {open_cuda_device(options.device.value_or(0)), ""};
   } catch (const std::exception& error) {
     if (options.backend == Backend::cuda || options.device) {
-      throw UsageError(fmt::format("{}: {}. Without a GPU: --backend=host",
-                                   options.device ? fmt::format("--device={}", *options.device)
-                                                  : "--backend=cuda",
-                                   error.what()));
+      throw UsageError(fmt::format(
+          "{}: {}. Without a GPU: --backend=host",
+          options.device ? fmt::format("--device={}", *options.device) : "--backend=cuda",
+          error.what()));
     }
     return {open_host_device(), fmt::format("no GPU: {}", error.what())};
   }
@@ -47,8 +47,8 @@ int profile(const Options& options, Device& device, const char* program) {
     if (options.profile != name && options.profile != name + "/" + problem) continue;
     const auto normal = family.normalize(problem);
     if (!normal) {
-      throw UsageError(fmt::format("--profile={}: a problem of {} is {}.", options.profile, family.name,
-                                   family.problem_help));
+      throw UsageError(fmt::format("--profile={}: a problem of {} is {}.", options.profile,
+                                   family.name, family.problem_help));
     }
     if (const Support support = family.supports(kernel, *normal); !support.ok) {
       throw UsageError(fmt::format("--profile={}: {}.", options.profile, support.reason));
@@ -64,15 +64,16 @@ int profile(const Options& options, Device& device, const char* program) {
                result.reason.empty() ? "" : ": ", result.reason);
     if (result.verdict != Verdict::passed) return 1;
     if (device.backend() == Backend::cuda) {
-      fmt::print("Profile it: ncu --profile-from-start off --set full {} --profile={}/{}\n", program, name,
-                 *normal);
+      fmt::print("Profile it: ncu --profile-from-start off --set full {} --profile={}/{}\n",
+                 program, name, *normal);
     } else {
       fmt::print("Profiling needs a GPU; on the host executor this was one checked launch.\n");
     }
     return 0;
   }
-  throw UsageError(fmt::format("--profile={}: there is no such kernel; --benchmark_list_tests lists the names.",
-                               options.profile));
+  throw UsageError(
+      fmt::format("--profile={}: there is no such kernel; --benchmark_list_tests lists the names.",
+                  options.profile));
 }
 
 /// Measures groups as Google Benchmark comes to them, and hands each benchmark its own row. With
@@ -90,7 +91,8 @@ class Session {
       rows_ = measure(group, device_, seed_);
       for (const Row& row : rows_) {
         csv_.write(row);
-        const bool bad = row.check.verdict == Verdict::incorrect || row.check.verdict == Verdict::failed;
+        const bool bad =
+            row.check.verdict == Verdict::incorrect || row.check.verdict == Verdict::failed;
         all_passed_ = all_passed_ && !bad;
       }
       console_.table(group, rows_);
@@ -119,7 +121,8 @@ class Session {
 
 void initialize_google_benchmark(const Options& options) {
   std::vector<char*> argv;
-  for (const std::string& argument : options.passed_on) argv.push_back(const_cast<char*>(argument.c_str()));
+  for (const std::string& argument : options.passed_on)
+    argv.push_back(const_cast<char*>(argument.c_str()));
   int argc = static_cast<int>(argv.size());
   argv.push_back(nullptr);
   benchmark::Initialize(&argc, argv.data());
@@ -157,9 +160,11 @@ int run(int argc, char** argv) {
   Session session(*device, csv, console, options.seed);
   for (const Group& group : groups) {
     for (const std::string& name : group.selected) {
-      benchmark::RegisterBenchmark(name.c_str(), [&group, &session, name](benchmark::State& state) {
-        session.run(group, name, state);
-      })->UseManualTime()->Iterations(1);
+      benchmark::RegisterBenchmark(
+          name.c_str(),
+          [&group, &session, name](benchmark::State& state) { session.run(group, name, state); })
+          ->UseManualTime()
+          ->Iterations(1);
     }
   }
   auto display = file_reporter(options.format);

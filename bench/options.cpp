@@ -38,8 +38,8 @@ std::vector<std::string> parse_problems(const std::string& flag, const std::stri
   for (const std::string& part : split(text)) {
     const auto problem = family->normalize(part);
     if (!problem || family->cost(*problem, DType::f32).flops == 0) {
-      throw UsageError(fmt::format("{}={}: a problem of {} is {}.", flag, part, name,
-                                   family->problem_help));
+      throw UsageError(
+          fmt::format("{}={}: a problem of {} is {}.", flag, part, name, family->problem_help));
     }
     problems.push_back(*problem);
   }
@@ -62,18 +62,25 @@ Options parse_options(int argc, char** argv) {
       {"--benchmark_filter", [&](Text, Text v) { options.filter = v == "all" ? "." : v; }},
       {"--backend",
        [&](Text, Text v) {
-         if (v == "cuda") options.backend = Backend::cuda;
-         else if (v == "host") options.backend = Backend::host;
-         else if (v != "auto") throw UsageError(fmt::format("--backend={}: one of auto, cuda, host is expected.", v));
+         if (v == "cuda")
+           options.backend = Backend::cuda;
+         else if (v == "host")
+           options.backend = Backend::host;
+         else if (v != "auto")
+           throw UsageError(fmt::format("--backend={}: one of auto, cuda, host is expected.", v));
        }},
       {"--device", [&](Text f, Text v) { options.device = number<int>(f, v); }},
       {"--csv", [&](Text, Text v) { options.csv = v; }},
       {"--cache",
        [&](Text, Text v) {
-         if (v == "cold") options.caches = {Cache::cold};
-         else if (v == "hot") options.caches = {Cache::hot};
-         else if (v == "both") options.caches = {Cache::cold, Cache::hot};
-         else throw UsageError(fmt::format("--cache={}: one of cold, hot, both is expected.", v));
+         if (v == "cold")
+           options.caches = {Cache::cold};
+         else if (v == "hot")
+           options.caches = {Cache::hot};
+         else if (v == "both")
+           options.caches = {Cache::cold, Cache::hot};
+         else
+           throw UsageError(fmt::format("--cache={}: one of cold, hot, both is expected.", v));
        }},
       {"--seed", [&](Text f, Text v) { options.seed = number<std::uint64_t>(f, v); }},
       {"--dtype",
@@ -81,7 +88,8 @@ Options parse_options(int argc, char** argv) {
          options.dtypes.clear();
          for (const std::string& name : split(v)) {
            const auto dtype = parse_dtype(name);
-           if (!dtype) throw UsageError(fmt::format("--dtype={}: one of f32, f16, bf16 is expected.", name));
+           if (!dtype)
+             throw UsageError(fmt::format("--dtype={}: one of f32, f16, bf16 is expected.", name));
            options.dtypes.push_back(*dtype);
          }
        }},
@@ -122,7 +130,8 @@ Options parse_options(int argc, char** argv) {
   try {
     options.pattern_ = std::regex(options.filter.substr(options.inverted_), std::regex::extended);
   } catch (const std::regex_error&) {
-    throw UsageError(fmt::format("--benchmark_filter={} is not a regular expression.", options.filter));
+    throw UsageError(
+        fmt::format("--benchmark_filter={} is not a regular expression.", options.filter));
   }
   return options;
 }
@@ -132,7 +141,8 @@ std::string help_text() {
   std::set<std::string_view> seen;
   for (const Family& family : families()) {
     if (seen.insert(family.name).second) {
-      problems += fmt::format("  {:<30}{}\n", fmt::format("--{}=A,B,…", family.name), family.problem_help);
+      problems +=
+          fmt::format("  {:<30}{}\n", fmt::format("--{}=A,B,…", family.name), family.problem_help);
     }
   }
   return fmt::format(

@@ -20,17 +20,17 @@ struct UsageError : std::runtime_error {
 
 struct Options {
   bool help = false;
-  bool list = false;              ///< --list: families, versions, ideas
-  bool list_names = false;        ///< --benchmark_list_tests: every name that the filter selects
-  std::string filter = ".";       ///< a regular expression; a leading '-' inverts it
+  bool list = false;               ///< --list: families, versions, ideas
+  bool list_names = false;         ///< --benchmark_list_tests: every name that the filter selects
+  std::string filter = ".";        ///< a regular expression; a leading '-' inverts it
   std::optional<Backend> backend;  ///< empty: auto
-  std::optional<int> device;      ///< GPU number; empty: the first
+  std::optional<int> device;       ///< GPU number; empty: the first
   std::string csv = "results.csv";
   std::vector<Cache> caches{Cache::cold};
-  std::uint64_t seed = 0;          ///< of the inputs
+  std::uint64_t seed = 0;  ///< of the inputs
   std::vector<DType> dtypes{DType::f32, DType::f16, DType::bf16};
   std::map<std::string, std::vector<std::string>> problems;  ///< by family, instead of its own
-  std::string profile;             ///< the kernel to launch once, for a profiler
+  std::string profile;  ///< the kernel to launch once, for a profiler
 
   std::string format = "console", out, out_format = "json";  ///< Google Benchmark's
   std::vector<std::string> passed_on;  ///< flags for Google Benchmark, program name first

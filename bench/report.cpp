@@ -24,14 +24,17 @@ std::vector<std::pair<const char*, std::string>> cells(const Row& row, const Dev
   static const Kernel no_kernel{"", "", {}, {""}, "", {}, nullptr, nullptr};
   const Kernel& kernel = row.kernel ? *row.kernel : no_kernel;
   const bool gpu = kernel.backend == Backend::cuda;
-  const bool checked = row.check.verdict == Verdict::passed || row.check.verdict == Verdict::incorrect;
+  const bool checked =
+      row.check.verdict == Verdict::passed || row.check.verdict == Verdict::incorrect;
   const bool timed = gpu && row.timed();
   const bool launched = row.resources.launch.function != nullptr;
   const bool watched = timed && row.samples.sm_mhz > 0;
   const double us = row.timed() ? row.median_us() : 0;
   auto when = [](bool known, auto&& text) { return known ? text() : std::string(); };
   auto of = [&](bool known, double value) { return known ? number(value) : std::string(); };
-  auto quantile_of = [&](double q) { return when(timed, [&] { return number(quantile(row.samples.us, q)); }); };
+  auto quantile_of = [&](double q) {
+    return when(timed, [&] { return number(quantile(row.samples.us, q)); });
+  };
   const auto ratio = row.vs_baseline.value_or(Estimate{});
   const bool compared = row.vs_baseline.has_value();
 
@@ -125,8 +128,9 @@ void Csv::write(const Row& row) {
   }
   file_ << '\n' << std::flush;
   if (!file_) {
-    throw std::runtime_error(fmt::format("{} cannot be written any more: {}; the rows before are kept.",
-                                         path_, std::strerror(errno)));
+    throw std::runtime_error(
+        fmt::format("{} cannot be written any more: {}; the rows before are kept.", path_,
+                    std::strerror(errno)));
   }
 }
 

@@ -19,7 +19,7 @@ struct Row {
   CheckResult check;
   Samples samples;  ///< microseconds on the GPU, or of the CPU on the host executor
   Cost cost{};
-  std::string baseline;               ///< label of the version it is compared with
+  std::string baseline;                 ///< label of the version it is compared with
   std::optional<Estimate> vs_baseline;  ///< t_baseline / t_kernel: above 1 is faster
   KernelResources resources;
 

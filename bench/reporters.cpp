@@ -52,10 +52,12 @@ std::unique_ptr<BenchmarkReporter> console_reporter(const Console& console) {
 }
 
 std::unique_ptr<BenchmarkReporter> file_reporter(const std::string& format) {
-  if (format == "json") return std::make_unique<FileReporter>(std::make_unique<benchmark::JSONReporter>());
+  if (format == "json")
+    return std::make_unique<FileReporter>(std::make_unique<benchmark::JSONReporter>());
   if (format == "csv") {
 #pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"  // it is the format users ask for by name
+#pragma GCC diagnostic ignored \
+    "-Wdeprecated-declarations"  // it is the format users ask for by name
     return std::make_unique<FileReporter>(std::make_unique<benchmark::CSVReporter>());
 #pragma GCC diagnostic pop
   }

@@ -40,12 +40,13 @@ std::vector<Group> select_groups(const Options& options, const Device& device) {
   const bool gpu = device.backend() == Backend::cuda;
   for (const Family& family : families()) {
     const auto own = options.problems.find(std::string(family.name));
-    const auto problems = own == options.problems.end() ? family.bench_problems(device.backend()) : own->second;
+    const auto problems =
+        own == options.problems.end() ? family.bench_problems(device.backend()) : own->second;
     for (DType dtype : options.dtypes) {
       const auto kernels = ladder_of(family, dtype, device);
       if (!kernels.empty()) {
-        ladders.insert(fmt::format("{}{}{}/{}", family.name, family.op.empty() ? "" : "/", family.op,
-                                   to_string(dtype)));
+        ladders.insert(fmt::format("{}{}{}/{}", family.name, family.op.empty() ? "" : "/",
+                                   family.op, to_string(dtype)));
       }
       for (const std::string& problem : problems) {
         for (Cache cache : gpu ? options.caches : std::vector{Cache::cold}) {
@@ -62,10 +63,11 @@ std::vector<Group> select_groups(const Options& options, const Device& device) {
     }
   }
   if (groups.empty()) {
-    throw UsageError(fmt::format(
-        "No benchmark matches --benchmark_filter={} here. There are {}; --list shows their versions, "
-        "--benchmark_list_tests every name.",
-        options.filter, fmt::join(ladders, ", ")));
+    throw UsageError(
+        fmt::format("No benchmark matches --benchmark_filter={} here. There are {}; --list shows "
+                    "their versions, "
+                    "--benchmark_list_tests every name.",
+                    options.filter, fmt::join(ladders, ", ")));
   }
   return groups;
 }
@@ -94,13 +96,13 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed)
   const double needed = group.family->memory(group.problem, group.dtype);
   const auto free = static_cast<double>(device.free_memory());
   if (needed > 0.95 * free) {
-    return fail(fmt::format("{} needs {:.1f} GB with its reference, {:.1f} GB are free", group.problem,
-                            needed / 1e9, free / 1e9));
+    return fail(fmt::format("{} needs {:.1f} GB with its reference, {:.1f} GB are free",
+                            group.problem, needed / 1e9, free / 1e9));
   }
   std::unique_ptr<Workload> workload;
   try {
-    workload = group.family->open(group.problem, group.dtype, group.family->input_sets().front(), seed,
-                                  device);
+    workload = group.family->open(group.problem, group.dtype, group.family->input_sets().front(),
+                                  seed, device);
   } catch (const std::exception& error) {
     return fail(error.what());
   }
@@ -130,7 +132,8 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed)
       row.samples = std::move(samples[i]);
     }
   }
-  if (device.backend() == Backend::cuda && !rows.empty() && rows[0].kernel->version.baseline && rows[0].timed()) {
+  if (device.backend() == Backend::cuda && !rows.empty() && rows[0].kernel->version.baseline &&
+      rows[0].timed()) {
     for (Row& row : rows) {
       row.baseline = label(*rows[0].kernel);
       if (row.timed()) row.vs_baseline = median_ratio(rows[0].samples.us, row.samples.us);

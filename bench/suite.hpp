@@ -1,5 +1,5 @@
-// What is to be measured, and the measuring: groups of versions that are checked, timed in turns and
-// reported together.
+// What is to be measured, and the measuring: groups of versions that are checked, timed in turns
+// and reported together.
 #pragma once
 
 #include "options.hpp"

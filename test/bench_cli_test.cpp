@@ -40,8 +40,8 @@ class BenchCli : public testing::Test {
 
   /// Runs ./bench in an empty folder, on the host executor unless told otherwise.
   Result bench(const std::string& arguments, const std::string& backend = "--backend=host ") {
-    const std::string command = "cd '" + folder_ + "' && '" LADDER_BENCH "' " + backend + arguments +
-                                " >out.txt 2>err.txt </dev/null";
+    const std::string command = "cd '" + folder_ + "' && '" LADDER_BENCH "' " + backend +
+                                arguments + " >out.txt 2>err.txt </dev/null";
     const int status = std::system(command.c_str());
     return {WEXITSTATUS(status), slurp(file("out.txt")), slurp(file("err.txt"))};
   }
@@ -64,9 +64,9 @@ class BenchCli : public testing::Test {
 TEST_F(BenchCli, RunsAFamilyAndWritesItsRows) {
   const Result result = bench("--benchmark_filter=gemm");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, AllOf(HasSubstr("Backend host"), HasSubstr("v05 tile2d"),
-                                HasSubstr("gemm f32: All"), HasSubstr("passed their checks"),
-                                Not(HasSubstr("elementwise"))));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("Backend host"), HasSubstr("v05 tile2d"), HasSubstr("gemm f32: All"),
+                    HasSubstr("passed their checks"), Not(HasSubstr("elementwise"))));
   const std::string csv = slurp(file("results.csv"));
   EXPECT_THAT(csv, AllOf(testing::StartsWith("family,op,kernel"), HasSubstr("gemm,,v05_tile2d"),
                          HasSubstr(",passed,")));
@@ -74,14 +74,16 @@ TEST_F(BenchCli, RunsAFamilyAndWritesItsRows) {
 }
 
 TEST_F(BenchCli, AnExactNameSelectsOneBenchmark) {
-  const Result names = bench("--benchmark_list_tests --benchmark_filter='^gemm/f32/v05_tile2d/128x128x128$'");
+  const Result names =
+      bench("--benchmark_list_tests --benchmark_filter='^gemm/f32/v05_tile2d/128x128x128$'");
   EXPECT_EQ(names.exit_code, 0);
   EXPECT_EQ(names.out, "gemm/f32/v05_tile2d/128x128x128\n");
 }
 
 TEST_F(BenchCli, ALeadingMinusInvertsTheFilter) {
   const Result names = bench("--benchmark_list_tests --benchmark_filter=-gemm");
-  EXPECT_THAT(names.out, AllOf(HasSubstr("elementwise/relu/f16/v01_naive"), Not(HasSubstr("gemm"))));
+  EXPECT_THAT(names.out,
+              AllOf(HasSubstr("elementwise/relu/f16/v01_naive"), Not(HasSubstr("gemm"))));
 }
 
 TEST_F(BenchCli, OwnProblemsAndTypes) {
@@ -109,15 +111,17 @@ TEST_F(BenchCli, ASeedRepeatsARun) {
 TEST_F(BenchCli, ListsFamiliesVersionsAndIdeas) {
   const Result result = bench("--list");
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_THAT(result.out, AllOf(HasSubstr("gemm · f32"), HasSubstr("v05 tile2d"), HasSubstr("per thread, in registers"),
-                                HasSubstr("elementwise: add, relu")));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("gemm · f32"), HasSubstr("v05 tile2d"),
+                    HasSubstr("per thread, in registers"), HasSubstr("elementwise: add, relu")));
 }
 
 TEST_F(BenchCli, GoogleBenchmarkFormatsWork) {
   const std::string filter = "--benchmark_filter=gemm/f32/v0[12]_.*/128x128x128 ";
   const Result json = bench(filter + "--benchmark_format=json");
   EXPECT_EQ(json.exit_code, 0);
-  EXPECT_THAT(json.out, AllOf(testing::StartsWith("{"), HasSubstr("\"name\": \"gemm/f32/v01_naive/128x128x128\""),
+  EXPECT_THAT(json.out, AllOf(testing::StartsWith("{"),
+                              HasSubstr("\"name\": \"gemm/f32/v01_naive/128x128x128\""),
                               Not(HasSubstr("manual_time"))));
   EXPECT_THAT(json.err, HasSubstr("gemm f32"));
 
@@ -127,7 +131,8 @@ TEST_F(BenchCli, GoogleBenchmarkFormatsWork) {
 }
 
 TEST_F(BenchCli, RepetitionsMeasureAgain) {
-  const Result result = bench("--benchmark_filter=gemm/f32/v01_naive/128x128x128 --benchmark_repetitions=3");
+  const Result result =
+      bench("--benchmark_filter=gemm/f32/v01_naive/128x128x128 --benchmark_repetitions=3");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_EQ(lines(slurp(file("results.csv"))), 1 + 3);
   EXPECT_THAT(result.out, HasSubstr("gemm/f32/v01_naive/128x128x128_median"));
@@ -169,7 +174,8 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
 }
 
 TEST_F(BenchCli, CudaWithoutAGpuIsRefused) {
-  if (bench("--benchmark_list_tests", "--backend=cuda ").exit_code == 0) GTEST_SKIP() << "there is a GPU";
+  if (bench("--benchmark_list_tests", "--backend=cuda ").exit_code == 0)
+    GTEST_SKIP() << "there is a GPU";
   expect_refused("", "Without a GPU: --backend=host", "--backend=cuda ");
   const Result automatic = bench("--benchmark_filter=gemm/f32/v01", "");
   EXPECT_EQ(automatic.exit_code, 0);

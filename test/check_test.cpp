@@ -39,13 +39,20 @@ class Check : public testing::Test {
  protected:
   template <class F>
   CheckResult gemm_on(F, const char* problem, int input_set = 0) {
-    return run({"gemm", "", DType::f32, {""}, "v01_test.cu", Backend::host, &launch<Gemm, F>, nullptr},
-               problem, input_set);
+    return run(
+        {"gemm", "", DType::f32, {""}, "v01_test.cu", Backend::host, &launch<Gemm, F>, nullptr},
+        problem, input_set);
   }
   template <class F>
   CheckResult relu_on(F, const char* problem) {
-    return run({"elementwise", "relu", DType::f32, {""}, "v01_test.cu", Backend::host,
-                &launch<Relu, F>, nullptr},
+    return run({"elementwise",
+                "relu",
+                DType::f32,
+                {""},
+                "v01_test.cu",
+                Backend::host,
+                &launch<Relu, F>,
+                nullptr},
                problem, 0);
   }
 
@@ -53,8 +60,8 @@ class Check : public testing::Test {
   CheckResult run(const Kernel& kernel, const char* problem, int input_set) {
     const Family& family = family_of(kernel);
     const auto sets = family.input_sets();
-    const auto workload = family.open(problem, kernel.dtype, sets[static_cast<std::size_t>(input_set)],
-                                      7, *device_);
+    const auto workload =
+        family.open(problem, kernel.dtype, sets[static_cast<std::size_t>(input_set)], 7, *device_);
     return check(kernel, *workload, *device_);
   }
   std::unique_ptr<Device> device_ = open_host_device();

@@ -1,5 +1,6 @@
 // Every registered kernel, on every test problem and every set of inputs, against its reference.
-// Built once for the host executor, where each case runs under two lane orders, and once for the GPU.
+// Built once for the host executor, where each case runs under two lane orders, and once for the
+// GPU.
 #include "harness/family.hpp"
 
 #include <gtest/gtest.h>
@@ -40,8 +41,8 @@ class KernelTest : public testing::Test {
           device_.set_lane_order(order);
           const CheckResult result = check(kernel_, *workload, device_);
           EXPECT_EQ(to_string(result.verdict), to_string(Verdict::passed))
-              << problem << ", " << set.name << " inputs, lane order " << order << ", LADDER_SEED="
-              << seed() << ": " << result.reason;
+              << problem << ", " << set.name << " inputs, lane order " << order
+              << ", LADDER_SEED=" << seed() << ": " << result.reason;
           ++checked;
         }
       }
@@ -77,8 +78,9 @@ void register_tests(std::unique_ptr<Device>& device) {
   try {
     device = open_cuda_device(0);
   } catch (const std::exception& error) {
-    testing::RegisterTest("gpu", "all_kernels", nullptr, nullptr, __FILE__, __LINE__,
-                          [why = std::string(error.what())]() -> testing::Test* { return new NoGpu(why); });
+    testing::RegisterTest(
+        "gpu", "all_kernels", nullptr, nullptr, __FILE__, __LINE__,
+        [why = std::string(error.what())]() -> testing::Test* { return new NoGpu(why); });
     return;
   }
   const char* backend = "gpu";

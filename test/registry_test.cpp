@@ -18,7 +18,8 @@ std::vector<Kernel> all_kernels() {
 
 TEST(Registry, EveryKernelFileRegisters) {
   std::set<std::string> files;
-  for (const Kernel& kernel : all_kernels()) files.insert(std::filesystem::path(kernel.file).filename());
+  for (const Kernel& kernel : all_kernels())
+    files.insert(std::filesystem::path(kernel.file).filename());
   for (std::string file : {LADDER_KERNEL_FILES}) {
     EXPECT_TRUE(files.contains(file)) << file << " registers nothing";
   }
@@ -30,7 +31,8 @@ TEST(Registry, HostExecutorHasEveryVersionThatIsNotGpuOnly) {
   EXPECT_FALSE(on_host.empty());
   for (const Kernel& kernel : registered_kernels()) {
     const std::string name = std::filesystem::path(kernel.file).filename();
-    const bool gpu_only = name.find(".gpu.") != std::string::npos || name.find(".sm90a.") != std::string::npos;
+    const bool gpu_only =
+        name.find(".gpu.") != std::string::npos || name.find(".sm90a.") != std::string::npos;
     EXPECT_EQ(on_host.contains(full_name(kernel)), !gpu_only) << full_name(kernel);
   }
 }
@@ -54,9 +56,11 @@ TEST(Registry, EveryKernelHasAFamilyAndAnIdea) {
 }
 
 TEST(Registry, NamesComeFromFiles) {
-  const Kernel gemm{"gemm", "", DType::f32, {"idea"}, "/x/src/kernels/gemm/v05_tile2d.cu", {}, nullptr, nullptr};
+  const Kernel gemm{"gemm", "",      DType::f32, {"idea"}, "/x/src/kernels/gemm/v05_tile2d.cu",
+                    {},     nullptr, nullptr};
   EXPECT_EQ(full_name(gemm), "gemm/f32/v05_tile2d");
-  const Kernel relu{"elementwise", "relu", DType::bf16, {"idea"}, "v00b_lib.gpu.cu", {}, nullptr, nullptr};
+  const Kernel relu{"elementwise",     "relu", DType::bf16, {"idea"},
+                    "v00b_lib.gpu.cu", {},     nullptr,     nullptr};
   EXPECT_EQ(full_name(relu), "elementwise/relu/bf16/v00b_lib");
 }
 
@@ -71,8 +75,10 @@ TEST(Registry, HopperFilesNeedExactlySm90) {
 
 TEST(Family, ProblemsSurviveTheirText) {
   for (const Family& family : families()) {
-    for (const std::string& problem : family.test_problems()) EXPECT_EQ(family.normalize(problem), problem);
-    for (const char* bad : {"", "x", "12x", "-4", "1x2x3x4x5x6x7", "4096x4096x4096 ", "99999999999999999999"}) {
+    for (const std::string& problem : family.test_problems())
+      EXPECT_EQ(family.normalize(problem), problem);
+    for (const char* bad :
+         {"", "x", "12x", "-4", "1x2x3x4x5x6x7", "4096x4096x4096 ", "99999999999999999999"}) {
       EXPECT_EQ(family.normalize(bad), std::nullopt) << family.name << " " << bad;
     }
   }

@@ -28,7 +28,9 @@ TEST(Csv, QuotesWhatMustBeQuoted) {
 TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFile) {
   const std::string path = testing::TempDir() + "ladder_report_test.csv";
   std::ofstream(path) << "earlier results\n";
-  const Kernel kernel{"gemm", "", DType::f32, {"an idea, with a comma"}, "v05_tile2d.cu", Backend::cuda, nullptr, nullptr};
+  const Kernel kernel{
+      "gemm",        "",      DType::f32, {"an idea, with a comma"}, "v05_tile2d.cu",
+      Backend::cuda, nullptr, nullptr};
   Row row;
   row.kernel = &kernel;
   row.problem = "8x8x8";
@@ -37,7 +39,8 @@ TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFile) {
   Csv csv(path, {}, 42);
   csv.write(row);
   const std::string text = slurp(path);  // while it is still open
-  EXPECT_THAT(text, testing::HasSubstr("gemm,,v05_tile2d,\"an idea, with a comma\",f32,8x8x8,cuda"));
+  EXPECT_THAT(text,
+              testing::HasSubstr("gemm,,v05_tile2d,\"an idea, with a comma\",f32,8x8x8,cuda"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
   EXPECT_EQ(slurp(path + ".bak"), "earlier results\n");
   std::filesystem::remove(path);

@@ -10,8 +10,9 @@ namespace {
 
 using Relu = elementwise::Args<elementwise::relu, float>;
 
-Kernel kernel(const char* file, void (*launch)(const void*, cudaStream_t),
-              Support (*supports)(const void*) = [](const void*) { return supported(); }) {
+Kernel kernel(
+    const char* file, void (*launch)(const void*, cudaStream_t),
+    Support (*supports)(const void*) = [](const void*) { return supported(); }) {
   return {"elementwise", "relu", DType::f32, {"test"}, file, Backend::host, launch, supports};
 }
 
@@ -24,7 +25,8 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
   const Kernel kernels[] = {
       kernel("v01_right.cu", right),
       kernel("v02_wrong.cu", [](const void*, cudaStream_t) {}),
-      kernel("v03_fails.cu", [](const void*, cudaStream_t) { throw std::runtime_error("out of registers"); }),
+      kernel("v03_fails.cu",
+             [](const void*, cudaStream_t) { throw std::runtime_error("out of registers"); }),
       kernel("v04_picky.cu", right, [](const void*) { return unsupported("n must be 1"); }),
       kernel("v05_right.cu", right),
       kernel("v06_flaky.cu", [](const void* args, cudaStream_t) {

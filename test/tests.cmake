@@ -49,3 +49,9 @@ target_link_libraries(host_executor_test PRIVATE GTest::gtest_main)
 add_test(NAME host_library.exports_one_function
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DLIBRARY=$<TARGET_FILE:ladder_host>
           -P ${CMAKE_SOURCE_DIR}/test/host_library_exports.cmake)
+
+# The timer, against CUPTI's record of the same launches
+if(LADDER_CUDA AND TARGET CUDA::cupti)
+  ladder_test(timer_test test/timer_test.cpp)
+  target_link_libraries(timer_test PRIVATE ladder GTest::gtest_main CUDA::cupti)
+endif()

@@ -8,10 +8,14 @@ namespace ladder {
 
 const char* to_string(Verdict verdict) {
   switch (verdict) {
-    case Verdict::passed: return "passed";
-    case Verdict::incorrect: return "incorrect";
-    case Verdict::failed: return "failed";
-    case Verdict::unsupported: return "unsupported";
+    case Verdict::passed:
+      return "passed";
+    case Verdict::incorrect:
+      return "incorrect";
+    case Verdict::failed:
+      return "failed";
+    case Verdict::unsupported:
+      return "unsupported";
   }
   return "";
 }
@@ -39,9 +43,9 @@ CheckResult check(const Kernel& kernel, Workload& workload, Device& device) {
   CheckResult result{.max_error = found.max_error, .tolerance = found.limit};
   if (found.wrong > 0) {
     result.verdict = Verdict::incorrect;
-    result.reason = fmt::format("{} of {} elements wrong; element {} is {:.9g}, expected {:.9g} ± {:.2g}",
-                                found.wrong, workload.output_size(), found.worst, found.actual,
-                                found.expected, found.limit);
+    result.reason = fmt::format(
+        "{} of {} elements wrong; element {} is {:.9g}, expected {:.9g} ± {:.2g}", found.wrong,
+        workload.output_size(), found.worst, found.actual, found.expected, found.limit);
   }
   return result;
 }

@@ -21,10 +21,10 @@ struct Tolerance {
 
 /// What a comparison of n values found. A NaN is wrong unless a NaN was expected.
 struct Comparison {
-  std::size_t wrong = 0;      ///< elements outside their limit
-  double max_error = 0;       ///< largest |actual - expected|
-  std::size_t worst = 0;      ///< the element with the largest error / limit
-  double worst_ratio = -1;    ///< its error / limit
+  std::size_t wrong = 0;                       ///< elements outside their limit
+  double max_error = 0;                        ///< largest |actual - expected|
+  std::size_t worst = 0;                       ///< the element with the largest error / limit
+  double worst_ratio = -1;                     ///< its error / limit
   double actual = 0, expected = 0, limit = 0;  ///< of that element
 };
 
@@ -66,9 +66,10 @@ const char* to_string(Verdict verdict);
 
 struct CheckResult {
   Verdict verdict = Verdict::passed;
-  std::string reason{};   ///< empty when passed
-  double max_error = 0;   ///< largest |actual - expected|
-  double tolerance = 0;   ///< the limit of the element that came nearest to its limit, or furthest over
+  std::string reason{};  ///< empty when passed
+  double max_error = 0;  ///< largest |actual - expected|
+  double tolerance =
+      0;  ///< the limit of the element that came nearest to its limit, or furthest over
 };
 
 /// Runs the kernel once on the workload with poisoned output, and accepts the result only if every

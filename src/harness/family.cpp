@@ -65,8 +65,9 @@ const std::vector<Family>& families() { return family_list(); }
 void add_family(Family family) {
   auto key = [](const Family& f) { return std::tie(f.name, f.op); };
   auto& list = family_list();
-  const auto at = std::lower_bound(list.begin(), list.end(), family,
-                                   [&](const Family& a, const Family& b) { return key(a) < key(b); });
+  const auto at =
+      std::lower_bound(list.begin(), list.end(), family,
+                       [&](const Family& a, const Family& b) { return key(a) < key(b); });
   list.insert(at, std::move(family));
 }
 
@@ -81,9 +82,12 @@ std::size_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
 
 const char* to_string(DType dtype) {
   switch (dtype) {
-    case DType::f32: return "f32";
-    case DType::f16: return "f16";
-    case DType::bf16: return "bf16";
+    case DType::f32:
+      return "f32";
+    case DType::f16:
+      return "f16";
+    case DType::bf16:
+      return "bf16";
   }
   return "";
 }
@@ -97,9 +101,12 @@ std::optional<DType> parse_dtype(std::string_view text) {
 
 double unit_roundoff(DType dtype) {
   switch (dtype) {
-    case DType::f32: return 0x1p-24;
-    case DType::f16: return 0x1p-11;
-    case DType::bf16: return 0x1p-8;
+    case DType::f32:
+      return 0x1p-24;
+    case DType::f16:
+      return 0x1p-11;
+    case DType::bf16:
+      return 0x1p-8;
   }
   return 0;
 }

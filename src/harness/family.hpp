@@ -119,8 +119,8 @@ const std::vector<Family>& families();
 const Family& family_of(const Kernel& kernel);
 void add_family(Family family);
 
-std::size_t size_of(DType dtype);         ///< bytes
-const char* to_string(DType dtype);       ///< "f32"
+std::size_t size_of(DType dtype);    ///< bytes
+const char* to_string(DType dtype);  ///< "f32"
 std::optional<DType> parse_dtype(std::string_view text);
 
 /// Half the distance from 1 to the next number: the largest relative rounding error.
@@ -218,9 +218,9 @@ struct RegisterFamily {
         .open = [=](std::string_view text, DType dtype, const InputSet& set, std::uint64_t seed,
                     Device& device) -> std::unique_ptr<Workload> {
           std::unique_ptr<Workload> workload;
-          ((DTypeOf<Ts>::value == dtype
-                ? void(workload = std::make_unique<WorkloadOf<C, Ts>>(parse(text), set, seed, device))
-                : void()),
+          ((DTypeOf<Ts>::value == dtype ? void(workload = std::make_unique<WorkloadOf<C, Ts>>(
+                                                   parse(text), set, seed, device))
+                                        : void()),
            ...);
           return workload;
         },

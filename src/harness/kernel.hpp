@@ -167,8 +167,7 @@ template <class... P, class... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t,
             A&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  recorded_launches().push_back(
-      {reinterpret_cast<const void*>(kernel), grid, block, shared_bytes});
+  recorded_launches().push_back({reinterpret_cast<const void*>(kernel), grid, block, shared_bytes});
   host::run(grid, block, shared_bytes, [&] { kernel(static_cast<P>(args)...); });
 }
 

@@ -151,9 +151,15 @@ class CudaDevice final : public Device {
                                                         parts_);
     };
     switch (dtype) {
-      case DType::f32: start(static_cast<const float*>(actual)); break;
-      case DType::f16: start(static_cast<const half*>(actual)); break;
-      case DType::bf16: start(static_cast<const bfloat16*>(actual)); break;
+      case DType::f32:
+        start(static_cast<const float*>(actual));
+        break;
+      case DType::f16:
+        start(static_cast<const half*>(actual));
+        break;
+      case DType::bf16:
+        start(static_cast<const bfloat16*>(actual));
+        break;
     }
     LADDER_CUDA(cudaGetLastError());
     std::vector<Comparison> parts(kBlocks * kThreads);
@@ -181,8 +187,8 @@ class CudaDevice final : public Device {
     const dim3 block = out.launch.block;
     const int threads = static_cast<int>(block.x * block.y * block.z);
     int blocks = 0;
-    LADDER_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-        &blocks, out.launch.function, threads, out.launch.dynamic_shared));
+    LADDER_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, out.launch.function, threads,
+                                                              out.launch.dynamic_shared));
     const int limit = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal_) / 32;
     out.occupancy = static_cast<double>(blocks * ceil_div(threads, 32)) / limit;
     return out;

@@ -16,5 +16,6 @@ inline void cuda_check(cudaError_t error, const char* expression, const char* fi
 
 }  // namespace ladder
 
-/// Evaluates a CUDA runtime call; throws std::runtime_error with the reason, the call and the place.
+/// Evaluates a CUDA runtime call; throws std::runtime_error with the reason, the call and the
+/// place.
 #define LADDER_CUDA(expression) ::ladder::cuda_check((expression), #expression, __FILE__, __LINE__)

@@ -8,10 +8,10 @@ namespace {
 // The few declarations of nvml.h used here; the header is not part of every toolkit.
 constexpr int kSuccess = 0;
 constexpr int kClockSm = 1;
-constexpr unsigned long long kSlowdowns = 0x04    // software power cap
-                                          | 0x08  // hardware slowdown
-                                          | 0x20  // software thermal slowdown
-                                          | 0x40  // hardware thermal slowdown
+constexpr unsigned long long kSlowdowns = 0x04     // software power cap
+                                          | 0x08   // hardware slowdown
+                                          | 0x20   // software thermal slowdown
+                                          | 0x40   // hardware thermal slowdown
                                           | 0x80;  // hardware power brake
 
 }  // namespace

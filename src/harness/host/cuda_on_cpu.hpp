@@ -10,7 +10,6 @@
 // work is hidden from it by LADDER_NO_HOOKS.
 #pragma once
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <concepts>

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -145,7 +146,11 @@ void for_each_lane(unsigned bits, F visit) {
 // --- Errors ------------------------------------------------------------------------------------
 
 std::string to_string(uint3 v) {
-  return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
+  std::string text = "(";
+  text += std::to_string(v.x) + ',';
+  text += std::to_string(v.y) + ',';
+  text += std::to_string(v.z) + ')';
+  return text;
 }
 
 std::string to_string(std::source_location at) {
@@ -279,11 +284,9 @@ void end_current() {
   warp.ended |= lane.bit();
   --alive;
   if (barrier_state.arrived > 0 && barrier_state.arrived == alive) release_barrier();
-  for (unsigned waiting = warp.in_collective; waiting != 0;) {
-    const unsigned mask = warp.lanes[std::countr_zero(waiting)].mask;
-    waiting &= ~mask;
-    try_complete(warp, mask);
-  }
+  for_each_lane(warp.in_collective, [&](unsigned i) {
+    if (warp.in_collective >> i & 1) try_complete(warp, warp.lanes[i].mask);
+  });
 }
 
 /// Runs the body for the current thread. An exception is the kernel's own: on a GPU there are none.

@@ -9,11 +9,10 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <source_location>
 #include <string>
 
-#include "vector_types.h"
+#include <vector_types.h>
 
 namespace ladder::host {
 
@@ -30,9 +29,8 @@ void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, Body b
 
 template <class F>
 void run(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const F& body) {
-  run_threads(
-      grid, block, dynamic_shared_bytes,
-      {[](const void* callable) { (*static_cast<const F*>(callable))(); }, std::addressof(body)});
+  run_threads(grid, block, dynamic_shared_bytes,
+              {[](const void* callable) { (*static_cast<const F*>(callable))(); }, &body});
 }
 
 /// The order in which threads take turns: 0 is ascending, any other value seeds a random one.

@@ -1,5 +1,5 @@
-#include "elementwise.hpp"
 #include "harness/family.hpp"
+#include "elementwise.hpp"
 
 #include <cmath>
 #include <limits>
@@ -12,9 +12,18 @@ namespace {
 double edge_value(std::uint64_t bits, int input) {
   using limits = std::numeric_limits<float>;
   const double infinity = input == 0 ? -limits::infinity() : 0.5;
-  const double values[] = {0.0,           -0.0,           limits::denorm_min(), -limits::denorm_min(),
-                           limits::min(), -limits::min(), limits::max(),        limits::lowest(),
-                           infinity,      1.0,            -1.0,                 65504.0};
+  const double values[] = {0.0,
+                           -0.0,
+                           limits::denorm_min(),
+                           -limits::denorm_min(),
+                           limits::min(),
+                           -limits::min(),
+                           limits::max(),
+                           limits::lowest(),
+                           infinity,
+                           1.0,
+                           -1.0,
+                           65504.0};
   return values[bits % std::size(values)];
 }
 

@@ -1,5 +1,5 @@
-#include "gemm.hpp"
 #include "harness/family.hpp"
+#include "gemm.hpp"
 
 #include <cmath>
 #include <limits>
@@ -74,20 +74,21 @@ struct Contract : gemm {
     const std::vector<double> b(inputs[1].begin(), inputs[1].end());
     ladder::Expected c{.values = std::vector<double>(output_size(p)),
                        .magnitude = std::vector<double>(output_size(p))};
-    ladder::parallel_for(static_cast<std::size_t>(p.m), 64, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        double* value = &c.values[row * n];
-        double* magnitude = &c.magnitude[row * n];
-        for (std::size_t i = 0; i < k; ++i) {
-          const double a = static_cast<float>(inputs[0][row * k + i]);
-          for (std::size_t col = 0; col < n; ++col) {
-            const double product = a * b[i * n + col];
-            value[col] += product;
-            magnitude[col] += std::abs(product);
-          }
-        }
-      }
-    });
+    ladder::parallel_for(static_cast<std::size_t>(p.m), 64,
+                         [&](std::size_t begin, std::size_t end) {
+                           for (std::size_t row = begin; row < end; ++row) {
+                             double* value = &c.values[row * n];
+                             double* magnitude = &c.magnitude[row * n];
+                             for (std::size_t i = 0; i < k; ++i) {
+                               const double a = static_cast<float>(inputs[0][row * k + i]);
+                               for (std::size_t col = 0; col < n; ++col) {
+                                 const double product = a * b[i * n + col];
+                                 value[col] += product;
+                                 magnitude[col] += std::abs(product);
+                               }
+                             }
+                           }
+                         });
     return c;
   }
 

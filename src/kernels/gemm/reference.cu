@@ -35,8 +35,9 @@ void multiply(const gemm::Args<float>& args, bool absolute, double* product) {
   const Wide a(args.a, m * k, absolute), b(args.b, k * n, absolute);
   const double one = 1, zero = 0;
   // cuBLAS is column-major: C^T = B^T * A^T is the row-major C = A * B.
-  LADDER_CUBLAS(cublasDgemm(ladder::cublas(nullptr), CUBLAS_OP_N, CUBLAS_OP_N, args.n, args.m, args.k,
-                            &one, b.data(), args.n, a.data(), args.k, &zero, product, args.n));
+  LADDER_CUBLAS(cublasDgemm(ladder::cublas(nullptr), CUBLAS_OP_N, CUBLAS_OP_N, args.n, args.m,
+                            args.k, &one, b.data(), args.n, a.data(), args.k, &zero, product,
+                            args.n));
   LADDER_CUDA(cudaDeviceSynchronize());
 }
 

@@ -12,8 +12,10 @@
 
 namespace {
 
+constexpr int kUnroll = 8;  // every width is a multiple of it
+
 __global__ void smem_tile(gemm::Args<float> g) {
-  const int width = blockDim.x;                       // the block is width x width threads
+  const int width = blockDim.x;                           // the block is width x width threads
   float* const tile_a = ladder::dynamic_shared<float>();  // [width][width]
   float* const tile_b = tile_a + width * width;           // [width][width]
   const int x = threadIdx.x, y = threadIdx.y;
@@ -27,7 +29,10 @@ __global__ void smem_tile(gemm::Args<float> g) {
     tile_a[y * width + x] = in_a ? g.a[std::int64_t{row} * g.k + k0 + x] : 0.0f;
     tile_b[y * width + x] = in_b ? g.b[std::int64_t{k0 + y} * g.n + col] : 0.0f;
     __syncthreads();  // the tiles are complete
-    for (int k = 0; k < width; ++k) sum += tile_a[y * width + k] * tile_b[k * width + x];
+    for (int k = 0; k < width; k += kUnroll) {
+#pragma unroll
+      for (int i = k; i < k + kUnroll; ++i) sum += tile_a[y * width + i] * tile_b[i * width + x];
+    }
     __syncthreads();  // everyone is done with them
   }
   if (row < g.m && col < g.n) g.c[std::int64_t{row} * g.n + col] = sum;

@@ -10,15 +10,16 @@ namespace {
 
 constexpr int BM = 64, BN = 64, BK = 8, TM = 8;
 constexpr int kThreads = BM * BN / TM;
-static_assert(kThreads == BM * BK && kThreads == BK * BN, "each thread loads one element of each tile");
+static_assert(kThreads == BM * BK && kThreads == BK * BN,
+              "each thread loads one element of each tile");
 
 __global__ void __launch_bounds__(kThreads) tile1d(gemm::Args<float> g) {
   __shared__ float tile_a[BM][BK];
   __shared__ float tile_b[BK][BN];
   const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
   const int t = threadIdx.x;
-  const int col = t % BN;        // of this thread's elements, in the tile
-  const int row = t / BN * TM;   // of the first of them
+  const int col = t % BN;       // of this thread's elements, in the tile
+  const int row = t / BN * TM;  // of the first of them
   const int a_row = t / BK, a_col = t % BK;
   const int b_row = t / BN, b_col = t % BN;
 

@@ -2,16 +2,18 @@
 // Vs v04    TM + TN loads from shared memory for TM * TN products: 16 for 64 instead of 9 for 8
 // Bound by  scalar loads and stores of the tiles, and bank conflicts
 // Limits    none
-// Tile      128 x 128 x 8, 256 threads of 8 x 8; 8 KiB of shared memory
+// Tile      128 x 128 x 8, 256 threads of 8 x 8; 8 KiB of shared memory; at most 128 registers, so
+//           that two blocks fit an SM
 #include "gemm.hpp"
 
 namespace {
 
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8;
 constexpr int kThreads = (BM / TM) * (BN / TN);
-static_assert(kThreads % BK == 0 && kThreads % BN == 0, "a thread's loads stay in one column of a tile");
+static_assert(kThreads % BK == 0 && BM % (kThreads / BK) == 0, "the threads load A row by row");
+static_assert(kThreads % BN == 0 && BK % (kThreads / BN) == 0, "the threads load B row by row");
 
-__global__ void __launch_bounds__(kThreads) tile2d(gemm::Args<float> g) {
+__global__ void __launch_bounds__(kThreads, 2) tile2d(gemm::Args<float> g) {
   __shared__ float tile_a[BM][BK];
   __shared__ float tile_b[BK][BN];
   const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
@@ -24,14 +26,14 @@ __global__ void __launch_bounds__(kThreads) tile2d(gemm::Args<float> g) {
   float sum[TM][TN] = {};
   for (int k0 = 0; k0 < g.k; k0 += BK) {
 #pragma unroll
-    for (int i = a_row; i < BM; i += kThreads / BK) {
-      const bool inside = row0 + i < g.m && k0 + a_col < g.k;
-      tile_a[i][a_col] = inside ? g.a[std::int64_t{row0 + i} * g.k + k0 + a_col] : 0.0f;
+    for (int i = 0; i < BM; i += kThreads / BK) {
+      const int m = row0 + a_row + i, k = k0 + a_col;
+      tile_a[a_row + i][a_col] = m < g.m && k < g.k ? g.a[std::int64_t{m} * g.k + k] : 0.0f;
     }
 #pragma unroll
-    for (int i = b_row; i < BK; i += kThreads / BN) {
-      const bool inside = col0 + b_col < g.n && k0 + i < g.k;
-      tile_b[i][b_col] = inside ? g.b[std::int64_t{k0 + i} * g.n + col0 + b_col] : 0.0f;
+    for (int i = 0; i < BK; i += kThreads / BN) {
+      const int k = k0 + b_row + i, n = col0 + b_col;
+      tile_b[b_row + i][b_col] = k < g.k && n < g.n ? g.b[std::int64_t{k} * g.n + n] : 0.0f;
     }
     __syncthreads();
 #pragma unroll

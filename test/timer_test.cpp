@@ -1,0 +1,97 @@
+// The timer against CUPTI's record of the very same launches. On a GPU only.
+#include "harness/family.hpp"
+#include "harness/statistics.hpp"
+
+#include <cupti.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+namespace ladder {
+namespace {
+
+std::vector<double> kernel_us;  // durations that CUPTI reported, in the order of the launches
+
+void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* max_records) {
+  *size = 8 << 20;
+  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, *size));
+  *max_records = 0;
+}
+
+void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
+                          std::size_t valid) {
+#if CUPTI_API_VERSION >= 130000
+  using KernelRecord = CUpti_ActivityKernel10;
+#else
+  using KernelRecord = CUpti_ActivityKernel9;
+#endif
+  CUpti_Activity* record = nullptr;
+  while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
+    if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
+    const auto* kernel = reinterpret_cast<const KernelRecord*>(record);
+    kernel_us.push_back(static_cast<double>(kernel->end - kernel->start) / 1e3);
+  }
+  std::free(buffer);
+}
+
+const Kernel& find(const Device& device, std::string_view name) {
+  const auto& kernels = device.kernels();
+  return *std::find_if(kernels.begin(), kernels.end(),
+                       [&](const Kernel& k) { return full_name(k) == name; });
+}
+
+TEST(Timer, AgreesWithCupti) {
+  std::unique_ptr<Device> device;
+  try {
+    device = open_cuda_device(0);
+  } catch (const std::exception& error) {
+    if (std::getenv("LADDER_REQUIRE_GPU")) FAIL() << error.what();
+    GTEST_SKIP() << error.what();
+  }
+  ASSERT_EQ(cuptiActivityRegisterCallbacks(give_buffer, take_buffer), CUPTI_SUCCESS);
+
+  struct Case {
+    const char *kernel, *problem;
+  };
+  fmt::print("{:<32}{:<18}{:>12}{:>12}{:>12}\n", "kernel", "problem", "events us", "traced",
+             "CUPTI us");
+  for (const Case& c : {Case{"elementwise/relu/f32/v03_vec128", "1024"},
+                        Case{"elementwise/relu/f32/v03_vec128", "4194304"},
+                        Case{"elementwise/relu/f32/v03_vec128", "16777216"},
+                        Case{"elementwise/add/f32/v03_vec128", "67108864"},
+                        Case{"gemm/f32/v05_tile2d", "512x512x512"},
+                        Case{"gemm/f32/v05_tile2d", "2048x2048x2048"}}) {
+    const Kernel& kernel = find(*device, c.kernel);
+    const Family& family = family_of(kernel);
+    const auto workload =
+        family.open(c.problem, kernel.dtype, family.input_sets().front(), 1, *device);
+    const Kernel* const contestants[] = {&kernel};
+    const Sampling sampling{.min_samples = 100};
+    device->measure(contestants, workload->args(), Cache::cold, sampling);  // warms up
+    const double alone =
+        median(device->measure(contestants, workload->args(), Cache::cold, sampling)[0].us);
+
+    ASSERT_EQ(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
+    const auto samples = device->measure(contestants, workload->args(), Cache::cold, sampling);
+    ASSERT_EQ(cuptiActivityFlushAll(1), CUPTI_SUCCESS);
+    ASSERT_EQ(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
+
+    ASSERT_EQ(kernel_us.size(), samples[0].us.size() + 1)
+        << "the untimed launch, and one per sample";
+    kernel_us.erase(kernel_us.begin());
+    const double by_events = median(samples[0].us), by_cupti = median(kernel_us);
+    fmt::print("{:<32}{:<18}{:>12.2f}{:>12.2f}{:>12.2f}\n", c.kernel, c.problem, alone, by_events,
+               by_cupti);
+    const double difference = alone - by_cupti;
+    if (by_cupti > 20) {
+      EXPECT_LE(std::abs(difference), 0.02 * by_cupti) << c.kernel << " " << c.problem;
+    }
+    kernel_us.clear();
+  }
+}
+
+}  // namespace
+}  // namespace ladder
