@@ -50,10 +50,10 @@ std::string bar(double share) {
 
 /// What limits the problem on any GPU, and so in which unit its speed is told.
 std::string speed(const Row& row) {
-  const bool compute = row.cost.flops / row.cost.bytes > 8;
+  const bool compute = row.cost.flops / row.cost.bytes() > 8;
   const double us = row.median_us();
   return compute ? scaled(row.cost.flops / us * 1e6, "FLOP/s")
-                 : scaled(row.cost.bytes / us * 1e6, "B/s");
+                 : scaled(row.cost.bytes() / us * 1e6, "B/s");
 }
 
 std::string refusal(const Row& row) {
@@ -119,7 +119,7 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
   const std::string heading =
       fmt::format("{} {} · {} · {} · {}", title(group), group.problem,
                   group.cache == Cache::cold ? "cold L2" : "hot", scaled(first.cost.flops, "FLOP"),
-                  scaled(first.cost.bytes, "B"));
+                  scaled(first.cost.bytes(), "B"));
   fmt::print(out_, "\n{:<70}{:>14}\n", heading, versus);
   for (const Row& row : rows) {
     if (!row.timed()) {
@@ -140,7 +140,7 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
 void Console::host_table(const Group& group, std::span<const Row> rows) const {
   const Row& first = rows.front();
   fmt::print(out_, "\n{} {} · {} · {}\n", title(group), group.problem,
-             scaled(first.cost.flops, "FLOP"), scaled(first.cost.bytes, "B"));
+             scaled(first.cost.flops, "FLOP"), scaled(first.cost.bytes(), "B"));
   for (const Row& row : rows) {
     if (!row.timed()) {
       fmt::print(out_, "{}", refusal(row));

@@ -1,6 +1,7 @@
 # Finds what the suite stands on: installed packages first, pinned sources second.
 #
-# ladder_cuda: the CUDA runtime, cuBLAS and the headers; without LADDER_CUDA only the headers.
+# ladder_cuda: the CUDA runtime, cuBLAS, cuDNN if it is installed, and the headers; without
+# LADDER_CUDA only the headers.
 # LADDER_CUDA is on when a CUDA compiler is found. A build without one needs NVIDIA's headers
 # (cuda_fp16.h and what it includes) in LADDER_CUDA_INCLUDE_DIRS or in a usual place.
 include(CheckLanguage)
@@ -15,11 +16,14 @@ FetchContent_Declare(fmt
   FIND_PACKAGE_ARGS 8)
 FetchContent_Declare(benchmark
   GIT_REPOSITORY https://github.com/google/benchmark.git GIT_TAG v1.8.3 GIT_SHALLOW ON
-  FIND_PACKAGE_ARGS 1.7)
+  FIND_PACKAGE_ARGS 1.6)
 FetchContent_Declare(GTest
   GIT_REPOSITORY https://github.com/google/googletest.git GIT_TAG v1.14.0 GIT_SHALLOW ON
   FIND_PACKAGE_ARGS 1.11)
 FetchContent_MakeAvailable(fmt benchmark GTest)
+if(NOT TARGET GTest::gmock)
+  message(FATAL_ERROR "GoogleTest is installed without GoogleMock: install it too (Debian: libgmock-dev)")
+endif()
 
 if(NOT DEFINED LADDER_CUDA)
   check_language(CUDA)
@@ -50,6 +54,15 @@ if(LADDER_CUDA)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   find_package(CUDAToolkit 12 REQUIRED)
   target_link_libraries(ladder_cuda INTERFACE CUDA::cudart CUDA::cublas)
+  find_path(LADDER_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(LADDER_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+  if(LADDER_CUDNN_INCLUDE_DIR AND LADDER_CUDNN_LIBRARY)
+    set(LADDER_CUDNN ON)
+    target_include_directories(ladder_cuda SYSTEM INTERFACE ${LADDER_CUDNN_INCLUDE_DIR})
+    target_link_libraries(ladder_cuda INTERFACE ${LADDER_CUDNN_LIBRARY})
+  else()
+    message(STATUS "cuDNN was not found: its baselines are left out")
+  endif()
   target_compile_definitions(ladder_cuda INTERFACE LADDER_CUDA_BACKEND)
   target_compile_options(ladder_cuda INTERFACE
     "$<$<COMPILE_LANGUAGE:CUDA>:-lineinfo;-Xptxas=--warn-on-spills>")

@@ -3,7 +3,7 @@
 #
 # LADDER_KERNEL_TARGETS: the object libraries to link (objects, because a linker drops the
 # registrars of a static library). LADDER_HOST_KERNELS: the files the host executor compiles again.
-# LADDER_KERNEL_FILES: the versions this build registers.
+# LADDER_KERNEL_FILES: the versions this build registers. vNN_cudnn.gpu.cu needs cuDNN.
 function(ladder_add_families root)
   set(targets)
   set(host)
@@ -16,6 +16,9 @@ function(ladder_add_families root)
     get_filename_component(family ${folder} NAME)
     file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
     file(GLOB cuda CONFIGURE_DEPENDS ${folder}/*.cu)
+    if(NOT LADDER_CUDNN)
+      list(FILTER cuda EXCLUDE REGEX "_cudnn\\.gpu\\.cu$")
+    endif()
     set(versions ${cuda})
     list(FILTER versions INCLUDE REGEX "/v[0-9][0-9][a-z]?_[^/]*\\.cu$")
     set(hopper ${cuda})

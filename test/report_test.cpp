@@ -34,7 +34,7 @@ TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFile) {
   Row row;
   row.kernel = &kernel;
   row.problem = "8x8x8";
-  row.cost = {1000, 500};
+  row.cost = {1000, 300, 200};
   row.samples.us = {1, 2, 3};
   Csv csv(path, {}, 42);
   csv.write(row);

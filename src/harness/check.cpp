@@ -22,6 +22,8 @@ const char* to_string(Verdict verdict) {
 
 CheckResult check(const Kernel& kernel, Workload& workload, Device& device) {
   workload.output().poison();
+  Buffer* const workspace = workload.prepare(kernel);
+  if (workspace) workspace->poison();
   try {
     device.run(kernel, workload.args());
   } catch (const std::exception& error) {
@@ -31,6 +33,7 @@ CheckResult check(const Kernel& kernel, Workload& workload, Device& device) {
     return CheckResult{.verdict = Verdict::incorrect, .reason = std::move(reason)};
   };
   if (!workload.output().canaries_intact()) return incorrect("wrote outside its output");
+  if (workspace && !workspace->canaries_intact()) return incorrect("wrote outside its workspace");
   for (const Buffer& input : workload.inputs()) {
     if (!input.canaries_intact()) return incorrect("wrote outside an input");
   }
@@ -38,7 +41,7 @@ CheckResult check(const Kernel& kernel, Workload& workload, Device& device) {
     return incorrect("changed its inputs");
   }
   const Comparison found =
-      device.compare(workload.dtype(), workload.output().data(), workload.expected(),
+      device.compare(workload.output_dtype(), workload.output().data(), workload.expected(),
                      workload.magnitude(), workload.output_size(), workload.tolerance());
   CheckResult result{.max_error = found.max_error, .tolerance = found.limit};
   if (found.wrong > 0) {

@@ -20,7 +20,8 @@ namespace ladder {
 /// The work a problem cannot do without: useful floating-point operations, and bytes when every
 /// input is read once and every output written once.
 struct Cost {
-  double flops, bytes;
+  double flops, bytes_read, bytes_written;
+  double bytes() const { return bytes_read + bytes_written; }
 };
 
 /// A way to fill the inputs. value maps 64 random bits to an element of input number `input`.
@@ -48,8 +49,20 @@ struct Expected {
 std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
                                                           std::int64_t least);
 
+/// The element type of a family's output: C::Output<T> where the family defines it, else T.
+template <class C, class T>
+struct OutputOf {
+  using type = T;
+};
+template <class C, class T>
+requires requires { typename C::template Output<T>; }
+struct OutputOf<C, T> {
+  using type = typename C::template Output<T>;
+};
+
 /// What a family (or one op of it) must define. Problems are written as their text, the last part
-/// of a benchmark's name. bind makes the kernel's Args from device pointers.
+/// of a benchmark's name. bind makes the kernel's Args from device pointers; Args has a member
+/// `void* workspace` where versions need scratch memory.
 template <class C>
 concept Contract = requires(const typename C::Problem& p, Backend backend, DType dtype,
                             std::string_view text, std::span<float* const> inputs, float* output,
@@ -75,7 +88,7 @@ class Workload {
  public:
   virtual ~Workload() = default;
   const void* args() const { return args_; }
-  DType dtype() const { return dtype_; }
+  DType output_dtype() const { return output_dtype_; }
   std::vector<Buffer>& inputs() { return inputs_; }
   Buffer& output() { return *output_; }
   std::size_t output_size() const { return output_size_; }  ///< elements
@@ -86,13 +99,16 @@ class Workload {
   Tolerance tolerance() const { return tolerance_; }
   std::uint64_t input_checksum() const { return input_checksum_; }
 
+  /// Points args at scratch memory for the kernel; null if it needs none.
+  virtual Buffer* prepare(const Kernel& kernel) = 0;
+
  protected:
   void seal(Device& device);  ///< remembers the inputs as they are now
 
   const void* args_ = nullptr;
-  DType dtype_{};
+  DType output_dtype_{};
   std::vector<Buffer> inputs_;
-  std::optional<Buffer> output_, expected_, magnitude_;
+  std::optional<Buffer> output_, expected_, magnitude_, workspace_;
   std::size_t output_size_ = 0;
   Tolerance tolerance_;
   std::uint64_t input_checksum_ = 0;
@@ -128,11 +144,14 @@ double unit_roundoff(DType dtype);
 
 template <Contract C, class T>
 class WorkloadOf final : public Workload {
+  using Output = typename OutputOf<C, T>::type;
+
  public:
   WorkloadOf(const typename C::Problem& problem, const InputSet& set, std::uint64_t seed,
-             Device& device) {
-    dtype_ = DTypeOf<T>::value;
-    tolerance_ = set.exact ? Tolerance{} : C::tolerance(problem, dtype_);
+             Device& device)
+      : device_(device) {
+    output_dtype_ = DTypeOf<Output>::value;
+    tolerance_ = set.exact ? Tolerance{} : C::tolerance(problem, DTypeOf<T>::value);
     std::vector<std::vector<T>> values;
     std::vector<T*> pointers;
     for (std::size_t size : C::input_sizes(problem)) {
@@ -148,11 +167,19 @@ class WorkloadOf final : public Workload {
       pointers.push_back(static_cast<T*>(buffer.data()));
     }
     output_size_ = C::output_size(problem);
-    output_.emplace(device, output_size_ * sizeof(T));
-    bound_ = C::bind(problem, std::span<T* const>(pointers), static_cast<T*>(output_->data()));
+    output_.emplace(device, output_size_ * sizeof(Output));
+    bound_ = C::bind(problem, std::span<T* const>(pointers), static_cast<Output*>(output_->data()));
     args_ = &bound_;
     seal(device);
     set_expected(problem, values, device);
+  }
+
+  Buffer* prepare(const Kernel& kernel) override {
+    const std::size_t bytes = kernel.workspace ? kernel.workspace(args_) : 0;
+    if (bytes == 0) return nullptr;
+    if (!workspace_ || workspace_->bytes() < bytes) workspace_.emplace(device_, bytes);
+    if constexpr (requires { bound_.workspace; }) bound_.workspace = workspace_->data();
+    return &*workspace_;
   }
 
  private:
@@ -176,6 +203,7 @@ class WorkloadOf final : public Workload {
     if (!expected.magnitude.empty()) put(magnitude_, expected.magnitude);
   }
 
+  Device& device_;
   typename C::template Args<T> bound_;
 };
 

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -69,6 +70,7 @@ struct Kernel {
   Backend backend;
   void (*launch)(const void* args, cudaStream_t stream);
   Support (*supports)(const void* problem);
+  std::size_t (*workspace)(const void* args) = nullptr;  ///< bytes of scratch memory
 };
 
 /// The registered kernels of this binary image: those for the GPU in the programs, those for the
@@ -93,13 +95,15 @@ inline constexpr Backend kBackend = Backend::cuda;
 
 /// Registers version V for Contract (a family, or one op of a family) and element types Ts.
 ///
-/// V has `static constexpr Version version`, `static void launch(const Contract::Args<T>&,
-/// cudaStream_t)` and, where it has limits, `static Support supports(const Contract::Problem&)`.
+/// V has `static constexpr Version version` and `static void launch(const Contract::Args<T>&,
+/// cudaStream_t)`; where it has limits `static Support supports(const Contract::Problem&)`; where
+/// it needs scratch memory `static std::size_t workspace(const Contract::Args<T>&)`, the bytes that
+/// args.workspace must point to in launch.
 template <class V, class Contract, class... Ts>
 struct Register {
   explicit Register(Backend backend = kBackend, const char* file = __builtin_FILE()) {
     (registered_kernels().push_back({Contract::family, Contract::op, DTypeOf<Ts>::value, V::version,
-                                     file, backend, &launch<Ts>, &supports}),
+                                     file, backend, &launch<Ts>, &supports, &workspace<Ts>}),
      ...);
   }
 
@@ -107,6 +111,15 @@ struct Register {
   template <class T>
   static void launch(const void* args, cudaStream_t stream) {
     V::launch(*static_cast<const typename Contract::template Args<T>*>(args), stream);
+  }
+  template <class T>
+  static std::size_t workspace([[maybe_unused]] const void* args) {
+    using Args = typename Contract::template Args<T>;
+    if constexpr (requires(const Args& a) { V::workspace(a); }) {
+      return V::workspace(*static_cast<const Args*>(args));
+    } else {
+      return 0;
+    }
   }
   static Support supports([[maybe_unused]] const void* problem) {
     using Problem = typename Contract::Problem;
@@ -131,6 +144,13 @@ template <class T>
 __device__ __forceinline__ T* dynamic_shared() {
   extern __shared__ __align__(128) unsigned char ladder_dynamic_shared[];
   return reinterpret_cast<T*>(ladder_dynamic_shared);
+}
+
+/// Sets `bytes` bytes of device memory, in order with the stream's launches. Throws
+/// std::runtime_error when CUDA refuses.
+inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStream_t stream) {
+  const cudaError_t error = cudaMemsetAsync(to, byte, bytes, stream);
+  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
 }
 
 /// Launches kernel<<<grid, block, shared_bytes, stream>>>(args...); a grid with no blocks is
@@ -161,6 +181,10 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_byte
 template <class T>
 T* dynamic_shared() {
   return static_cast<T*>(host::dynamic_shared());
+}
+
+inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStream_t) {
+  if (bytes > 0) std::memset(to, byte, bytes);
 }
 
 template <class... P, class... A>

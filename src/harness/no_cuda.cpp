@@ -6,7 +6,7 @@
 namespace ladder {
 
 std::unique_ptr<Device> open_cuda_device(int) {
-  throw std::runtime_error("this build has no CUDA (nvcc was not found when it was configured)");
+  throw std::runtime_error("this build has no CUDA backend (cmake --preset release has one)");
 }
 
 }  // namespace ladder

@@ -23,9 +23,13 @@ cublasHandle_t cublas(cudaStream_t stream) {
     LADDER_CUDA(cudaMalloc(&made, kWorkspaceBytes));
     return made;
   }();
-  // Setting the stream takes the workspace away, so it is given again.
-  LADDER_CUBLAS(cublasSetStream(handle, stream));
-  LADDER_CUBLAS(cublasSetWorkspace(handle, workspace, kWorkspaceBytes));
+  static cudaStream_t current = cudaStreamPerThread;  // none of ours
+  if (current != stream) {
+    LADDER_CUBLAS(cublasSetStream(handle, stream));
+    LADDER_CUBLAS(
+        cublasSetWorkspace(handle, workspace, kWorkspaceBytes));  // the stream took it away
+    current = stream;
+  }
   return handle;
 }
 

@@ -50,7 +50,8 @@ struct Contract : Op {
 
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
     const auto n = static_cast<double>(p.n);
-    return {n, n * (Op::inputs + 1) * static_cast<double>(ladder::size_of(dtype))};
+    const auto size = static_cast<double>(ladder::size_of(dtype));
+    return {.flops = n, .bytes_read = Op::inputs * n * size, .bytes_written = n * size};
   }
   // Both operations are one correctly rounded step, so the only right answer is the nearest number.
   static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }

@@ -41,7 +41,10 @@ struct Contract : gemm {
 
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
     const double m = p.m, n = p.n, k = p.k;
-    return {2 * m * n * k, (m * k + k * n + m * n) * static_cast<double>(ladder::size_of(dtype))};
+    const auto size = static_cast<double>(ladder::size_of(dtype));
+    return {.flops = 2 * m * n * k,
+            .bytes_read = (m * k + k * n) * size,
+            .bytes_written = m * n * size};
   }
 
   // Rounding errors of a sum of K products, taken as independent, stay below
