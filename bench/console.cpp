@@ -48,12 +48,10 @@ std::string bar(double share) {
   return text;
 }
 
-/// What limits the problem on any GPU, and so in which unit its speed is told.
-std::string speed(const Row& row) {
-  const bool compute = row.cost.flops / row.cost.bytes() > 8;
-  const double us = row.median_us();
-  return compute ? scaled(row.cost.flops / us * 1e6, "FLOP/s")
-                 : scaled(row.cost.bytes() / us * 1e6, "B/s");
+/// The rate in the unit of what limits the problem on any GPU.
+std::string speed(const Cost& cost, double us) {
+  const bool compute = cost.flops > 8 * cost.bytes();
+  return compute ? scaled(cost.flops / us * 1e6, "FLOP/s") : scaled(cost.bytes() / us * 1e6, "B/s");
 }
 
 std::string refusal(const Row& row) {
@@ -76,6 +74,18 @@ void Console::header(const DeviceInfo& device, const std::string& why_host,
         "GPU's. Seed {}.\n",
         why_host, device.name, seed);
   }
+}
+
+void Console::device(const Device& device) const {
+  const DeviceInfo& info = device.info();
+  auto line = [&](const char* name, const std::string& value) {
+    fmt::print(out_, "  {:<24}{}\n", name, value);
+  };
+  line("free memory", scaled(static_cast<double>(device.free_memory()), "B"));
+  if (device.backend() != Backend::cuda) return;
+  line("L2 cache", scaled(static_cast<double>(info.l2_bytes), "B"));
+  line("pin rate, DRAM", scaled(info.pin_gbps * 1e9, "B/s"));
+  line("pin rate, fp32 FMA", scaled(info.pin_gflops * 1e9, "FLOP/s"));
 }
 
 void Console::table(const Group& group, std::span<const Row> rows) {
@@ -104,36 +114,44 @@ void Console::table(const Group& group, std::span<const Row> rows) {
       ladder->best +=
           fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
     }
+    if (best->has_roof()) {
+      ladder->best +=
+          fmt::format(", {:.0f} % of the {} roof", 100 * best->roof_share(), best->roof);
+    }
     ladder->best += ". ";
   }
 }
 
 void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
-  double fastest = 0;
-  for (const Row& row : rows) {
-    if (row.timed()) fastest = std::max(fastest, 1 / row.median_us());
-  }
   const Row& first = rows.front();
+  std::string roof;
+  for (const Row& row : rows) {
+    if (row.has_roof()) roof = fmt::format("roof: {} {}", row.roof, speed(row.cost, row.roof_us));
+  }
   const std::string versus =
       first.kernel->version.baseline ? "vs " + label(*first.kernel).substr(4) : "";
   const std::string heading =
       fmt::format("{} {} · {} · {} · {}", title(group), group.problem,
                   group.cache == Cache::cold ? "cold L2" : "hot", scaled(first.cost.flops, "FLOP"),
                   scaled(first.cost.bytes(), "B"));
-  fmt::print(out_, "\n{:<70}{:>14}\n", heading, versus);
+  fmt::print(out_, "\n{}{}{}\n", heading, roof.empty() ? "" : " · ", roof);
+  if (!versus.empty()) fmt::print(out_, "{:>88}\n", versus);
   for (const Row& row : rows) {
     if (!row.timed()) {
       fmt::print(out_, "{}", refusal(row));
       continue;
     }
-    std::string ratio;
+    std::string share, ratio;
+    if (row.has_roof()) {
+      share = fmt::format("{} {:>3.0f} %", bar(row.roof_share()), 100 * row.roof_share());
+    }
     if (row.vs_baseline) {
       const Estimate& e = *row.vs_baseline;
       ratio = fmt::format("{:.2f} ± {:.2f}", e.value, (e.high - e.low) / 2);
     }
-    fmt::print(out_, "  {:<16}{:>12} {:>15}  {} {:>14}{}\n", spoken(*row.kernel),
-               duration(row.median_us()), speed(row), bar(1 / row.median_us() / fastest), ratio,
-               row.samples.throttled > 0 ? "  throttled" : "");
+    fmt::print(out_, "  {:<20}{:>12} {:>15}  {:<26}{:>13}{}{}\n", spoken(*row.kernel),
+               duration(row.median_us()), speed(row.cost, row.median_us()), share, ratio,
+               row.samples.throttled > 0 ? "  throttled" : "", row.suspect() ? "  suspect" : "");
   }
 }
 

@@ -18,6 +18,8 @@ class Console {
 
   /// The line that says which backend runs, and why.
   void header(const DeviceInfo& device, const std::string& why_host, std::uint64_t seed) const;
+  /// The attributes and pin rates of --device-info.
+  void device(const Device& device) const;
   void table(const Group& group, std::span<const Row> rows);
   void aggregate(const std::string& name, double seconds) const;
   void summary(const std::string& csv) const;

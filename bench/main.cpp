@@ -81,14 +81,14 @@ int profile(const Options& options, Device& device, const char* program) {
 class Session {
  public:
   Session(Device& device, Csv& csv, Console& console, std::uint64_t seed)
-      : device_(device), csv_(csv), console_(console), seed_(seed) {}
+      : device_(device), csv_(csv), console_(console), seed_(seed), roofs_(device, seed) {}
 
   void run(const Group& group, const std::string& name, benchmark::State& state) {
     if (&group != group_ || !waiting_.erase(name)) {
       group_ = &group;
       waiting_ = {group.selected.begin(), group.selected.end()};
       waiting_.erase(name);
-      rows_ = measure(group, device_, seed_);
+      rows_ = measure(group, device_, seed_, roofs_);
       for (const Row& row : rows_) {
         csv_.write(row);
         const bool bad =
@@ -113,6 +113,7 @@ class Session {
   Csv& csv_;
   Console& console_;
   std::uint64_t seed_;
+  Roofs roofs_;
   const Group* group_ = nullptr;
   std::set<std::string> waiting_;  ///< benchmarks of the group whose row was not handed out yet
   std::vector<Row> rows_;
@@ -154,6 +155,7 @@ int run(int argc, char** argv) {
   Csv csv(options.csv, device->info(), options.seed);
   Console console(options.format == "console" ? stdout : stderr, device->backend());
   console.header(device->info(), why_host, options.seed);
+  if (options.device_info) console.device(*device);
   benchmark::AddCustomContext("device", device->info().name);
   benchmark::AddCustomContext("backend", device->backend() == Backend::cuda ? "cuda" : "host");
 

@@ -89,7 +89,8 @@ Options parse_options(int argc, char** argv) {
          for (const std::string& name : split(v)) {
            const auto dtype = parse_dtype(name);
            if (!dtype)
-             throw UsageError(fmt::format("--dtype={}: one of f32, f16, bf16 is expected.", name));
+             throw UsageError(
+                 fmt::format("--dtype={}: one of f32, f16, bf16, f64 is expected.", name));
            options.dtypes.push_back(*dtype);
          }
        }},
@@ -104,6 +105,7 @@ Options parse_options(int argc, char** argv) {
   const std::map<std::string, bool*> switches{{"--help", &options.help},
                                               {"-h", &options.help},
                                               {"--list", &options.list},
+                                              {"--device-info", &options.device_info},
                                               {"--benchmark_list_tests", &options.list_names}};
 
   for (int i = 1; i < argc; ++i) {
@@ -126,6 +128,7 @@ Options parse_options(int argc, char** argv) {
     }
   }
 
+  if (options.device_info) options.filter = "^roofs/";
   options.inverted_ = options.filter.starts_with('-');
   try {
     options.pattern_ = std::regex(options.filter.substr(options.inverted_), std::regex::extended);
@@ -152,7 +155,8 @@ What to run
   --benchmark_filter=REGEX      names to run: family[/op]/dtype/version/problem; -REGEX inverts
   --benchmark_list_tests        print the names and stop
   --list                        print the families, their versions and ideas, and stop
-  --dtype=f32,f16,bf16          element types (default: all)
+  --device-info                 print the device's attributes and measure its roofs
+  --dtype=f32,f16,bf16,f64          element types (default: all)
 Problems of your own, instead of the built-in ones
 {}
 How to run

@@ -20,6 +20,7 @@ struct UsageError : std::runtime_error {
 
 struct Options {
   bool help = false;
+  bool device_info = false;        ///< --device-info: attributes, pin rates and measured roofs
   bool list = false;               ///< --list: families, versions, ideas
   bool list_names = false;         ///< --benchmark_list_tests: every name that the filter selects
   std::string filter = ".";        ///< a regular expression; a leading '-' inverts it
@@ -28,7 +29,7 @@ struct Options {
   std::string csv = "results.csv";
   std::vector<Cache> caches{Cache::cold};
   std::uint64_t seed = 0;  ///< of the inputs
-  std::vector<DType> dtypes{DType::f32, DType::f16, DType::bf16};
+  std::vector<DType> dtypes{std::begin(kDTypes), std::end(kDTypes)};
   std::map<std::string, std::vector<std::string>> problems;  ///< by family, instead of its own
   std::string profile;  ///< the kernel to launch once, for a profiler
 

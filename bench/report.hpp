@@ -19,12 +19,20 @@ struct Row {
   CheckResult check;
   Samples samples;  ///< microseconds on the GPU, or of the CPU on the host executor
   Cost cost{};
-  std::string baseline;                 ///< label of the version it is compared with
+  std::string roof;      ///< what bounds the problem: "dram", "l2", "fma f32"; empty if unknown
+  double roof_us = 0;    ///< how long the problem takes at its roof
+  std::string baseline;  ///< label of the version it is compared with
   std::optional<Estimate> vs_baseline;  ///< t_baseline / t_kernel: above 1 is faster
   KernelResources resources;
 
   bool timed() const { return !samples.us.empty(); }
   double median_us() const { return median(samples.us); }
+
+  /// Share of the roof, 1 at it. Above 1.03 the row is suspect: the data was in a cache, or the
+  /// bytes are counted wrongly.
+  bool has_roof() const { return timed() && roof_us > 0; }
+  double roof_share() const { return roof_us / median_us(); }
+  bool suspect() const { return has_roof() && roof_share() > 1.03; }
 };
 
 /// The file that rows are appended to.

@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <set>
 
 namespace ladder {
@@ -52,6 +54,7 @@ std::vector<Group> select_groups(const Options& options, const Device& device) {
         for (Cache cache : gpu ? options.caches : std::vector{Cache::cold}) {
           Group group{&family, dtype, problem, cache, {}, {}};
           for (const Kernel* kernel : kernels) {
+            if (cache == Cache::hot && !kernel->version.capturable) continue;
             const std::string name = group.name_of(*kernel);
             const bool selected = options.selects(name);
             if (selected) group.selected.push_back(name);
@@ -72,7 +75,7 @@ std::vector<Group> select_groups(const Options& options, const Device& device) {
   return groups;
 }
 
-std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed) {
+std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs) {
   std::vector<Row> rows;
   for (const Kernel* kernel : group.kernels) {
     Row& row = rows.emplace_back();
@@ -107,16 +110,25 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed)
     return fail(error.what());
   }
 
-  std::vector<const Kernel*> kernels;
+  std::vector<Contestant> contestants;
   std::erase_if(running, [&](Row* row) {
     row->check = check(*row->kernel, *workload, device);
     if (row->check.verdict != Verdict::failed) row->resources = device.resources();
-    if (row->check.verdict == Verdict::passed) kernels.push_back(row->kernel);
-    return row->check.verdict != Verdict::passed;
+    const bool passed = row->check.verdict == Verdict::passed;
+    if (passed) contestants.push_back({row->kernel, workload->args()});
+    return !passed;
   });
+  const bool is_roof = group.family->name == "roofs";
   std::vector<Samples> samples;
+  double memory_us = std::numeric_limits<double>::infinity();
   try {
-    samples = device.measure(kernels, workload->args(), group.cache, {});
+    if (!is_roof && !contestants.empty()) {
+      for (const Contestant& c : roofs.memory(rows.front().cost)) contestants.push_back(c);
+    }
+    samples = device.measure(contestants, group.cache, {});
+    for (std::size_t i = running.size(); i < samples.size(); ++i) {
+      if (!samples[i].us.empty()) memory_us = std::min(memory_us, median(samples[i].us));
+    }
   } catch (const std::exception& error) {
     return fail(error.what());
   }
@@ -130,6 +142,16 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed)
       row.check.reason = "after timing: " + again.reason;
     } else {
       row.samples = std::move(samples[i]);
+    }
+  }
+  if (std::isfinite(memory_us)) {
+    const Cost& cost = rows.front().cost;
+    const double compute_us = roofs.fma() > 0 ? cost.flops / roofs.fma() / 1e3 : 0;
+    const bool in_l2 =
+        group.cache == Cache::hot && cost.bytes() <= static_cast<double>(device.info().l2_bytes);
+    for (Row& row : rows) {
+      row.roof = compute_us > memory_us ? "fma f32" : in_l2 ? "l2" : "dram";
+      row.roof_us = std::max(compute_us, memory_us);
     }
   }
   if (device.backend() == Backend::cuda && !rows.empty() && rows[0].kernel->version.baseline &&

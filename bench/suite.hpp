@@ -4,6 +4,7 @@
 
 #include "options.hpp"
 #include "report.hpp"
+#include "roofs.hpp"
 
 #include <map>
 #include <string>
@@ -27,7 +28,8 @@ struct Group {
 /// Throws UsageError when there are none.
 std::vector<Group> select_groups(const Options& options, const Device& device);
 
-/// Checks the kernels of a group, times those that passed, and checks them again.
-std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed);
+/// Checks the kernels of a group, times those that passed together with the memory roof, and checks
+/// them again.
+std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs);
 
 }  // namespace ladder

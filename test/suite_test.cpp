@@ -36,7 +36,8 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
   const auto device = open_host_device();
   Group group{&family_of(kernels[0]), DType::f32, "1000", Cache::cold, {}, {}};
   for (const Kernel& k : kernels) group.kernels.push_back(&k);
-  const std::vector<Row> rows = measure(group, *device, 1);
+  Roofs roofs(*device, 1);
+  const std::vector<Row> rows = measure(group, *device, 1, roofs);
 
   using enum Verdict;
   const Verdict expected[] = {passed, incorrect, failed, unsupported, passed, incorrect};
@@ -53,7 +54,8 @@ TEST(Suite, FailsAGroupThatDoesNotFitInMemory) {
   const Kernel k = kernel("v01_right.cu", right);
   const auto device = open_host_device();
   const Group group{&family_of(k), DType::f32, "1000000000000000", Cache::cold, {&k}, {}};
-  const std::vector<Row> rows = measure(group, *device, 1);
+  Roofs roofs(*device, 1);
+  const std::vector<Row> rows = measure(group, *device, 1, roofs);
   EXPECT_EQ(rows[0].check.verdict, Verdict::failed);
   EXPECT_THAT(rows[0].check.reason, testing::HasSubstr("GB are free"));
 }

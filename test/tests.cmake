@@ -22,6 +22,7 @@ endif()
 ladder_test(harness_test
   bench/options.cpp
   bench/report.cpp
+  bench/roofs.cpp
   bench/suite.cpp
   test/check_test.cpp
   test/registry_test.cpp

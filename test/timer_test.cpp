@@ -71,14 +71,13 @@ TEST(Timer, AgreesWithCupti) {
     const Family& family = family_of(kernel);
     const auto workload =
         family.open(c.problem, kernel.dtype, family.input_sets().front(), 1, *device);
-    const Kernel* const contestants[] = {&kernel};
+    const Contestant contestants[] = {{&kernel, workload->args()}};
     const Sampling sampling{.min_samples = 100};
-    device->measure(contestants, workload->args(), Cache::cold, sampling);  // warms up
-    const double alone =
-        median(device->measure(contestants, workload->args(), Cache::cold, sampling)[0].us);
+    device->measure(contestants, Cache::cold, sampling);  // warms up
+    const double alone = median(device->measure(contestants, Cache::cold, sampling)[0].us);
 
     ASSERT_EQ(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
-    const auto samples = device->measure(contestants, workload->args(), Cache::cold, sampling);
+    const auto samples = device->measure(contestants, Cache::cold, sampling);
     ASSERT_EQ(cuptiActivityFlushAll(1), CUPTI_SUCCESS);
     ASSERT_EQ(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
 

@@ -28,6 +28,13 @@ struct Comparison {
   double actual = 0, expected = 0, limit = 0;  ///< of that element
 };
 
+/// The value of an element of any type.
+template <class T>
+__host__ __device__ double widen(T value) {
+  return static_cast<float>(value);
+}
+__host__ __device__ inline double widen(double value) { return value; }
+
 /// Adds element i to a comparison. Used by both backends.
 __host__ __device__ inline void compare_element(Comparison& total, std::size_t i, double actual,
                                                 double expected, double magnitude,

@@ -20,6 +20,8 @@ struct DeviceInfo {
   int multiprocessors = 0;      ///< 0 on the host executor
   std::size_t l2_bytes = 0;     ///< 0 on the host executor
   std::string toolkit, driver;  ///< CUDA versions; empty on the host executor
+  double pin_gbps = 0;          ///< DRAM: memory clock times bus width, GB/s
+  double pin_gflops = 0;        ///< fp32 FMA: lanes times the highest SM clock, GFLOP/s
 };
 
 /// What the compiler and the launch made of a kernel.
@@ -76,9 +78,10 @@ class Device {
   /// Resources of the kernel that ran last. On the host executor only the launch is known.
   virtual KernelResources resources() = 0;
 
-  /// Times the kernels on the same arguments, taking turns.
-  virtual std::vector<Samples> measure(std::span<const Kernel* const> kernels, const void* args,
-                                       Cache cache, const Sampling& sampling) = 0;
+  /// Times kernels, taking turns. The first stays to the end; it is what the others are compared
+  /// with.
+  virtual std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
+                                       const Sampling& sampling) = 0;
 
   /// Like run, as the only launch that a profiler waiting for cudaProfilerStart sees.
   virtual void profile(const Kernel& kernel, const void* args) = 0;

@@ -78,7 +78,18 @@ const Family& family_of(const Kernel& kernel) {
   throw std::logic_error(std::string("no family is registered for the kernels in ") + kernel.file);
 }
 
-std::size_t size_of(DType dtype) { return dtype == DType::f32 ? 4 : 2; }
+std::size_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return 8;
+    case DType::f32:
+      return 4;
+    case DType::f16:
+    case DType::bf16:
+      return 2;
+  }
+  return 0;
+}
 
 const char* to_string(DType dtype) {
   switch (dtype) {
@@ -88,12 +99,14 @@ const char* to_string(DType dtype) {
       return "f16";
     case DType::bf16:
       return "bf16";
+    case DType::f64:
+      return "f64";
   }
   return "";
 }
 
 std::optional<DType> parse_dtype(std::string_view text) {
-  for (DType dtype : {DType::f32, DType::f16, DType::bf16}) {
+  for (DType dtype : kDTypes) {
     if (text == to_string(dtype)) return dtype;
   }
   return std::nullopt;
@@ -107,6 +120,8 @@ double unit_roundoff(DType dtype) {
       return 0x1p-11;
     case DType::bf16:
       return 0x1p-8;
+    case DType::f64:
+      return 0x1p-53;
   }
   return 0;
 }

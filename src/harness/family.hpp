@@ -135,6 +135,7 @@ const std::vector<Family>& families();
 const Family& family_of(const Kernel& kernel);
 void add_family(Family family);
 
+inline constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64};
 std::size_t size_of(DType dtype);    ///< bytes
 const char* to_string(DType dtype);  ///< "f32"
 std::optional<DType> parse_dtype(std::string_view text);
@@ -145,6 +146,7 @@ double unit_roundoff(DType dtype);
 template <Contract C, class T>
 class WorkloadOf final : public Workload {
   using Output = typename OutputOf<C, T>::type;
+  using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
  public:
   WorkloadOf(const typename C::Problem& problem, const InputSet& set, std::uint64_t seed,
@@ -159,7 +161,7 @@ class WorkloadOf final : public Workload {
       std::vector<T>& array = values.emplace_back(size);
       parallel_for(size, 1 << 18, [&, input](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
-          array[i] = T(static_cast<float>(set.value(random_bits(seed, input, i), input)));
+          array[i] = T(static_cast<Wide>(set.value(random_bits(seed, input, i), input)));
         }
       });
       Buffer& buffer = inputs_.emplace_back(device, size * sizeof(T));

@@ -27,11 +27,15 @@ using half = __half;
 /// Where a kernel runs.
 enum class Backend { cuda, host };
 
-/// Element types, and how users spell them: f32, f16, bf16.
-enum class DType { f32, f16, bf16 };
+/// Element types, and how users spell them: f32, f16, bf16, f64.
+enum class DType { f32, f16, bf16, f64 };
 
 template <class T>
 struct DTypeOf;
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
 template <>
 struct DTypeOf<float> {
   static constexpr DType value = DType::f32;
@@ -47,8 +51,9 @@ struct DTypeOf<bfloat16> {
 
 /// What a version says of itself; its number and name are its file's: vNN_name.cu.
 struct Version {
-  const char* idea;       ///< what this version does, in a few words
-  bool baseline = false;  ///< a vendor's library, against which the others are compared
+  const char* idea;        ///< what this version does, in a few words
+  bool baseline = false;   ///< a vendor's library, against which the others are compared
+  bool capturable = true;  ///< its launches may be captured into a CUDA graph, to be timed hot
 };
 
 /// Whether a version can run a problem, and if not, why.

@@ -2,6 +2,8 @@
 // GPU while they were taken. The statistics over samples are in statistics.hpp.
 #pragma once
 
+#include "harness/kernel.hpp"
+
 #include <string>
 #include <vector>
 
@@ -19,6 +21,12 @@ struct Sampling {
   int max_samples = 1000;
   double target = 0.005;
   double max_seconds = 0.4;
+};
+
+/// A kernel and what it is launched with.
+struct Contestant {
+  const Kernel* kernel;
+  const void* args;
 };
 
 /// The samples of one kernel. Kernels are measured in rounds, each once per round, so that samples

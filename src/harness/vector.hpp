@@ -23,6 +23,16 @@ struct alignas(16) Vec128 {
   __device__ void store(T* to) const {
     *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(element);
   }
+
+  /// The same for data that nobody reads again soon: it is the first to leave the caches.
+  __device__ static Vec128 load_streaming(const T* from) {
+    Vec128 v;
+    *reinterpret_cast<uint4*>(v.element) = __ldcs(reinterpret_cast<const uint4*>(from));
+    return v;
+  }
+  __device__ void store_streaming(T* to) const {
+    __stcs(reinterpret_cast<uint4*>(to), *reinterpret_cast<const uint4*>(element));
+  }
 };
 
 }  // namespace ladder

@@ -20,8 +20,8 @@ __global__ void compare_kernel(const T* actual, const double* expected, const do
   Comparison mine;
   const std::size_t first = blockIdx.x * std::size_t{kThreads} + threadIdx.x;
   for (std::size_t i = first; i < n; i += std::size_t{kBlocks} * kThreads) {
-    compare_element(mine, i, static_cast<double>(static_cast<float>(actual[i])), expected[i],
-                    magnitude ? magnitude[i] : 0, tolerance);
+    compare_element(mine, i, widen(actual[i]), expected[i], magnitude ? magnitude[i] : 0,
+                    tolerance);
   }
   parts[first] = mine;
 }
@@ -53,6 +53,11 @@ int attribute(cudaDeviceAttr name, int ordinal) {
   int value = 0;
   LADDER_CUDA(cudaDeviceGetAttribute(&value, name, ordinal));
   return value;
+}
+
+/// fp32 FMA units of a multiprocessor (CUDA C++ Programming Guide, table of arithmetic throughput).
+int fma_lanes(int compute_capability) {
+  return compute_capability == 75 || compute_capability == 80 ? 64 : 128;
 }
 
 int choose(int ordinal) {
@@ -88,6 +93,11 @@ class CudaDevice final : public Device {
     info_.compute_capability = 10 * properties.major + properties.minor;
     info_.multiprocessors = properties.multiProcessorCount;
     info_.l2_bytes = static_cast<std::size_t>(attribute(cudaDevAttrL2CacheSize, ordinal_));
+    // Twice, because DRAM moves data on both edges of its clock; clocks are in kHz.
+    info_.pin_gbps = 2e3 * attribute(cudaDevAttrMemoryClockRate, ordinal_) *
+                     attribute(cudaDevAttrGlobalMemoryBusWidth, ordinal_) / 8 / 1e9;
+    info_.pin_gflops = 2e3 * attribute(cudaDevAttrClockRate, ordinal_) * info_.multiprocessors *
+                       fma_lanes(info_.compute_capability) / 1e9;
     int version = 0;
     LADDER_CUDA(cudaRuntimeGetVersion(&version));
     info_.toolkit = version_text(version);
@@ -160,6 +170,9 @@ class CudaDevice final : public Device {
       case DType::bf16:
         start(static_cast<const bfloat16*>(actual));
         break;
+      case DType::f64:
+        start(static_cast<const double*>(actual));
+        break;
     }
     LADDER_CUDA(cudaGetLastError());
     std::vector<Comparison> parts(kBlocks * kThreads);
@@ -194,10 +207,10 @@ class CudaDevice final : public Device {
     return out;
   }
 
-  std::vector<Samples> measure(std::span<const Kernel* const> kernels, const void* args,
-                               Cache cache, const Sampling& sampling) override {
+  std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
+                               const Sampling& sampling) override {
     if (!timer_) timer_.emplace(stream_, info_.l2_bytes, nvml_);
-    return timer_->measure(kernels, args, cache, sampling);
+    return timer_->measure(contestants, cache, sampling);
   }
 
   void profile(const Kernel& kernel, const void* args) override {

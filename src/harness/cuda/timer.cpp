@@ -32,12 +32,11 @@ class Event {
 /// Many launches of one kernel, replayed by the GPU without the CPU in between.
 class Graph {
  public:
-  Graph(const Kernel& kernel, const void* args, int launches, cudaStream_t stream)
-      : launches_(launches) {
+  Graph(const Contestant& contestant, int launches, cudaStream_t stream) : launches_(launches) {
     cudaGraph_t graph = nullptr;
     LADDER_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     try {
-      for (int i = 0; i < launches; ++i) kernel.launch(args, stream);
+      for (int i = 0; i < launches; ++i) contestant.kernel->launch(contestant.args, stream);
     } catch (...) {
       cudaStreamEndCapture(stream, &graph);
       throw;
@@ -59,13 +58,14 @@ class Graph {
   cudaGraphExec_t graph_ = nullptr;
 };
 
-/// One kernel in the rounds of a measurement.
-struct Contestant {
-  const Kernel* kernel;
+/// A contestant in the rounds of a measurement.
+struct Runner {
+  Contestant contestant;
   Samples samples{};
   double spent_s = 0;
   bool done = false;
 
+  void launch(cudaStream_t stream) const { contestant.kernel->launch(contestant.args, stream); }
   void add(double us, double launches, const Sampling& sampling) {
     samples.us.push_back(us / launches);
     spent_s += us * 1e-6;
@@ -105,28 +105,28 @@ void Timer::warm_up() {
   }
 }
 
-std::vector<Samples> Timer::measure(std::span<const Kernel* const> kernels, const void* args,
-                                    Cache cache, const Sampling& sampling) {
+std::vector<Samples> Timer::measure(std::span<const Contestant> contestants, Cache cache,
+                                    const Sampling& sampling) {
   warm_up();
-  std::vector<Contestant> contestants;
-  for (const Kernel* kernel : kernels) contestants.push_back({.kernel = kernel});
+  std::vector<Runner> runners;
+  for (const Contestant& contestant : contestants) runners.push_back({.contestant = contestant});
 
   // One untimed launch of each loads its code, tells how long it takes, and for the hot protocol
   // how many launches make a graph of about a millisecond.
-  std::vector<std::unique_ptr<Graph>> graphs(contestants.size());
+  std::vector<std::unique_ptr<Graph>> graphs(runners.size());
   double round_us = 0;
-  for (std::size_t i = 0; i < contestants.size(); ++i) {
-    Contestant& c = contestants[i];
+  for (std::size_t i = 0; i < runners.size(); ++i) {
+    Runner& c = runners[i];
     try {
       Event start, stop;
       start.record(stream_);
-      c.kernel->launch(args, stream_);
+      c.launch(stream_);
       stop.record(stream_);
       LADDER_CUDA(cudaStreamSynchronize(stream_));
       double us = stop.us_since(start);
       if (cache == Cache::hot) {
         const int launches = std::clamp(static_cast<int>(1000 / us), 1, 200);
-        graphs[i] = std::make_unique<Graph>(*c.kernel, args, launches, stream_);
+        graphs[i] = std::make_unique<Graph>(c.contestant, launches, stream_);
         us *= launches;
       }
       round_us += us + 50;
@@ -136,27 +136,27 @@ std::vector<Samples> Timer::measure(std::span<const Kernel* const> kernels, cons
     }
   }
 
-  // Rounds: each contestant once per round, so that every ratio is of neighbours in time. The first
+  // Rounds: each runner once per round, so that every ratio is of neighbours in time. The first
   // kernel stays to the end: it is what the others are compared with. Several rounds are enqueued
   // at once, so that the GPU never waits for the CPU inside a sample.
   const int batch = std::clamp(static_cast<int>(20'000 / std::max(round_us, 1.0)), 1, 64);
-  const std::size_t slots = static_cast<std::size_t>(batch) * contestants.size();
+  const std::size_t slots = static_cast<std::size_t>(batch) * runners.size();
   std::vector<Event> starts(slots), stops(slots);
   std::vector<double> clocks, watts, slowed;
-  while (std::any_of(contestants.begin(), contestants.end(), [](auto& c) { return !c.done; })) {
-    std::vector<Contestant*> active;
-    for (Contestant& c : contestants) {
-      const bool reference = &c == &contestants.front();
+  while (std::any_of(runners.begin(), runners.end(), [](auto& c) { return !c.done; })) {
+    std::vector<Runner*> active;
+    for (Runner& c : runners) {
+      const bool reference = &c == &runners.front();
       if (c.samples.error.empty() && (!c.done || reference)) active.push_back(&c);
     }
     for (int i = 0; i < 4; ++i) flush();  // keeps the GPU busy until the first sample is enqueued
     std::size_t slot = 0;
     for (int round = 0; round < batch; ++round) {
-      for (Contestant* c : active) {
-        const Graph* graph = graphs[static_cast<std::size_t>(c - contestants.data())].get();
+      for (Runner* c : active) {
+        const Graph* graph = graphs[static_cast<std::size_t>(c - runners.data())].get();
         if (!graph) flush();
         starts[slot].record(stream_);
-        graph ? graph->launch(stream_) : c->kernel->launch(args, stream_);
+        graph ? graph->launch(stream_) : c->launch(stream_);
         stops[slot++].record(stream_);
       }
     }
@@ -170,8 +170,8 @@ std::vector<Samples> Timer::measure(std::span<const Kernel* const> kernels, cons
     }
     slot = 0;
     for (int round = 0; round < batch; ++round) {
-      for (Contestant* c : active) {
-        const Graph* graph = graphs[static_cast<std::size_t>(c - contestants.data())].get();
+      for (Runner* c : active) {
+        const Graph* graph = graphs[static_cast<std::size_t>(c - runners.data())].get();
         c->add(stops[slot].us_since(starts[slot]), graph ? graph->launches() : 1, sampling);
         ++slot;
       }
@@ -179,7 +179,7 @@ std::vector<Samples> Timer::measure(std::span<const Kernel* const> kernels, cons
   }
 
   std::vector<Samples> all;
-  for (Contestant& c : contestants) {
+  for (Runner& c : runners) {
     if (!clocks.empty()) {
       c.samples.sm_mhz = median(clocks);
       c.samples.power_w = median(watts);

@@ -20,8 +20,8 @@ class Timer {
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
-  std::vector<Samples> measure(std::span<const Kernel* const> kernels, const void* args,
-                               Cache cache, const Sampling& sampling);
+  std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
+                               const Sampling& sampling);
 
  private:
   void warm_up();

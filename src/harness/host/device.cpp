@@ -28,8 +28,8 @@ Comparison compare_range(const T* actual, const double* expected, const double* 
                          std::size_t begin, std::size_t end, Tolerance tolerance) {
   Comparison total;
   for (std::size_t i = begin; i < end; ++i) {
-    compare_element(total, i, static_cast<double>(static_cast<float>(actual[i])), expected[i],
-                    magnitude ? magnitude[i] : 0, tolerance);
+    compare_element(total, i, widen(actual[i]), expected[i], magnitude ? magnitude[i] : 0,
+                    tolerance);
   }
   return total;
 }
@@ -70,9 +70,21 @@ class HostDevice final : public Device {
       auto part = [&](auto* typed) {
         return compare_range(typed, expected, magnitude, begin, end, tolerance);
       };
-      const Comparison found = dtype == DType::f32   ? part(static_cast<const float*>(actual))
-                               : dtype == DType::f16 ? part(static_cast<const half*>(actual))
-                                                     : part(static_cast<const bfloat16*>(actual));
+      Comparison found;
+      switch (dtype) {
+        case DType::f32:
+          found = part(static_cast<const float*>(actual));
+          break;
+        case DType::f16:
+          found = part(static_cast<const half*>(actual));
+          break;
+        case DType::bf16:
+          found = part(static_cast<const bfloat16*>(actual));
+          break;
+        case DType::f64:
+          found = part(static_cast<const double*>(actual));
+          break;
+      }
       const std::lock_guard lock(mutex);
       merge(total, found);
     });
@@ -88,14 +100,14 @@ class HostDevice final : public Device {
 
   KernelResources resources() override { return {.launch = largest_launch(api_.launches())}; }
 
-  std::vector<Samples> measure(std::span<const Kernel* const> kernels, const void* args, Cache,
+  std::vector<Samples> measure(std::span<const Contestant> contestants, Cache,
                                const Sampling&) override {
     std::vector<Samples> all;
-    for (const Kernel* kernel : kernels) {
+    for (const Contestant& contestant : contestants) {
       Samples& samples = all.emplace_back();
       const auto start = std::chrono::steady_clock::now();
       try {
-        run(*kernel, args);
+        run(*contestant.kernel, contestant.args);
         const std::chrono::duration<double, std::micro> us =
             std::chrono::steady_clock::now() - start;
         samples.us.push_back(us.count());
