@@ -109,7 +109,7 @@ void Console::table(const Group& group, std::span<const Row> rows) {
   if (best && best->cost.flops > ladder->most_work && backend_ == Backend::cuda) {
     ladder->most_work = best->cost.flops;
     ladder->best = fmt::format("{} is the fastest at {}, {}", spoken(*best->kernel), group.problem,
-                               speed(*best));
+                               speed(best->cost, best->median_us()));
     if (best->vs_baseline) {
       ladder->best +=
           fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
