@@ -106,8 +106,9 @@ void Console::table(const Group& group, std::span<const Row> rows) {
     const bool candidate = row.timed() && !row.kernel->version.baseline;
     if (candidate && (!best || row.median_us() < best->median_us())) best = &row;
   }
-  if (best && best->cost.flops > ladder->most_work && backend_ == Backend::cuda) {
-    ladder->most_work = best->cost.flops;
+  const double work = rows.front().cost.flops + rows.front().cost.bytes();
+  if (best && work > ladder->most_work && backend_ == Backend::cuda) {
+    ladder->most_work = work;
     ladder->best = fmt::format("{} is the fastest at {}, {}", spoken(*best->kernel), group.problem,
                                speed(best->cost, best->median_us()));
     if (best->vs_baseline) {
