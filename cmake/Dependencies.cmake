@@ -27,8 +27,11 @@ endif()
 
 if(NOT DEFINED LADDER_CUDA)
   check_language(CUDA)
+  if(CMAKE_CUDA_COMPILER)
+    set(nvcc_found ON)
+  endif()
 endif()
-option(LADDER_CUDA "Build the kernels for GPUs; needs nvcc" "${CMAKE_CUDA_COMPILER}")
+option(LADDER_CUDA "Build the kernels for GPUs; needs nvcc" ${nvcc_found})
 add_library(ladder_cuda INTERFACE)
 
 if(LADDER_CUDA)

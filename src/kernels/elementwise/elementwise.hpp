@@ -3,6 +3,8 @@
 
 #include "harness/kernel.hpp"
 
+#include <cmath>
+
 namespace elementwise {
 
 struct Problem {
@@ -30,6 +32,7 @@ struct Operation {
 struct relu : Operation<relu> {
   static constexpr const char* op = "relu";
   static constexpr int inputs = 1;
+  static constexpr int flops = 1;  // per element
   __host__ __device__ static float apply(const float (&x)[1]) { return x[0] < 0.0f ? 0.0f : x[0]; }
 };
 
@@ -37,7 +40,39 @@ struct relu : Operation<relu> {
 struct add : Operation<add> {
   static constexpr const char* op = "add";
   static constexpr int inputs = 2;
+  static constexpr int flops = 1;
   __host__ __device__ static float apply(const float (&x)[2]) { return x[0] + x[1]; }
+};
+
+/// x Phi(x) with the normal distribution's Phi, which is (1 + erf(x / sqrt 2)) / 2.
+struct gelu : Operation<gelu> {
+  static constexpr const char* op = "gelu";
+  static constexpr int inputs = 1;
+  static constexpr int flops = 5;  // an erf counts as one
+  __host__ __device__ static float apply(const float (&x)[1]) {
+    constexpr float kSqrtHalf = 0.70710678f;
+    const float half_x = 0.5f * x[0];
+    return fmaf(half_x, erff(kSqrtHalf * x[0]), half_x);
+  }
+};
+
+/// gelu(x + bias) + residual, the end of a transformer's feed-forward layer; the bias has one value
+/// per channel, and channels follow each other in memory. Its versions are v20 and up.
+struct bias_gelu_residual : Operation<bias_gelu_residual> {
+  static constexpr const char* op = "bias_gelu_residual";
+  static constexpr int inputs = 3;
+  static constexpr int flops = 7;
+  static constexpr int channels = 4096;
+};
+
+template <class T>
+struct Args<bias_gelu_residual, T> {
+  const T* x;         // [n]
+  const T* bias;      // [channels]; of element i it is bias[i % channels]
+  const T* residual;  // [n]
+  T* y;               // [n]
+  std::int64_t n;
+  void* workspace;
 };
 
 }  // namespace elementwise

@@ -1,6 +1,7 @@
 // Idea      one thread per element
 // Vs        the loop over i on a CPU: its body runs once in each of n threads
-// Bound by  DRAM bandwidth; with 2-byte elements, by how many loads are in flight
+// Bound by  how many loads are in flight, an element per thread; with 2-byte elements, by how fast
+//           the GPU starts blocks
 // Limits    none
 #include "elementwise.hpp"
 
@@ -28,5 +29,6 @@ struct Naive {
 
 const ladder::Register<Naive, elementwise::relu, float, ladder::half, ladder::bfloat16> relu;
 const ladder::Register<Naive, elementwise::add, float, ladder::half, ladder::bfloat16> add;
+const ladder::Register<Naive, elementwise::gelu, float, ladder::half, ladder::bfloat16> gelu;
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Idea      a grid that fills the GPU once; each thread strides over the elements
 // Vs v01    the number of blocks no longer grows with n: no waves of short blocks to start and end
-// Bound by  DRAM bandwidth; with 2-byte elements, by how many loads are in flight
+// Bound by  how many loads are in flight: an element per thread, as in v01. So it gains only where
+//           starting blocks was the limit, with 2-byte elements; with fp32 it may even lose a
+//           little
 // Limits    none
 #include "elementwise.hpp"
 
@@ -33,5 +35,6 @@ struct GridStride {
 
 const ladder::Register<GridStride, elementwise::relu, float, ladder::half, ladder::bfloat16> relu;
 const ladder::Register<GridStride, elementwise::add, float, ladder::half, ladder::bfloat16> add;
+const ladder::Register<GridStride, elementwise::gelu, float, ladder::half, ladder::bfloat16> gelu;
 
 }  // namespace

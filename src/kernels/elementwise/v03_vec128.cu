@@ -1,6 +1,7 @@
 // Idea      every thread loads and stores 128 bits at once: 4 fp32 or 8 16-bit elements
-// Vs v02    4 to 8 times fewer load and store instructions for the same bytes
-// Bound by  DRAM bandwidth
+// Vs v02    4 to 8 times the bytes in flight, and as many times fewer loads and stores
+// Bound by  DRAM bandwidth, nearly: a thread loads its next vector only after it has stored the
+//           last
 // Limits    none: the last n % (4 or 8) elements are done one by one. The arrays start at multiples
 //           of 16 bytes, as cudaMalloc returns them.
 #include "elementwise.hpp"
@@ -55,5 +56,6 @@ struct Vec128 {
 
 const ladder::Register<Vec128, elementwise::relu, float, ladder::half, ladder::bfloat16> relu;
 const ladder::Register<Vec128, elementwise::add, float, ladder::half, ladder::bfloat16> add;
+const ladder::Register<Vec128, elementwise::gelu, float, ladder::half, ladder::bfloat16> gelu;
 
 }  // namespace
