@@ -48,8 +48,10 @@ std::string bar(double share) {
   return text;
 }
 
-/// The rate in the unit of what limits the problem on any GPU.
-std::string speed(const Cost& cost, double us) {
+/// The rate in the unit of what limits the problem on any GPU. The operations of a latency are
+/// loads, each of which waits for the one before.
+std::string speed(const Family& family, const Cost& cost, double us) {
+  if (family.op.starts_with("latency")) return fmt::format("{:.1f} ns/load", 1e3 * us / cost.flops);
   const bool compute = cost.flops > 8 * cost.bytes();
   return compute ? scaled(cost.flops / us * 1e6, "FLOP/s") : scaled(cost.bytes() / us * 1e6, "B/s");
 }
@@ -110,7 +112,7 @@ void Console::table(const Group& group, std::span<const Row> rows) {
   if (best && work > ladder->most_work && backend_ == Backend::cuda) {
     ladder->most_work = work;
     ladder->best = fmt::format("{} is the fastest at {}, {}", spoken(*best->kernel), group.problem,
-                               speed(best->cost, best->median_us()));
+                               speed(*group.family, best->cost, best->median_us()));
     if (best->vs_baseline) {
       ladder->best +=
           fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
@@ -127,7 +129,8 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
   const Row& first = rows.front();
   std::string roof;
   for (const Row& row : rows) {
-    if (row.has_roof()) roof = fmt::format("roof: {} {}", row.roof, speed(row.cost, row.roof_us));
+    if (row.has_roof())
+      roof = fmt::format("roof: {} {}", row.roof, speed(*group.family, row.cost, row.roof_us));
   }
   const std::string versus =
       first.kernel->version.baseline ? "vs " + label(*first.kernel).substr(4) : "";
@@ -151,8 +154,9 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
       ratio = fmt::format("{:.2f} ± {:.2f}", e.value, (e.high - e.low) / 2);
     }
     fmt::print(out_, "  {:<20}{:>12} {:>15}  {:<26}{:>13}{}{}\n", spoken(*row.kernel),
-               duration(row.median_us()), speed(row.cost, row.median_us()), share, ratio,
-               row.samples.throttled > 0 ? "  throttled" : "", row.suspect() ? "  suspect" : "");
+               duration(row.median_us()), speed(*group.family, row.cost, row.median_us()), share,
+               ratio, row.samples.throttled > 0 ? "  throttled" : "",
+               row.suspect() ? "  suspect" : "");
   }
 }
 

@@ -1,11 +1,12 @@
 # Every folder below src/kernels is a family: its *.cpp describe it, its vNN_name[.gpu][.sm90a].cu
 # are the versions, other .cu files serve the GPU build. Adding a file or a folder needs no edit.
 #
-# LADDER_KERNEL_TARGETS: the object libraries to link (objects, because a linker drops the
+# LADDER_FAMILIES: their names. LADDER_KERNEL_TARGETS: the object libraries to link (objects, because a linker drops the
 # registrars of a static library). LADDER_HOST_KERNELS: the files the host executor compiles again.
 # LADDER_KERNEL_FILES: the versions this build registers. vNN_cudnn.gpu.cu needs cuDNN.
 function(ladder_add_families root)
   set(targets)
+  set(families)
   set(host)
   set(all)
   file(GLOB folders LIST_DIRECTORIES true CONFIGURE_DEPENDS ${root}/*)
@@ -14,6 +15,7 @@ function(ladder_add_families root)
       continue()
     endif()
     get_filename_component(family ${folder} NAME)
+    list(APPEND families ${family})
     file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
     file(GLOB cuda CONFIGURE_DEPENDS ${folder}/*.cu)
     if(NOT LADDER_CUDNN)
@@ -47,6 +49,7 @@ function(ladder_add_families root)
       list(APPEND targets kernels_${family}_sm90a)
     endif()
   endforeach()
+  set(LADDER_FAMILIES ${families} PARENT_SCOPE)
   set(LADDER_KERNEL_TARGETS ${targets} PARENT_SCOPE)
   set(LADDER_HOST_KERNELS ${host} PARENT_SCOPE)
   set(LADDER_KERNEL_FILES ${all} PARENT_SCOPE)

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <random>
+#include <set>
 
 namespace ladder {
 namespace {
@@ -60,7 +61,7 @@ class KernelTest : public testing::Test {
   Device& device_;
 };
 
-/// Stands in for all kernels where there is no GPU.
+/// Stands in for all kernels of a family where there is no GPU.
 class NoGpu : public testing::Test {
  public:
   explicit NoGpu(std::string reason) : reason_(std::move(reason)) {}
@@ -78,9 +79,13 @@ void register_tests(std::unique_ptr<Device>& device) {
   try {
     device = open_cuda_device(0);
   } catch (const std::exception& error) {
-    testing::RegisterTest(
-        "gpu", "all_kernels", nullptr, nullptr, __FILE__, __LINE__,
-        [why = std::string(error.what())]() -> testing::Test* { return new NoGpu(why); });
+    std::set<std::string_view> names;
+    for (const Family& family : families()) names.insert(family.name);
+    for (std::string_view name : names) {
+      testing::RegisterTest(
+          (std::string(name) + "/all").c_str(), "gpu", nullptr, nullptr, __FILE__, __LINE__,
+          [why = std::string(error.what())]() -> testing::Test* { return new NoGpu(why); });
+    }
     return;
   }
   const char* backend = "gpu";

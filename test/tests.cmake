@@ -13,9 +13,15 @@ endfunction()
 ladder_test(kernels_on_host_test test/kernels_test.cpp)
 target_link_libraries(kernels_on_host_test PRIVATE ladder)
 if(LADDER_CUDA)
-  ladder_test(kernels_on_gpu_test test/kernels_test.cpp)
-  target_link_libraries(kernels_on_gpu_test PRIVATE ladder)
+  # One ctest entry per family: on a GPU, starting a process costs more than testing a kernel.
+  add_executable(kernels_on_gpu_test test/kernels_test.cpp)
+  target_link_libraries(kernels_on_gpu_test PRIVATE ladder GTest::gtest)
   target_compile_definitions(kernels_on_gpu_test PRIVATE LADDER_TEST_GPU)
+  set_target_properties(kernels_on_gpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  foreach(family IN LISTS LADDER_FAMILIES)
+    add_test(NAME ${family}.gpu COMMAND kernels_on_gpu_test --gtest_filter=${family}/*)
+    set_tests_properties(${family}.gpu PROPERTIES SKIP_REGULAR_EXPRESSION "no kernel ran on a GPU")
+  endforeach()
 endif()
 
 # The harness itself
@@ -37,6 +43,10 @@ list(JOIN names "\",\"" names)
 target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\""
                                                 "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
+# What holds for the results of softmax and LayerNorm whatever the inputs
+ladder_test(properties_test test/properties_test.cpp)
+target_link_libraries(properties_test PRIVATE ladder GTest::gtest_main)
+
 # The command line of ./bench
 ladder_test(bench_cli_test test/bench_cli_test.cpp)
 target_link_libraries(bench_cli_test PRIVATE GTest::gtest_main)
@@ -55,4 +65,13 @@ add_test(NAME host_library.exports_one_function
 if(LADDER_CUDA AND TARGET CUDA::cupti)
   ladder_test(timer_test test/timer_test.cpp)
   target_link_libraries(timer_test PRIVATE ladder GTest::gtest_main CUDA::cupti)
+endif()
+
+# The scripts that draw, and that write the tables of the READMEs
+find_package(Python3 3.10 COMPONENTS Interpreter)
+if(Python3_Interpreter_FOUND)
+  add_test(NAME scripts.roofline_and_readme
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/scripts_test.py)
+  add_test(NAME scripts.readme_is_up_to_date
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/update_readme.py --check)
 endif()

@@ -1,0 +1,403 @@
+"""What roofline.py and update_readme.py share: the CSV of ./bench, the ladders in it, their roofs.
+
+Needs nothing but Python 3.10, so that a table can be checked where nothing can be drawn.
+"""
+
+import csv
+import importlib.util
+import math
+import os
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterable, NamedTuple, NoReturn, Sequence
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / "build" / "venv"
+
+# The problem that a family is judged by; for the others it is the largest.
+MAIN_PROBLEM = {"gemm": "4096x4096x4096", "softmax": "8192x4096", "layernorm": "8192x4096"}
+MEMORY = ("dram", "memory", "copy", "read", "write")  # names that the device memory goes by
+DTYPES = ("f32", "f16", "bf16", "tf32", "f64")  # in the order of tables
+VENDORS = {"cublas": "cuBLAS", "cub": "CUB", "cudnn": "cuDNN"}
+
+
+class LadderError(Exception):
+    """Something a user can mend, said in one sentence."""
+
+
+class Row(NamedTuple):
+    """A line of the CSV; a number that is not there is NaN, a text that is not there is empty."""
+
+    family: str
+    op: str
+    kernel: str
+    dtype: str
+    problem: str
+    backend: str
+    device: str
+    verdict: str
+    cache: str
+    time_us_median: float
+    flops: float
+    bytes: float
+    gflops: float
+    gbps: float
+    baseline: str
+    vs_baseline: float
+    registers: float
+    occupancy: float
+    git_sha: str
+    timestamp: str
+    # Columns that older files lack
+    roof: str = ""
+    roof_pct: float = math.nan
+    suspect: str = ""
+    pin_gbps: float = math.nan
+    pin_gflops: float = math.nan
+    counted_bytes: float = math.nan
+
+    @property
+    def timed(self) -> bool:
+        return self.verdict == "passed" and self.time_us_median > 0
+
+    @property
+    def is_baseline(self) -> bool:
+        return self.kernel == self.baseline or self.kernel.startswith("v00")
+
+    @property
+    def is_suspect(self) -> bool:
+        return self.suspect.lower() in ("true", "1", "yes")
+
+    @property
+    def number(self) -> int:
+        """5 of v05_tile2d; 0 if the kernel has none."""
+        found = re.match(r"v(\d+)", self.kernel)
+        return int(found[1]) if found else 0
+
+    @property
+    def name(self) -> str:
+        """v05_tile2d as people read it: v05 tile2d."""
+        return self.kernel.replace("_", " ")
+
+
+class Roof(NamedTuple):
+    """A limit in 10^9 bytes or operations per second: the measured one, and the one that the GPU's
+    clocks promise. Either may be NaN, which is unknown, but not both."""
+
+    name: str
+    value: float
+    pin: float = math.nan
+
+    @property
+    def is_compute(self) -> bool:
+        return is_compute(self.name)
+
+    @property
+    def line(self) -> float:
+        """What a picture can be laid out by."""
+        return self.value if self.value > 0 else self.pin
+
+    @property
+    def top(self) -> float:
+        return max(r for r in (self.value, self.pin) if r > 0)
+
+
+def is_compute(roof: str) -> bool:
+    return roof.startswith(("fma", "mma", "wgmma"))
+
+
+def roof_title(name: str) -> str:
+    """A roof's name as people write it."""
+    unit, space, dtype = name.partition(" ")
+    return {"dram": "DRAM", "l2": "L2", "fma": "FMA", "mma": "MMA"}.get(unit, unit) + space + dtype
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """The versions of one operation, dtype, problem and cache state, in order."""
+
+    rows: tuple[Row, ...]
+
+    @property
+    def family(self) -> str:
+        return self.rows[0].family
+
+    @property
+    def op(self) -> str:
+        return self.rows[0].op
+
+    @property
+    def dtype(self) -> str:
+        return self.rows[0].dtype
+
+    @property
+    def problem(self) -> str:
+        return self.rows[0].problem
+
+    @property
+    def cache(self) -> str:
+        return self.rows[0].cache
+
+    @property
+    def title(self) -> str:
+        return " ".join(filter(None, (self.family, self.op, self.dtype)))
+
+    @property
+    def timed(self) -> list[Row]:
+        return [r for r in self.rows if r.timed]
+
+    @property
+    def rungs(self) -> list[Row]:
+        return [r for r in self.timed if not r.is_baseline]
+
+    @property
+    def baselines(self) -> list[Row]:
+        return [r for r in self.timed if r.is_baseline]
+
+    @property
+    def sections(self) -> list[list[Row]]:
+        """The timed rows, cut where the numbers leap to a new ten: v01 to v05, then v10 to v13."""
+        parts: list[list[Row]] = []
+        for row in self.timed:
+            leap = parts and row.number > parts[-1][-1].number + 1 and row.number % 10 == 0
+            if leap or not parts:
+                parts.append([])
+            parts[-1].append(row)
+        return parts
+
+    @property
+    def best(self) -> Row | None:
+        """The fastest version of ours. What beats its roof is suspect and wins only if all do."""
+        return min(self.rungs, key=lambda r: (r.is_suspect, r.time_us_median), default=None)
+
+    @property
+    def is_compute(self) -> bool:
+        """Is its speed told in operations per second, or in bytes?"""
+        roofs = {r.roof for r in self.timed if r.roof}
+        if roofs:
+            return any(is_compute(roof) for roof in roofs)
+        return self.rows[0].flops > 10 * self.rows[0].bytes
+
+    @property
+    def vendor(self) -> str:
+        """What the column vs_baseline compares with, as it spells itself; empty if with nothing."""
+        for row in self.rows:
+            if row.baseline:
+                name = row.baseline.split("_", 1)[-1]
+                return VENDORS.get(name, name)
+        return ""
+
+    def speed(self, row: Row) -> float:
+        return row.gflops if self.is_compute else row.gbps
+
+
+# ---- Reading
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a CSV that ./bench wrote. Of two for one measurement the later counts."""
+    texts = {name for name, kind in Row.__annotations__.items() if kind is str}
+    optional = Row._field_defaults
+    rows: dict[tuple[str, ...], Row] = {}
+    try:
+        with open(path, newline="", encoding="utf-8") as file:
+            reader = csv.reader(file, strict=True)
+            header = next(reader, None)
+            if not header:
+                raise LadderError(f"{path} is empty.")
+            missing = [n for n in Row._fields if n not in header and n not in optional]
+            if missing:
+                raise LadderError(f"{path} is not a CSV of ./bench: no column {missing[0]!r}.")
+            for line in reader:
+                if len(line) != len(header):
+                    raise LadderError(
+                        f"{path}, line {reader.line_num}: {len(line)} fields, "
+                        f"but {len(header)} columns."
+                    )
+                cells = dict(zip(header, line))
+                values: dict[str, str | float] = {}
+                for name in Row._fields:
+                    if name not in cells:
+                        continue
+                    try:
+                        text = cells[name]
+                        values[name] = text if name in texts else float(text or "nan")
+                    except ValueError:
+                        raise LadderError(
+                            f"{path}, line {reader.line_num}: {name} is {text!r}, not a number."
+                        ) from None
+                row = Row(**values)  # type: ignore[arg-type]
+                key = (
+                    row.backend,
+                    row.family,
+                    row.op,
+                    row.kernel,
+                    row.dtype,
+                    row.problem,
+                    row.cache,
+                )
+                rows[key] = row
+    except OSError as error:
+        raise LadderError(f"{path} cannot be read: {error.strerror}.") from None
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise LadderError(f"{path} is not a CSV of ./bench: {error}.") from None
+    if not rows:
+        raise LadderError(f"{path} has no rows.")
+    return list(rows.values())
+
+
+# ---- Choosing
+
+
+def select(
+    rows: Iterable[Row],
+    family: str = "",
+    op: str = "",
+    dtype: str = "",
+    problem: str = "",
+    cache: str = "",
+) -> list[Ladder]:
+    """The ladders that match, each at the given or else its main problem; an empty text means any.
+
+    Throws LadderError, naming what there is, when nothing matches.
+    """
+    left = [r for r in rows if r.family != "roofs"]
+    wanted = {"family": family, "op": op, "dtype": dtype, "problem": problem, "cache": cache}
+    for column, value in wanted.items():
+        if value:
+            there = list(dict.fromkeys(filter(None, (getattr(r, column) for r in left))))
+            left = [r for r in left if getattr(r, column) == value]
+            if not left:
+                asked = ", ".join(f"{c} {v}" for c, v in wanted.items() if v)
+                raise LadderError(
+                    f"No row has {asked}; for {column} there is {', '.join(there) or 'nothing'}."
+                )
+    groups: dict[tuple[str, str, str], list[Row]] = {}
+    for row in left:
+        groups.setdefault((row.family, row.op, row.dtype), []).append(row)
+    ladders = []
+    for group in groups.values():
+        main = problem or main_problem(group)
+        rungs = sorted((r for r in group if r.problem == main), key=lambda r: r.kernel)
+        ladders.append(Ladder(tuple(rungs)))
+    if not ladders:
+        raise LadderError("The CSV has no kernel's row, only measured roofs.")
+    return sorted(ladders, key=lambda one: (one.family, one.op, dtype_order(one.dtype)))
+
+
+def main_problem(rows: Sequence[Row]) -> str:
+    named = MAIN_PROBLEM.get(rows[0].family)
+    if any(r.problem == named for r in rows):
+        return str(named)
+    return max(rows, key=lambda r: (r.flops, r.bytes)).problem
+
+
+def dtype_order(dtype: str) -> tuple[int, str]:
+    return (DTYPES.index(dtype) if dtype in DTYPES else len(DTYPES), dtype)
+
+
+# ---- Roofs
+
+
+def roofs(rows: Sequence[Row], ladder: Ladder) -> list[Roof]:
+    """The roofs over a ladder: those that its rows were judged by, then those that rows of the
+    family `roofs` measured and that fit it, then what only a pin rate is known of."""
+    measured = [r for r in rows if r.family == "roofs" and r.timed]
+    found: dict[str, float] = {}
+    for row in ladder.timed:
+        if row.roof and row.roof_pct > 0:
+            speed = row.gflops if is_compute(row.roof) else row.gbps
+            found.setdefault(row.roof, speed / row.roof_pct * 100)
+
+    if not any(name in MEMORY for name in found):
+        moves = [r for r in measured if r.op in MEMORY and r.gbps > 0 and r.cache != "hot"]
+        moves = [r for r in moves if _is_copy(r)] or moves
+        if moves:  # at the size that comes nearest, because smaller ones are slower
+            like = max(ladder.rows[0].bytes, 1)
+            size = min((r.bytes for r in moves), key=lambda b: abs(math.log(max(b, 1) / like)))
+            found["dram"] = max(r.gbps for r in moves if r.bytes == size)
+        elif pin(rows, "dram") > 0:
+            found["dram"] = math.nan
+
+    if not any(is_compute(name) for name in found):
+        units = ("mma", "fma") if ladder.is_compute and ladder.dtype != "f32" else ("fma",)
+        for unit in units:
+            for dtype in dict.fromkeys((ladder.dtype, "f32")):  # narrow types accumulate in fp32
+                rates = [r.gflops for r in measured if (r.op, r.dtype) == (unit, dtype)]
+                rates = [rate for rate in rates if rate > 0]
+                if rates:
+                    found[f"{unit} {dtype}"] = max(rates)
+                    break
+        if not any(is_compute(name) for name in found) and pin(rows, "fma f32") > 0:
+            found["fma f32"] = math.nan
+    return [Roof(name, value, pin(rows, name)) for name, value in found.items()]
+
+
+def _is_copy(row: Row) -> bool:
+    """Does it write as many bytes as it reads? The problem is RxW where an op has several mixes."""
+    read, _, written = row.problem.partition("x")
+    return row.op == "copy" or read == written
+
+
+def pin(rows: Iterable[Row], name: str) -> float:
+    """What the GPU's clocks promise for a roof, for example "dram" or "fma f32"; NaN if unknown."""
+    if name == "fma f32":
+        return next((r.pin_gflops for r in rows if r.pin_gflops > 0), math.nan)
+    if name in MEMORY:
+        return next((r.pin_gbps for r in rows if r.pin_gbps > 0), math.nan)
+    return math.nan
+
+
+# ---- Numbers as text
+
+
+def digits(value: float) -> str:
+    """Three significant digits, and all that stand before the point."""
+    if value <= 0 or not math.isfinite(value):
+        return "0" if value == 0 else ""
+    # Rounded first: 9.996 is 10.0, not 10.00.
+    rounded = float(f"{value:.3g}")
+    return f"{value:.{max(0, 2 - math.floor(math.log10(rounded)))}f}"
+
+
+def time_text(us: float) -> str:
+    return f"{digits(us)} µs" if float(f"{us:.3g}") < 1000 else f"{digits(us / 1000)} ms"
+
+
+def rate_text(value: float, compute: bool) -> str:
+    """A rate given in 10^9 per second; one unit for all rungs, so that they can be compared."""
+    return f"{digits(value / 1000)} TFLOP/s" if compute else f"{digits(value)} GB/s"
+
+
+def percent(value: float) -> str:
+    return f"{value:.1f} %" if value < 9.95 else f"{value:.0f} %"
+
+
+def natural(text: str) -> list[tuple[int, str]]:
+    """Sorts 16777216 before 268435456."""
+    return [(int(t), "") if t.isdigit() else (0, t) for t in re.split(r"(\d+)", text)]
+
+
+# ---- The environment
+
+
+def find_matplotlib() -> bool:
+    """Starts again under the interpreter in build/venv where this one cannot draw and that may."""
+    if importlib.util.find_spec("matplotlib"):
+        return True
+    python = VENV / "bin" / "python"
+    if python.exists() and Path(sys.prefix).resolve() != VENV.resolve():
+        os.execv(python, [str(python), *sys.argv])
+    return False
+
+
+def needs_matplotlib() -> None:
+    if not find_matplotlib():
+        fail("matplotlib is missing: scripts/setup installs it into build/venv.")
+
+
+def fail(sentence: object) -> NoReturn:
+    print(sentence, file=sys.stderr)
+    sys.exit(1)

@@ -1,0 +1,630 @@
+#!/usr/bin/env python3
+"""Draws the rows of a CSV that ./bench wrote, as PNG and SVG.
+
+  roofline   a ladder's versions under the measured roofs, both axes logarithmic: one picture for
+             each family, operation and dtype
+  ladder     the same versions as bars, with time, speed, share of the roof and the vendor's library
+             beside them: one picture for each family and dtype
+  overview   from the first version to the fastest, every family in one picture
+
+A ladder is drawn at its family's main problem (4096x4096x4096 for gemm, 8192x4096 for softmax and
+layernorm, else the largest), with a cold L2 cache, unless the options say otherwise. Rows of the
+host executor have no times: where their accesses were counted, the bytes they moved are drawn.
+
+examples:
+  scripts/roofline.py results.csv                            everything, into plots/
+  scripts/roofline.py results.csv --family=gemm -o /tmp      one family
+  scripts/roofline.py results.csv --kind=ladder --dtype=bf16
+  scripts/roofline.py results.csv --family=softmax --problem=8192x1024 --cache=hot
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Iterable, Sequence
+
+import ladder_csv
+from ladder_csv import (
+    Ladder,
+    LadderError,
+    Roof,
+    Row,
+    digits,
+    percent,
+    rate_text,
+    roof_title,
+    time_text,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+KINDS = ("roofline", "ladder", "overview")
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart, and greys.
+INK, QUIET, FAINT = "#222222", "#6b6b6b", "#ececec"
+OURS, BEST, VENDOR, SUSPECT = "#7fb8de", "#0072b2", "#e69f00", "#cc79a7"
+ROOF_COLOURS = ("#d55e00", "#009e73", "#8a5a9e", "#444444")
+
+STYLE: dict[str, Any] = {
+    "axes.edgecolor": "#aaaaaa",
+    "axes.labelcolor": QUIET,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "figure.facecolor": "white",
+    "font.family": "DejaVu Sans",  # comes with matplotlib
+    "font.size": 9,
+    "hatch.linewidth": 0.6,
+    "savefig.dpi": 150,
+    "svg.fonttype": "path",  # the same picture wherever it is shown
+    "svg.hashsalt": "kernel-ladder",  # and the same file whenever it is drawn
+    "text.color": INK,
+    "xtick.color": QUIET,
+    "ytick.color": QUIET,
+}
+
+
+# ---- Shared by the pictures
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """A figure that no window shows, in our style."""
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    matplotlib.rcParams.update(STYLE)
+    figure = Figure(figsize=(width, height))
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def heading(figure: Figure, title: str, below: str) -> None:
+    _, height = figure.get_size_inches()
+    figure.text(0.02, 1 - 0.13 / height, title, va="top", fontsize=13, fontweight="bold")
+    figure.text(0.02, 1 - 0.42 / height, below, va="top", color=QUIET)
+
+
+def source(row: Row) -> str:
+    """Where a row's numbers come from."""
+    commit = row.git_sha[:10] if row.git_sha not in ("", "unknown") else ""
+    cache = f"{row.cache} L2 cache" if row.cache else ""
+    return " · ".join(filter(None, (row.device, cache, commit and f"commit {commit}")))
+
+
+def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
+    """Moves positions, given in rising order, as little as makes each one `gap` or more above the
+    last and keeps all of them between low and high (closer together only if they do not fit)."""
+    n = len(wanted)
+    if n > 1:
+        gap = min(gap, (high - low) / (n - 1))
+    # Without the gaps they must only not fall: merge neighbours that do, at their mean.
+    blocks: list[list[float]] = []
+    for i, position in enumerate(wanted):
+        blocks.append([position - i * gap])
+        while len(blocks) > 1 and _mean(blocks[-2]) > _mean(blocks[-1]):
+            last = blocks.pop()
+            blocks[-1] += last
+    flat = [_mean(block) for block in blocks for _ in block]
+    top = high - (n - 1) * gap
+    return [min(max(z, low), top) + i * gap for i, z in enumerate(flat)]
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+# ---- The roofline
+
+
+LINE = 13  # of the list of names, in points
+
+
+def draw_roofline(ladder: Ladder, roofs: Sequence[Roof]) -> Figure:
+    """A ladder's points under its roofs. Its versions do the same useful work on the same data, so
+    they stand above one another; their names are listed beside them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    points = [r for r in ladder.timed if r.gflops > 0 and r.bytes > 0]
+    if not points:
+        raise LadderError(f"{ladder.title} has no timed row with operations and bytes to draw.")
+    x_of = {r: r.flops / r.bytes for r in points}
+    memory = [r for r in roofs if not r.is_compute]
+    compute = [r for r in roofs if r.is_compute]
+
+    # High enough for the list of names and what stands above it.
+    lines = len(points) + 3
+    plot_height = max(4.1, 1.25 * lines * LINE / 72)
+    height = plot_height + 1.7
+    figure = new_figure(8.6, height)
+    axes = figure.add_axes((0.085, 0.9 / height, 0.895, plot_height / height))
+    heading(figure, f"{ladder.title}   {ladder.problem}", source(points[0]))
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+
+    # Limits: all points, the ridges where a memory roof meets a compute roof, and room for the list
+    # of names: right of points on the slope, left of points under the flat roof.
+    ridges = [c.line / m.line for c in compute for m in memory]
+    tops = [c.top for c in compute]
+    xs, ys = list(x_of.values()), [r.gflops for r in points]
+    left = bool(ridges) and min(xs) > 8 * max(ridges)
+    if left:
+        axes.set_xlim(min(ridges) / 8, max(xs) * 2)
+    else:
+        x_low = min(xs + ridges) / 5
+        axes.set_xlim(x_low, max(max(xs + ridges) * 6, max(xs) * 100, x_low * 1e3))
+    axes.set_ylim(min(ys) / 3, max(tops or [3 * max(ys)]) * 2.2)
+    axes.set_xlabel("useful operations per compulsory byte, FLOP/B")
+    axes.set_ylabel("useful work, TFLOP/s")
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_locator(LogLocator(numticks=20))
+        axis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v / 1000:g}"))
+    axes.grid(True, color=FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+
+    _roof_lines(axes, memory, compute)
+    _points(axes, ladder, points, x_of)
+    _names(figure, axes, ladder, x_of, memory, compute, left)
+
+    # The legend says what is drawn, and what could not be.
+    kinds = (("memory", memory), ("compute", compute))
+    absent = [kind for kind, those in kinds if not any(r.value > 0 for r in those)]
+    handles = [_handle("-", INK, "measured roof")] if any(r.value > 0 for r in roofs) else []
+    if any(r.pin > 0 for r in roofs):
+        handles.append(_handle(":", INK, "pin rate"))
+    handles.append(_handle("-", BEST, "versions, in order", "o"))
+    if ladder.baselines:
+        handles.append(_handle("", VENDOR, "vendor's library", "D"))
+    if any(r.is_suspect for r in points):
+        handles.append(_handle("", SUSPECT, "above its roof: suspect", "X"))
+    if absent:
+        handles.append(_handle("", "none", f"{' and '.join(absent)} roof not measured"))
+    figure.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.075, 0.0),
+                  ncols=len(handles), frameon=False, fontsize=8.5, handlelength=1.5,
+                  columnspacing=1.3)  # fmt: skip
+    return figure
+
+
+def _handle(line: str, colour: str, text: str, marker: str = "") -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], linestyle=line or "none", marker=marker, color=colour, label=text)
+
+
+def _roof_lines(axes: Axes, memory: Sequence[Roof], compute: Sequence[Roof]) -> None:
+    x_low, x_high = axes.get_xlim()
+    y_low, _ = axes.get_ylim()
+    ceiling = max((c.line for c in compute), default=math.inf)
+    fastest = max((m.line for m in memory), default=math.inf)
+
+    box = axes.get_window_extent()
+    decades_x = math.log10(x_high / x_low)
+    decades_y = math.log10(axes.get_ylim()[1] / y_low)
+    slope = math.degrees(math.atan2(box.height / decades_y, box.width / decades_x))
+
+    for colour, roof in zip(ROOF_COLOURS, [*memory, *compute]):
+        # The measured roof ends where it meets the other one; the pin rate is dotted beside it.
+        for rate, style, width in ((roof.value, "-", 1.8), (roof.pin, ":", 1.4)):
+            if not rate > 0:
+                continue
+            if roof.is_compute:
+                ends = (max(x_low, rate / fastest), x_high)
+                axes.plot(ends, (rate, rate), style, color=colour, linewidth=width)
+            else:
+                ends = (x_low, min(x_high, ceiling / rate))
+                axes.plot(ends, [rate * x for x in ends], style, color=colour, linewidth=width)
+        rate = roof.top
+        rates = [rate_text(roof.value, roof.is_compute)] if roof.value > 0 else []
+        if roof.pin > 0:
+            scaled = digits(roof.pin / 1000 if roof.is_compute else roof.pin)
+            rates.append(
+                f"(pin {scaled})" if rates else "pin " + rate_text(roof.pin, roof.is_compute)
+            )
+        text = "  ".join([roof_title(roof.name), *rates])
+        look: dict[str, Any] = {"color": colour, "fontsize": 8.5, "textcoords": "offset points"}
+        if roof.is_compute:
+            axes.annotate(text, (x_high, rate), xytext=(-4, 4), ha="right", **look)
+        else:
+            # Begins where the roof enters the picture, at its left or at its lower edge.
+            x = max(x_low, y_low / rate)
+            axes.annotate(text, (x, rate * x), xytext=(12, 18), rotation=slope, ha="left",
+                          va="bottom", rotation_mode="anchor", **look)  # fmt: skip
+
+
+def _points(axes: Axes, ladder: Ladder, points: Sequence[Row], x_of: dict[Row, float]) -> None:
+    for section in ladder.sections:
+        rungs = [r for r in section if r in x_of and not r.is_baseline]
+        axes.plot([x_of[r] for r in rungs], [r.gflops for r in rungs], color=BEST, linewidth=1,
+                  alpha=0.6)  # fmt: skip
+    for row in points:
+        marker, colour = _mark(ladder, row)
+        axes.plot(x_of[row], row.gflops, marker=marker, color=colour, markersize=7,
+                  markeredgecolor="white", markeredgewidth=0.8, zorder=4)  # fmt: skip
+
+
+def _mark(ladder: Ladder, row: Row) -> tuple[str, str]:
+    if row.is_suspect:
+        return "X", SUSPECT
+    if row.is_baseline:
+        return "D", VENDOR
+    return "o", BEST if row is ladder.best else OURS
+
+
+def _names(
+    figure: Figure,
+    axes: Axes,
+    ladder: Ladder,
+    x_of: dict[Row, float],
+    memory: Sequence[Roof],
+    compute: Sequence[Roof],
+    left: bool,
+) -> None:
+    """Lists name, speed and share of the roof of every point, below the roof and on one side of the
+    points, with a line from each entry to its point."""
+    to_pixels, to_data = axes.transData.transform, axes.transData.inverted().transform
+    pixel = figure.dpi / 72  # pixels in a typographic point, which the widths are in
+    ranked = sorted(x_of, key=lambda r: r.gflops)
+    judged = any(r.roof_pct > 0 for r in ranked)
+    rate_end = max(_width(r.name, bold=r is ladder.best) for r in ranked) + 72
+    share_end = rate_end + (42 if judged else 0)
+    line = LINE * pixel
+    above = (1.9 if judged else 0.9) * line
+    box = axes.get_window_extent()
+
+    def below_roof(x: float) -> float:
+        at = to_data((x, 0))[0]
+        slope = max((m.line for m in memory), default=math.inf) * at
+        flat = max((c.line for c in compute), default=math.inf)
+        return float(to_pixels((1, min(slope, flat, axes.get_ylim()[1])))[1]) - above
+
+    if left:
+        x = to_pixels((min(x_of.values()), 1))[0] - (40 + share_end) * pixel
+    else:  # as near as the slope leaves room for all lines
+        x = to_pixels((max(x_of.values()), 1))[0] + 40 * pixel
+        needed = box.y0 + (len(ranked) + 1) * line
+        while below_roof(x) < needed and x + (share_end + 8) * pixel < box.x1:
+            x += pixel
+    low, high = box.y0 + 0.7 * line, below_roof(x)
+    wanted = [to_pixels((1, r.gflops))[1] for r in ranked]
+    heights = spread(wanted, line, low, high)
+
+    def entry(y: float, shift: float, text: str, align: str, **style: Any) -> None:
+        axes.annotate(text, tuple(to_data((x, y))), xytext=(shift, 0), textcoords="offset points",
+                      ha=align, va="center", gid="entry", **style)  # fmt: skip
+
+    for row, y in zip(ranked, heights):
+        weight = "bold" if row is ladder.best else "normal"
+        entry(y, 0, row.name, "left", fontsize=8.5, fontweight=weight)
+        rate = rate_text(ladder.speed(row), ladder.is_compute)
+        entry(y, rate_end, rate, "right", fontsize=8.5, color=QUIET)
+        if row.roof_pct > 0:
+            entry(y, share_end, percent(row.roof_pct), "right", fontsize=8.5, color=QUIET)
+        end = to_data((x + (share_end + 3) * pixel if left else x - 3 * pixel, y))
+        axes.plot([x_of[row], end[0]], [row.gflops, end[1]], color=_mark(ladder, row)[1],
+                  linewidth=0.8, zorder=3)  # fmt: skip
+    if judged:
+        entry(heights[-1] + line, share_end, "of roof", "right", fontsize=7.5, color=QUIET)
+
+
+def _width(text: str, bold: bool, size: float = 8.5) -> float:
+    """Of a text of that size, in points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    font = FontProperties(family=STYLE["font.family"], weight="bold" if bold else "normal")
+    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width)
+
+
+# ---- The ladder
+
+
+ROW, PANEL, HEAD = 0.25, 0.56, 0.6  # inches: a bar; what stands above a panel's bars; the heading
+LEFT, BARS = 0.02, (0.245, 0.36)  # shares of the width: the margin; the bars' left edge and width
+NAMES = 145  # points that a name has before the bars begin
+COLUMNS = (0.69, 0.775, 0.855, 0.965)  # right edges of time, speed, share of the roof, vs vendor
+
+
+def draw_ladder(ladders: Sequence[Ladder], roofs: dict[Ladder, list[Roof]]) -> Figure:
+    """Bars, a panel for each ladder: how much of its roof every version reaches."""
+    shown = [one for one in ladders if one.timed]
+    if not shown:
+        raise LadderError(f"{ladders[0].title} has no timed row to draw.")
+    rows_of = {one: _places(one)[-1] + 1 for one in shown}  # a panel's height, in rows
+    height = HEAD + sum(PANEL + ROW * rows for rows in rows_of.values()) + 0.15
+    figure = new_figure(9.2, height)
+    families = list(dict.fromkeys(one.family for one in shown))
+    dtypes = list(dict.fromkeys(one.dtype for one in shown))
+    below = source(shown[0].timed[0])
+    if any(r.is_suspect for one in shown for r in one.timed):
+        below += " · !: above its roof, so suspect"
+    heading(figure, f"{', '.join(families)} {', '.join(dtypes)}", below)
+    top = height - HEAD
+    for ladder in shown:
+        rows = ROW * rows_of[ladder]
+        top -= PANEL
+        axes = figure.add_axes((BARS[0], (top - rows) / height, BARS[1], rows / height))
+        top -= rows
+        _panel(axes, ladder, roofs.get(ladder, []))
+    return figure
+
+
+def _places(ladder: Ladder) -> list[float]:
+    """Where the bars lie: a row apart, and a little more between sections."""
+    at = itertools.count()
+    return [next(at) + 0.4 * i for i, section in enumerate(ladder.sections) for _ in section]
+
+
+def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
+    rows = ladder.timed
+    by_roof = all(r.roof_pct > 0 for r in rows)
+    if by_roof:
+        share = {r: r.roof_pct for r in rows}
+    else:  # no roof was measured: beside the vendor's library, or else beside the fastest
+        reference = max(ladder.speed(r) for r in (ladder.baselines[:1] or rows))
+        share = {r: 100 * ladder.speed(r) / reference for r in rows}
+
+    full = max(100.0, max(share.values()))
+    axes.set_xlim(0, full)
+    places = _places(ladder)
+    axes.set_ylim(places[-1] + 0.5, -0.5)
+    axes.barh(places, [100] * len(rows), height=0.74, color=FAINT)
+    for i, row in zip(places, rows):
+        _, colour = _mark(ladder, row)
+        axes.barh(i, share[row], height=0.74, color=colour,
+                  hatch="////" if row.is_suspect else None, edgecolor="white",
+                  linewidth=0)  # fmt: skip
+    axes.axvline(100, color=INK, linewidth=1)
+    if by_roof and ladder.baselines:
+        axes.axvline(share[ladder.baselines[0]], color=VENDOR, linewidth=1, linestyle=(0, (4, 2)))
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+    def cell(x: float, y: float, text: str, align: str, **style: Any) -> None:
+        axes.text(x, y, text, transform=axes.get_yaxis_transform(), ha=align, va="center", **style)
+
+    # Places in the figure, as multiples of the bars' width
+    left, *columns = ((x - BARS[0]) / BARS[1] for x in (LEFT, *COLUMNS))
+    cell(left, -1.0, "  ".join(filter(None, (ladder.op, ladder.problem))), "left",
+         fontweight="bold", fontsize=10)  # fmt: skip
+    if by_roof:
+        roof = next((r for r in roofs if r.name == rows[0].roof), None)
+        text = (
+            f"{roof_title(roof.name)} {rate_text(roof.value, roof.is_compute)}" if roof else "roof"
+        )
+        cell(min(1, 100 / full), -0.85, text, "right", color=QUIET, fontsize=8)
+    else:
+        cell(min(1, 100 / full), -0.85, _reference(ladder), "right", color=QUIET, fontsize=8)
+    heads = ["time", "TFLOP/s" if ladder.is_compute else "GB/s"]
+    heads += ["of roof" if by_roof else "", f"vs {ladder.vendor}" if ladder.vendor else ""]
+    for x, head in zip(columns, heads):
+        cell(x, -0.85, head, "right", color=QUIET, fontsize=8)
+    for i, row in zip(places, rows):
+        weight = "bold" if row is ladder.best else "normal"
+        width = _width(row.name, weight == "bold", 9)
+        cell(left, i, row.name, "left", fontweight=weight, fontsize=9 * min(1, NAMES / width))
+        speed = ladder.speed(row)
+        cells = [
+            time_text(row.time_us_median),
+            digits(speed / 1000 if ladder.is_compute else speed),
+        ]
+        cells.append(percent(row.roof_pct) + (" !" if row.is_suspect else "") if by_roof else "")
+        cells.append(f"{row.vs_baseline:.2f}" if row.vs_baseline > 0 else "")
+        for x, text in zip(columns, cells):
+            cell(x, i, text, "right", fontweight=weight)
+
+
+def _reference(ladder: Ladder) -> str:
+    name = ladder.vendor if ladder.baselines else "the fastest"
+    return f"{name} (no roof measured)"
+
+
+# ---- The overview
+
+
+def draw_overview(ladders: Sequence[Ladder]) -> Figure:
+    """A line for each ladder, from its slowest version to its fastest, in percent of the roof."""
+    shown = [one for one in ladders if one.best and all(r.roof_pct > 0 for r in one.timed)]
+    if not shown:
+        raise LadderError("No ladder has a measured roof (column roof_pct): no overview.")
+    height = 1.45 + 0.3 * len(shown)
+    figure = new_figure(9.2, height)
+    heading(figure, "Every version's share of its measured roof", source(shown[0].timed[0]))
+    axes = figure.add_axes((0.215, 0.55 / height, 0.43, 0.3 * len(shown) / height))
+    axes.set_xlim(0, max(102.0, max(r.roof_pct for one in shown for r in one.timed) + 2))
+    axes.set_ylim(len(shown) - 0.5, -0.5)
+    axes.set_yticks([])
+    axes.set_xticks(range(0, 101, 20), [f"{p} %" for p in range(0, 101, 20)])
+    axes.tick_params(length=0)
+    axes.grid(True, axis="x", color=FAINT)
+    axes.set_axisbelow(True)
+    axes.axvline(100, color=INK, linewidth=1)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+    def cell(x: float, y: float, text: str, align: str, **style: Any) -> None:
+        axes.text(x, y, text, transform=axes.get_yaxis_transform(), ha=align, va="center", **style)
+
+    names, version, speed, vendor = ((x - 0.215) / 0.43 for x in (LEFT, 0.665, 0.89, 0.97))
+    cell(version, -0.85, "fastest version", "left", color=QUIET, fontsize=8)
+    if any(one.vendor for one in shown):
+        cell(vendor, -0.85, "vs vendor", "right", color=QUIET, fontsize=8)
+    for i, one in enumerate(shown):
+        best = one.best
+        assert best is not None
+        if i and one.family != shown[i - 1].family:
+            axes.axhline(i - 0.5, color=FAINT, linewidth=1)
+        shares = [r.roof_pct for r in one.rungs if not r.is_suspect] or [best.roof_pct]
+        axes.plot([min(shares), max(shares)], [i, i], color=OURS, linewidth=2, zorder=2)
+        for row in one.timed:
+            marker, colour = _mark(one, row)
+            big = row is best or row.is_baseline
+            axes.plot(row.roof_pct, i, marker=marker, color=colour, markersize=7 if big else 5,
+                      markeredgecolor="white", markeredgewidth=0.7,
+                      zorder=4 if big else 3)  # fmt: skip
+        cell(names, i, one.title, "left")
+        cell(version, i, best.name, "left", fontsize=8.5)
+        cell(speed, i, rate_text(one.speed(best), one.is_compute), "right", fontsize=8.5)
+        if best.vs_baseline > 0:
+            cell(vendor, i, f"{best.vs_baseline:.2f}", "right", fontsize=8.5)
+    handles = [_handle("-", OURS, "versions", "o"), _handle("", BEST, "the fastest", "o")]
+    if any(one.baselines for one in shown):
+        handles.append(_handle("", VENDOR, "vendor's library", "D"))
+    figure.legend(
+        handles=handles, loc="lower left", bbox_to_anchor=(0.19, 0.0), ncols=3, frameon=False
+    )
+    return figure
+
+
+# ---- The host executor's counts
+
+
+def draw_counted(ladders: Sequence[Ladder]) -> Figure:
+    """Bars: the bytes that each version moves, in multiples of those it must move."""
+    shown = [(one, [r for r in one.rows if r.counted_bytes > 0]) for one in ladders]
+    shown = [(one, rows) for one, rows in shown if rows]
+    height = HEAD + sum(PANEL + ROW * len(rows) for _, rows in shown) + 0.15
+    figure = new_figure(9.2, height)
+    heading(figure, f"{shown[0][0].family}   bytes moved, in multiples of the compulsory bytes",
+            "counted by the host executor; no times")  # fmt: skip
+    top = height - HEAD
+    for one, rows in shown:
+        top -= PANEL + ROW * len(rows)
+        axes = figure.add_axes((BARS[0], top / height, 0.45, ROW * len(rows) / height))
+        ratios = [r.counted_bytes / r.bytes for r in rows]
+        axes.barh(range(len(rows)), ratios, height=0.74, color=BEST)
+        axes.axvline(1, color=INK, linewidth=1)
+        axes.set_xlim(0, max(1.0, max(ratios)))
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.axis("off")
+        blend = axes.get_yaxis_transform()
+        title = " ".join(filter(None, (one.op, one.dtype, one.problem)))
+        axes.text(-0.5, -0.85, title, transform=blend, fontweight="bold", fontsize=10)
+        for i, (row, ratio) in enumerate(zip(rows, ratios)):
+            axes.text(-0.5, i, row.name, transform=blend, va="center")
+            text = f"{digits(ratio)} x   {row.counted_bytes:,.0f} of {row.bytes:,.0f}"
+            axes.text(1.02, i, text, transform=blend, va="center", fontsize=8.5)
+    return figure
+
+
+# ---- Files
+
+
+def save(figure: Figure, path: Path, description: str = "") -> None:
+    """Writes the picture; the same rows give the same bytes, so it has no date and no program."""
+    if path.suffix == ".svg":
+        metadata: dict[str, Any] = {
+            "Date": None,
+            "Creator": None,
+            "Description": description or None,
+        }
+    else:
+        metadata = {"Software": None}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata=metadata)
+
+
+def file_name(*parts: str) -> str:
+    return "-".join(filter(None, parts)).replace("/", "-")
+
+
+def pictures(
+    rows: Sequence[Row], ladders: Sequence[Ladder], kinds: Iterable[str]
+) -> Iterable[tuple[str, Figure]]:
+    """The pictures of some ladders, each with its name."""
+    roofs = {one: ladder_csv.roofs(rows, one) for one in ladders}
+    families: dict[tuple[str, str], list[Ladder]] = {}
+    for one in ladders:
+        families.setdefault((one.family, one.dtype), []).append(one)
+    if "overview" in kinds:
+        yield "overview", draw_overview(ladders)
+    if "ladder" in kinds:
+        for (family, dtype), members in families.items():
+            yield file_name(family, dtype, "ladder"), draw_ladder(members, roofs)
+    if "roofline" in kinds:
+        for one in ladders:
+            if any(r.gflops > 0 for r in one.timed):
+                name = file_name(one.family, one.op, one.dtype, "roofline")
+                yield name, draw_roofline(one, roofs[one])
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("csv", type=Path, metavar="RESULTS.csv", help="what ./bench wrote")
+    parser.add_argument("-o", "--output", type=Path, default=Path("plots"), metavar="DIR",
+                        help="where the pictures go (default: plots)")  # fmt: skip
+    parser.add_argument("--kind", choices=KINDS, help="only this kind of picture")
+    parser.add_argument("--family", default="", help="for example gemm")
+    parser.add_argument("--op", default="", help="for example relu")
+    parser.add_argument("--dtype", default="", help="f32, f16 or bf16")
+    parser.add_argument("--problem", default="", help="as the CSV writes it, for example 8192x4096")
+    parser.add_argument("--cache", default="cold", choices=("cold", "hot"), help="(default: cold)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parse()
+    rows = ladder_csv.read(options.csv)
+    chosen = {n: getattr(options, n) for n in ("family", "op", "dtype", "problem")}
+    gpu = [r for r in rows if r.backend == "cuda"]
+    drawn: Iterable[tuple[str, Figure]]
+    if gpu:
+        ladders = [
+            one for one in ladder_csv.select(gpu, **chosen, cache=options.cache) if one.timed
+        ]
+        if not ladders:
+            raise LadderError("None of the rows chosen has a time: their kernels did not pass.")
+        kinds: tuple[str, ...] = (options.kind,) if options.kind else KINDS
+        judged = any(r.roof_pct > 0 for one in ladders for r in one.timed)
+        if not options.kind and not (judged and len({one.family for one in ladders}) > 1):
+            kinds = ("roofline", "ladder")
+        ladder_csv.needs_matplotlib()
+        drawn = pictures(gpu, ladders, kinds)
+    else:
+        ladders = ladder_csv.select(rows, **chosen)
+        counted = [one for one in ladders if any(r.counted_bytes > 0 for r in one.rows)]
+        if not counted:
+            raise LadderError(
+                f"{options.csv} has only rows of the host executor, which have no times, and no "
+                "counted bytes (column counted_bytes): there is nothing to draw."
+            )
+        ladder_csv.needs_matplotlib()
+        groups = {
+            (one.family, one.dtype): [
+                c for c in counted if (c.family, c.dtype) == (one.family, one.dtype)
+            ]
+            for one in counted
+        }
+        drawn = ((file_name(*key, "bytes"), draw_counted(group)) for key, group in groups.items())
+    files = 0
+    for name, figure in drawn:
+        for suffix in (".png", ".svg"):
+            try:
+                save(figure, options.output / (name + suffix))
+            except OSError as error:
+                raise LadderError(
+                    f"{options.output} cannot be written: {error.strerror}."
+                ) from None
+        print(options.output / (name + ".png"))
+        files += 1
+    if not files:
+        raise LadderError(
+            "The rows chosen have no operations, so there is no roofline: --kind=ladder."
+        )
+    print(f"{files} pictures, each as .png and .svg.")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except LadderError as error:
+        ladder_csv.fail(error)

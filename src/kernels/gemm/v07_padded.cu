@@ -1,0 +1,132 @@
+// Idea      no bank conflicts: the rows of A's transposed slice are padded by one vector, and a
+//           thread's patch falls into four 4 x 4 pieces, half a tile apart
+// Vs v06    shared memory needs half the time for fragments of B and for stores of A; what a warp
+//           stores in C is whole memory sectors
+// Bound by  latency: the products of a slice wait for its loads from global memory
+// Limits    none
+// Tile      128 x 128 x 8, 256 threads of 8 x 8; 8.1 KiB of shared memory, two blocks per SM
+//
+// Shared memory has 32 banks of 4 bytes. A 128-bit access of a warp is made 8 lanes at a time, and
+// 8 vectors take one wavefront if they are the same or lie in different banks.
+//
+//   access                 element that a lane touches          banks
+//   store a_i, lane 2r+h   tile_a[4h+i][16w + r], r < 16        16w + r + 16h: all 32 (*)
+//   load a, lane 16y+x     tile_a[k][8w + 4y (+64)]             one vector for 8 lanes
+//   store b, lane x        tile_b[w][4x]                        4x to 4x+3: all 32 for 8 lanes
+//   load b, lane 16y+x     tile_b[k][4x (+64)]                  4x to 4x+3: all 32 for 8 lanes
+//
+// (w: the warp; *: rows of 132 numbers move each row by 4 banks, so 4h rows by 16h. v06 has rows of
+// 128, where h changes nothing, and loads tile_b[k][8x], where x and x+4 share their banks.)
+#include "gemm.hpp"
+#include "harness/vector.hpp"
+
+namespace {
+
+using Vec = ladder::Vec128<float>;
+constexpr int V = Vec::size;
+
+constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8;
+constexpr int kThreads = (BM / TM) * (BN / TN);
+constexpr int kPad = V;  // of a row of tile_a; a multiple of a vector keeps the vectors aligned
+static_assert(TM == 2 * V && TN == 2 * V, "a patch is four pieces of V x V");
+static_assert(kThreads * V == BM * BK && kThreads * V == BK * BN,
+              "each thread loads one vector of each slice");
+
+/// Whether every row of a matrix with `cols` columns starts at a multiple of 16 bytes.
+__device__ bool rows_aligned(const float* matrix, int cols) {
+  return reinterpret_cast<std::uintptr_t>(matrix) % sizeof(Vec) == 0 && cols % V == 0;
+}
+
+__global__ void __launch_bounds__(kThreads, 2) padded(gemm::Args<float> g) {
+  alignas(Vec) __shared__ float tile_a[BK][BM + kPad];  // transposed
+  alignas(Vec) __shared__ float tile_b[BK][BN];
+  const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
+  const int t = threadIdx.x;
+  const int row = t / (BN / TN) * V;  // of this thread's first piece, in the tile
+  const int col = t % (BN / TN) * V;
+  const int a_row = t / (BK / V), a_col = t % (BK / V) * V;
+  const int b_row = t / (BN / V), b_col = t % (BN / V) * V;
+  const bool a_aligned = rows_aligned(g.a, g.k);
+  const bool b_aligned = rows_aligned(g.b, g.n), c_aligned = rows_aligned(g.c, g.n);
+
+  // A row of A or a column of B beyond the edge is replaced by the first: what comes of it is never
+  // stored, and only k is left to check in the loop.
+  const int m = row0 + a_row, n = col0 + b_col;
+  const float* a_from = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col;
+  const float* b_from = g.b + std::int64_t{b_row} * g.n + (n < g.n ? n : 0);
+
+  float sum[TM][TN] = {};
+  for (int k0 = 0; k0 < g.k; k0 += BK) {
+    const bool whole = g.k - k0 >= BK;  // like the alignment the same for the whole block
+    Vec next_a, next_b;
+    if (a_aligned && whole) {
+      next_a = Vec::load(a_from);
+    } else {
+#pragma unroll
+      for (int i = 0; i < V; ++i) next_a[i] = k0 + a_col + i < g.k ? a_from[i] : 0.0f;
+    }
+    if (b_aligned && whole) {
+      next_b = Vec::load(b_from);
+    } else {
+      const bool in_b = k0 + b_row < g.k;
+#pragma unroll
+      for (int i = 0; i < V; ++i) next_b[i] = in_b && n + i < g.n ? b_from[i] : 0.0f;
+    }
+    a_from += BK;
+    b_from += std::int64_t{BK} * g.n;
+#pragma unroll
+    for (int i = 0; i < V; ++i) tile_a[a_col + i][a_row] = next_a[i];
+    next_b.store(&tile_b[b_row][b_col]);
+    __syncthreads();
+
+#pragma unroll
+    for (int k = 0; k < BK; ++k) {
+      Vec a[TM / V], b[TN / V];
+#pragma unroll
+      for (int i = 0; i < TM / V; ++i) a[i] = Vec::load(&tile_a[k][row + i * (BM / 2)]);
+#pragma unroll
+      for (int j = 0; j < TN / V; ++j) b[j] = Vec::load(&tile_b[k][col + j * (BN / 2)]);
+#pragma unroll
+      for (int i = 0; i < TM; ++i) {
+#pragma unroll
+        for (int j = 0; j < TN; ++j) sum[i][j] += a[i / V][i % V] * b[j / V][j % V];
+      }
+    }
+    __syncthreads();
+  }
+
+#pragma unroll
+  for (int i = 0; i < TM; ++i) {
+#pragma unroll
+    for (int j = 0; j < TN; j += V) {
+      const int c_row = row0 + row + i / V * (BM / 2) + i % V;
+      const int c_col = col0 + col + j / V * (BN / 2);
+      if (c_row >= g.m) continue;
+      float* const to = g.c + std::int64_t{c_row} * g.n + c_col;
+      if (c_aligned && c_col < g.n) {
+        Vec{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}.store(to);
+      } else {
+#pragma unroll
+        for (int e = 0; e < V; ++e) {
+          if (c_col + e < g.n) to[e] = sum[i][j + e];
+        }
+      }
+    }
+  }
+}
+
+struct Padded {
+  static constexpr ladder::Version version{"no bank conflicts, by padding"};
+
+  static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
+    const dim3 grid(ladder::ceil_div(g.n, BN), ladder::ceil_div(g.m, BM));
+    ladder::launch(padded, grid, kThreads, 0, stream, g);
+  }
+  static ladder::Support supports(const gemm::Problem& p) {
+    return p.m <= BM * 65535 ? ladder::supported() : ladder::unsupported("M is over 8388480");
+  }
+};
+
+const ladder::Register<Padded, gemm, float> registration;
+
+}  // namespace

@@ -1,0 +1,182 @@
+// Idea      128-bit loads and stores, and the row stays in registers: x is read from memory once,
+//           and the two passes, first the mean, then the variance about it, cost no memory
+// Vs v04    the traffic is the compulsory 2n, with 128 bytes (of 16-bit types 64) in flight per
+//           thread; no division per element
+// Bound by  DRAM bandwidth; from 32768 columns on L2's too, from which weight and bias come again
+//           for every row
+// Limits    none. Where the columns are no multiple of the vector, the rows start between its
+//           boundaries: there each "vector" is one element. What of a row is beyond 32768 elements,
+//           the registers of 1024 threads, is read three times, as in v03.
+// Tile      a row is spread over kThreads threads of kElements elements each: over a warp, which
+//           needs no barrier, up to 1024 elements, else over a block. At most 64 registers, so that
+//           1024 threads fit an SM.
+#include "harness/vector.hpp"
+#include "layernorm.hpp"
+
+namespace {
+
+constexpr unsigned kAllLanes = 0xffffffffu;
+
+/// The sum over kLanes neighbouring lanes; all of them get it.
+template <int kLanes>
+__device__ float lane_sum(float value) {
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(kAllLanes, value, distance);
+  }
+  return value;
+}
+
+/// The sum over the kThreads threads of a row; all of them get it.
+template <int kThreads>
+__device__ float row_sum(float value, float (&of_warp)[kThreads / 32]) {
+  value = lane_sum<32>(value);
+  if constexpr (kThreads > 32) {
+    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    __syncthreads();
+    value = lane_sum<kThreads / 32>(of_warp[threadIdx.x % (kThreads / 32)]);
+  }
+  return value;
+}
+
+/// A vector of one element, for rows that are no whole number of 128-bit vectors.
+template <class T>
+struct One {
+  static constexpr int size = 1;
+  T element;
+
+  __device__ T& operator[](int) { return element; }
+  __device__ const T& operator[](int) const { return element; }
+  __device__ static One load(const T* from) { return {*from}; }
+  __device__ static One load_streaming(const T* from) { return {*from}; }
+  __device__ void store_streaming(T* to) const { *to = element; }
+};
+
+/// A row of one warp shares its block with others.
+template <int kThreads>
+constexpr int kBlockOf = kThreads < 128 ? 128 : kThreads;
+
+template <class T, class Vec, int kThreads, int kElements>
+__global__ void __launch_bounds__(kBlockOf<kThreads>, 1024 / kBlockOf<kThreads>)
+    vec128(layernorm::Args<T> a) {
+  constexpr int kVectors = kElements / Vec::size, kRows = kBlockOf<kThreads> / kThreads;
+  __shared__ float sum_of_warp[kThreads / 32], squares_of_warp[kThreads / 32];
+  const std::int64_t row = std::int64_t{blockIdx.x} * kRows + threadIdx.x / kThreads;
+  const int t = threadIdx.x % kThreads;
+  if (row >= a.rows) return;  // a whole warp
+
+  // Thread t takes vectors t, t + kThreads, … of the row.
+  const int vectors = a.cols / Vec::size;
+  const T* const x = a.x + row * a.cols;
+  T* const y = a.y + row * a.cols;
+
+  Vec loaded[kVectors];
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int v = k * kThreads + t;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(0.0f);  // beyond the row
+    if (v < vectors) loaded[k] = Vec::load_streaming(x + v * Vec::size);
+  }
+
+  float held[kElements];
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kElements; ++i) {
+    held[i] = static_cast<float>(loaded[i / Vec::size][i % Vec::size]);
+    sum += held[i];
+  }
+#pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
+  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+    const Vec more = Vec::load(x + v * Vec::size);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) sum += static_cast<float>(more[e]);
+  }
+  const float mean = row_sum<kThreads>(sum, sum_of_warp) / a.cols;
+
+  float squares = 0;
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    if (k * kThreads + t >= vectors) break;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      const float distance = held[k * Vec::size + e] - mean;
+      squares += distance * distance;
+    }
+  }
+#pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
+  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+    const Vec more = Vec::load(x + v * Vec::size);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      const float distance = static_cast<float>(more[e]) - mean;
+      squares += distance * distance;
+    }
+  }
+  const float variance = row_sum<kThreads>(squares, squares_of_warp) / a.cols;
+  const float scale = rsqrtf(variance + layernorm::kEpsilon);
+
+  auto result = [&](float value, float weight, float bias) {
+    return T((value - mean) * scale * weight + bias);
+  };
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int v = k * kThreads + t;
+    if (v >= vectors) break;
+    const Vec weight = Vec::load(a.weight + v * Vec::size);
+    const Vec bias = Vec::load(a.bias + v * Vec::size);
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      out[e] = result(held[k * Vec::size + e], static_cast<float>(weight[e]),
+                      static_cast<float>(bias[e]));
+    }
+    out.store_streaming(y + v * Vec::size);
+  }
+#pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
+  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+    const Vec more = Vec::load(x + v * Vec::size);
+    const Vec weight = Vec::load(a.weight + v * Vec::size);
+    const Vec bias = Vec::load(a.bias + v * Vec::size);
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      out[e] = result(static_cast<float>(more[e]), static_cast<float>(weight[e]),
+                      static_cast<float>(bias[e]));
+    }
+    out.store_streaming(y + v * Vec::size);
+  }
+}
+
+struct Vec128 {
+  static constexpr ladder::Version version{"128-bit vectors, the row in registers"};
+
+  template <class T>
+  static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
+    using Vec = ladder::Vec128<T>;
+    a.cols % Vec::size == 0 ? launch<T, Vec>(a, stream) : launch<T, One<T>>(a, stream);
+  }
+
+ private:
+  template <class T, class Vec>
+  static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
+    if (a.cols <= 32 * 8) return launch<T, Vec, 32, 8>(a, stream);
+    if (a.cols <= 32 * 16) return launch<T, Vec, 32, 16>(a, stream);
+    if (a.cols <= 32 * 32) return launch<T, Vec, 32, 32>(a, stream);
+    if (a.cols <= 128 * 16) return launch<T, Vec, 128, 16>(a, stream);
+    if (a.cols <= 128 * 32) return launch<T, Vec, 128, 32>(a, stream);
+    if (a.cols <= 256 * 32) return launch<T, Vec, 256, 32>(a, stream);
+    if (a.cols <= 512 * 32) return launch<T, Vec, 512, 32>(a, stream);
+    launch<T, Vec, 1024, 32>(a, stream);
+  }
+  template <class T, class Vec, int kThreads, int kElements>
+  static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
+    constexpr int kBlock = kBlockOf<kThreads>, kRows = kBlock / kThreads;
+    ladder::launch(vec128<T, Vec, kThreads, kElements>, ladder::ceil_div(a.rows, kRows), kBlock, 0,
+                   stream, a);
+  }
+};
+
+const ladder::Register<Vec128, layernorm, float, ladder::half, ladder::bfloat16> registration;
+
+}  // namespace

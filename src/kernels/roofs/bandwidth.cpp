@@ -1,0 +1,98 @@
+// The roofs of the L2 and of shared memory.
+#include "harness/family.hpp"
+#include "roofs.hpp"
+
+#include <numeric>
+
+namespace roofs {
+namespace {
+
+template <class Op>
+struct Contract : Op {
+  static std::vector<ladder::InputSet> input_sets() {
+    return {{"small integers", ladder::small_integer_value, true}};
+  }
+  static ladder::Tolerance tolerance(const typename Op::Problem&, ladder::DType) { return {}; }
+};
+
+struct L2 : Contract<l2> {
+  static constexpr const char* problem_help =
+      "B bytes read again and again, a multiple of 4096, e.g. 16777216";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 1, 1);
+    const bool valid = d && d->front() % (4 * kTile) == 0 && d->front() < std::int64_t{1} << 32;
+    return valid ? std::optional(Problem{d->front()}) : std::nullopt;
+  }
+  static std::string text(const Problem& p) { return std::to_string(p.bytes); }
+  static std::vector<Problem> test_problems() {
+    return {{4096}, {2 * 4096}, {36 * 4096}, {37 * 4096}, {101 * 4096}};
+  }
+  // On an H100 the L2 has two parts, and what is read through the one may be kept in both.
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    return {{backend == ladder::Backend::host ? 1 << 15 : 1 << 24}};
+  }
+  static ladder::Cost cost(const Problem& p, ladder::DType) {
+    return {.flops = 0,
+            .bytes_read = kPasses * static_cast<double>(p.bytes),
+            .bytes_written = 4.0 * p.tiles()};
+  }
+  static std::vector<std::size_t> input_sizes(const Problem& p) {
+    return {static_cast<std::size_t>(p.bytes / 4)};
+  }
+  static std::size_t output_size(const Problem& p) { return static_cast<std::size_t>(p.tiles()); }
+  static Args<float> bind(const Problem& p, std::span<float* const> inputs, float* output) {
+    return {.x = inputs[0], .y = output, .tiles = p.tiles()};
+  }
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<float>> inputs) {
+    const auto tiles = static_cast<std::size_t>(p.tiles());
+    std::vector<double> sums;
+    for (auto tile = inputs[0].begin(); tile != inputs[0].end(); tile += kTile) {
+      sums.push_back(std::accumulate(tile, tile + kTile, 0.0));
+    }
+    ladder::Expected expected{.values = std::vector<double>(tiles), .magnitude = {}};
+    for (std::size_t block = 0; block < tiles; ++block) {
+      for (std::size_t pass = 0; pass < kPasses; ++pass) {
+        expected.values[block] += sums[(block + pass * kShift) % tiles];
+      }
+    }
+    return expected;
+  }
+};
+
+struct Shared : Contract<shared> {
+  static constexpr const char* problem_help = "N blocks, which read 16 MiB each, e.g. 1056";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 1, 1);
+    return d ? std::optional(Problem{d->front()}) : std::nullopt;
+  }
+  static std::string text(const Problem& p) { return std::to_string(p.blocks); }
+  static std::vector<Problem> test_problems() { return {{1}, {2}}; }
+  // One wave of eight blocks for each of 132 SMs.
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    return {{backend == ladder::Backend::host ? 1 : 8 * 132}};
+  }
+  static ladder::Cost cost(const Problem& p, ladder::DType) {
+    const auto threads = static_cast<double>(p.blocks * kBlock);
+    return {
+        .flops = 0, .bytes_read = threads * kPasses * kVectors * 16, .bytes_written = threads * 4};
+  }
+  static std::vector<std::size_t> input_sizes(const Problem&) { return {4 * kVectors}; }
+  static std::size_t output_size(const Problem& p) {
+    return static_cast<std::size_t>(p.blocks * kBlock);
+  }
+  static Args<float> bind(const Problem& p, std::span<float* const> inputs, float* output) {
+    return {.x = inputs[0], .y = output, .blocks = p.blocks};
+  }
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<float>> inputs) {
+    const double sum = std::accumulate(inputs[0].begin(), inputs[0].end(), 0.0);
+    return {.values = std::vector<double>(output_size(p), kPasses * sum), .magnitude = {}};
+  }
+};
+
+const ladder::RegisterFamily<L2, float> register_l2;
+const ladder::RegisterFamily<Shared, float> register_shared;
+
+}  // namespace
+}  // namespace roofs

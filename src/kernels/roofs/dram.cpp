@@ -1,0 +1,87 @@
+#include "harness/family.hpp"
+#include "reference.hpp"
+
+namespace roofs {
+namespace {
+
+struct Contract : dram {
+  static constexpr const char* problem_help =
+      "RxW bytes to read and to write, multiples of 16, not both 0, e.g. 1073741824x1073741824";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 2, 0);
+    if (!d || (*d)[0] % 16 != 0 || (*d)[1] % 16 != 0) return std::nullopt;
+    const Problem p{(*d)[0], (*d)[1]};
+    return p.read > 0 || p.write > 0 ? std::optional(p) : std::nullopt;
+  }
+  static std::string text(const Problem& p) {
+    return std::to_string(p.read) + "x" + std::to_string(p.write);
+  }
+
+  // Every mix, in whole tiles and not, with much and with little left over.
+  static std::vector<Problem> test_problems() {
+    std::vector<Problem> problems;
+    for (const Problem& mix : {Problem{1, 0}, {0, 1}, {1, 1}, {2, 1}, {3, 1}, {1, 2}}) {
+      for (std::int64_t vectors : {1, 255, 1024, 20'001}) {
+        problems.push_back({16 * vectors * mix.read, 16 * vectors * mix.write});
+      }
+    }
+    for (const Problem& vectors :
+         {Problem{5000, 1}, {1, 5000}, {5, 3}, {6000, 1000}, {1000, 4000}}) {
+      problems.push_back({16 * vectors.read, 16 * vectors.write});
+    }
+    return problems;
+  }
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    if (backend == ladder::Backend::host) return {{1 << 16, 1 << 16}, {1 << 16, 0}};
+    constexpr std::int64_t kOne = 1;
+    return {{kOne << 25, kOne << 25},
+            {kOne << 28, kOne << 28},
+            {kOne << 30, kOne << 30},
+            {kOne << 31, 0},
+            {0, kOne << 31}};
+  }
+  static std::vector<ladder::InputSet> input_sets() {
+    return {{"small integers", ladder::small_integer_value, true}};
+  }
+
+  static ladder::Cost cost(const Problem& p, ladder::DType) {
+    return {.flops = 0,
+            .bytes_read = static_cast<double>(p.read),
+            .bytes_written = static_cast<double>(p.write)};
+  }
+  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
+
+  static std::vector<std::size_t> input_sizes(const Problem& p) {
+    return {static_cast<std::size_t>(p.read / 4)};
+  }
+  static std::size_t output_size(const Problem& p) {
+    return static_cast<std::size_t>(p.write / 4 + ladder::ceil_div(mix(p).reads, kChunk));
+  }
+  static Args<float> bind(const Problem& p, std::span<float* const> inputs, float* output) {
+    return {.x = inputs[0], .y = output, .sums = output + p.write / 4, .mix = mix(p)};
+  }
+
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<float>> inputs) {
+    const Args<float> args{.x = inputs[0].data(), .y = nullptr, .sums = nullptr, .mix = mix(p)};
+    ladder::Expected expected{.values = std::vector<double>(output_size(p)), .magnitude = {}};
+    ladder::parallel_for(output_size(p), 1 << 16, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        expected.values[i] = answer(args, static_cast<std::int64_t>(i));
+      }
+    });
+    return expected;
+  }
+
+#if defined(LADDER_CUDA_BACKEND)
+  static bool wants_gpu_reference(const Problem& p) { return p.read + p.write > 1 << 24; }
+  static void reference_on_gpu(const Args<float>& args, double* values, double* allowed) {
+    roofs::reference_on_gpu(args, values, allowed);
+  }
+#endif
+};
+
+const ladder::RegisterFamily<Contract, float> registration;
+
+}  // namespace
+}  // namespace roofs

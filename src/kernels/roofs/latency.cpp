@@ -1,0 +1,108 @@
+// The latencies: of a load from each level of the memory, and of a launch.
+#include "harness/family.hpp"
+#include "roofs.hpp"
+
+#include <bit>
+
+namespace roofs {
+namespace {
+
+template <class Op>
+struct Contract : Op {
+  using Problem = typename Op::Problem;
+  using Floats = typename Op::template Args<float>;
+  static constexpr const char* problem_help =
+      "BxN, bytes of the ring, a power of two from 128, and loads, e.g. 268435456x4096";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 2, 1);
+    if (!d) return std::nullopt;
+    const auto bytes = static_cast<std::uint64_t>((*d)[0]);
+    const std::uint64_t most = std::uint64_t{Op::kMostLines} * Op::kLine;
+    if (!std::has_single_bit(bytes) || bytes < Op::kLine || bytes > most) return std::nullopt;
+    return Problem{(*d)[0], (*d)[1]};
+  }
+  static std::string text(const Problem& p) {
+    return std::to_string(p.bytes) + "x" + std::to_string(p.loads);
+  }
+  static std::vector<Problem> test_problems() {
+    return {{128, 1}, {128, 7}, {4096, 31}, {1 << 14, 1000}, {1 << 17, 1021}};
+  }
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    if (backend == ladder::Backend::host) return {{1 << 14, 1000}};
+    switch (Op::level) {
+      case Level::dram:
+        return {{1 << 28, 1 << 12}};
+      case Level::l2:
+        return {{1 << 22, 1 << 14}};
+      case Level::l1:
+      case Level::shared:
+        return {{1 << 14, 1 << 16}};
+    }
+    return {};
+  }
+  static std::vector<ladder::InputSet> input_sets() {
+    // The smallest positive float has the bits of 1, its multiples those of whole numbers.
+    auto step = [](std::uint64_t, int) { return Op::kStep * 0x1p-149; };
+    return {{"steps", step, true}};
+  }
+  /// flops are the loads, so that time over flops is the latency.
+  static ladder::Cost cost(const Problem& p, ladder::DType) {
+    const auto loads = static_cast<double>(p.loads);
+    return {.flops = loads, .bytes_read = 8 * loads, .bytes_written = 4};
+  }
+  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
+
+  static std::vector<std::size_t> input_sizes(const Problem& p) {
+    if (Op::level != Level::dram) return {};
+    return {static_cast<std::size_t>(p.bytes / 4)};
+  }
+  static std::size_t output_size(const Problem&) { return 1; }
+  static Floats bind(const Problem& p, std::span<float* const> inputs, float* output) {
+    return {.x = inputs.empty() ? nullptr : inputs[0],
+            .y = output,
+            .lines = p.lines(),
+            .loads = p.loads,
+            .workspace = nullptr};
+  }
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<float>>) {
+    const std::uint64_t steps = static_cast<std::uint64_t>(p.loads) % p.lines() * Op::kStep;
+    return {.values = {static_cast<double>(steps % p.lines())}, .magnitude = {}};
+  }
+};
+
+struct Launch : launch {
+  static constexpr const char* problem_help = "N blocks, e.g. 1";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 1, 1);
+    return d ? std::optional(Problem{d->front()}) : std::nullopt;
+  }
+  static std::string text(const Problem& p) { return std::to_string(p.blocks); }
+  static std::vector<Problem> test_problems() { return {{1}, {1000}}; }
+  static std::vector<Problem> bench_problems(ladder::Backend) { return {{1}}; }
+  static std::vector<ladder::InputSet> input_sets() {
+    return {{"none", ladder::small_integer_value, true}};
+  }
+  static ladder::Cost cost(const Problem& p, ladder::DType) {
+    return {.flops = 0, .bytes_read = 0, .bytes_written = 4.0 * static_cast<double>(p.blocks)};
+  }
+  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
+  static std::vector<std::size_t> input_sizes(const Problem&) { return {}; }
+  static std::size_t output_size(const Problem& p) { return static_cast<std::size_t>(p.blocks); }
+  static Args<float> bind(const Problem& p, std::span<float* const>, float* output) {
+    return {.y = output, .blocks = p.blocks};
+  }
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<float>>) {
+    return {.values = std::vector<double>(output_size(p), 1.0), .magnitude = {}};
+  }
+};
+
+const ladder::RegisterFamily<Contract<latency_dram>, float> register_dram;
+const ladder::RegisterFamily<Contract<latency_l2>, float> register_l2;
+const ladder::RegisterFamily<Contract<latency_l1>, float> register_l1;
+const ladder::RegisterFamily<Contract<latency_shared>, float> register_shared;
+const ladder::RegisterFamily<Launch, float> register_launch;
+
+}  // namespace
+}  // namespace roofs

@@ -1,0 +1,71 @@
+// The link between the host's memory and the device's.
+#include "harness/family.hpp"
+#include "roofs.hpp"
+
+namespace roofs {
+namespace {
+
+template <class Op>
+struct Contract : Op {
+  using Problem = typename Op::Problem;
+  using Floats = typename Op::template Args<float>;
+  static constexpr bool has_x = std::is_same_v<Op, d2h>, has_y = !has_x;
+  static constexpr bool has_samples = !std::is_same_v<Op, h2d>;
+  static constexpr const char* problem_help = "B bytes, a multiple of 256, e.g. 268435456";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 1, 1);
+    if (!d || d->front() % (4 * Op::kSamples) != 0) return std::nullopt;
+    return Problem{d->front()};
+  }
+  static std::string text(const Problem& p) { return std::to_string(p.bytes); }
+  static std::vector<Problem> test_problems() { return {{256}, {768}, {256 * 4099}}; }
+  static std::vector<Problem> bench_problems(ladder::Backend) { return {{1 << 28}}; }
+  static std::vector<ladder::InputSet> input_sets() {
+    return {{"small integers", ladder::small_integer_value, true}};
+  }
+
+  /// What goes over the link: towards the device is read, towards the host is written.
+  static ladder::Cost cost(const Problem& p, ladder::DType) {
+    const auto bytes = static_cast<double>(p.bytes);
+    return {.flops = 0, .bytes_read = has_x ? 0 : bytes, .bytes_written = has_samples ? bytes : 0};
+  }
+  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
+
+  static std::vector<std::size_t> input_sizes(const Problem& p) {
+    if (!has_x) return {};
+    return {static_cast<std::size_t>(p.bytes / 4)};
+  }
+  static std::size_t output_size(const Problem& p) {
+    return static_cast<std::size_t>((has_y ? p.bytes / 4 : 0) + (has_samples ? Op::kSamples : 0));
+  }
+  static Floats bind(const Problem& p, std::span<float* const> inputs, float* output) {
+    const std::int64_t n = p.bytes / 4;
+    return {.x = has_x ? inputs[0] : nullptr,
+            .y = output,
+            .samples = has_y ? output + n : output,
+            .n = n,
+            .workspace = nullptr};
+  }
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<float>> inputs) {
+    const std::int64_t n = p.bytes / 4;
+    auto arrived = [&](std::int64_t i) -> double {
+      if (has_x) return inputs[0][static_cast<std::size_t>(i)];
+      return has_samples ? 2 * Op::on_host(i) + 1 : Op::on_host(i);
+    };
+    ladder::Expected expected;
+    expected.values.reserve(output_size(p));
+    for (std::int64_t i = 0; has_y && i < n; ++i) expected.values.push_back(arrived(i));
+    for (std::int64_t k = 0; has_samples && k < Op::kSamples; ++k) {
+      expected.values.push_back(arrived(k * (n / Op::kSamples)));
+    }
+    return expected;
+  }
+};
+
+const ladder::RegisterFamily<Contract<h2d>, float> register_h2d;
+const ladder::RegisterFamily<Contract<d2h>, float> register_d2h;
+const ladder::RegisterFamily<Contract<overlap>, float> register_overlap;
+
+}  // namespace
+}  // namespace roofs

@@ -1,0 +1,234 @@
+// Idea      the copy engine of each SM moves whole tiles between memory and shared memory; one
+//           thread per block asks for them, the others only add up where there is something to add
+// Vs v02    no registers, no instruction per 16 bytes; six tiles of 16 KiB per block in flight
+// Bound by  DRAM bandwidth
+// Limits    compute capability 9.0
+// Tile      1024 vectors; six slots, 96 KiB of shared memory, two blocks per SM
+#include "harness/vector.hpp"
+#include "roofs.hpp"
+
+namespace {
+
+using roofs::dram;
+using Args = dram::Args<float>;
+using Vec = ladder::Vec128<float>;
+
+constexpr int kBlock = 128;
+constexpr int kBlocksPerSm = 2;
+constexpr int kTile = dram::kChunk;  // vectors
+constexpr int kFloats = kTile * Vec::size;
+constexpr int kSlots = 6;
+
+// --- What CUDA C++ has no words for (PTX ISA, "Asynchronous copy", "mbarrier") ------------------
+
+__device__ unsigned shared_address(const void* p) {
+  return static_cast<unsigned>(__cvta_generic_to_shared(p));
+}
+/// Of lines that are used once: the first to leave the L2.
+__device__ std::uint64_t evict_first() {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+/// A barrier whose phase ends when one thread has announced bytes and all of them have arrived.
+__device__ void init_barrier(std::uint64_t* barrier) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
+}
+__device__ void announce(std::uint64_t* barrier, unsigned bytes) {
+  asm volatile(
+      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
+      "r"(bytes)
+      : "memory");
+}
+/// Waits for the end of a phase; phases have parities 0, 1, 0, … An error, not a hang, if it never
+/// comes.
+__device__ void wait(std::uint64_t* barrier, unsigned parity) {
+  for (int tries = 0; tries < 1 << 22; ++tries) {
+    unsigned done;
+    asm volatile(
+        "{\n.reg .pred done;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, done;\n}"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+    if (done) return;
+  }
+  __trap();
+}
+__device__ void bulk_load(float* to, const float* from, unsigned bytes, std::uint64_t* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
+      " [%0], [%1], %2, [%3], %4;" ::"r"(shared_address(to)),
+      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier)),
+      "l"(evict_first())
+      : "memory");
+}
+__device__ void bulk_store(float* to, const float* from, unsigned bytes) {
+  asm volatile(
+      "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(
+          __cvta_generic_to_global(to)),
+      "r"(shared_address(from)), "r"(bytes), "l"(evict_first())
+      : "memory");
+}
+__device__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+/// Until all but the last kPending groups of stores have read their shared memory.
+template <int kPending>
+__device__ void wait_stores() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+/// What this thread has written to shared memory can be read by bulk stores after the next barrier.
+__device__ void publish_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+// --- The kernel ---------------------------------------------------------------------------------
+
+/// The tiles of one block among those of an array of `length` vectors.
+struct Share {
+  std::int64_t length;
+  __device__ std::int64_t tile(std::int64_t i) const { return blockIdx.x + i * gridDim.x; }
+  __device__ bool has(std::int64_t i) const { return tile(i) * kTile < length; }
+  __device__ std::int64_t offset(std::int64_t i) const { return tile(i) * kFloats; }  // floats
+  __device__ int vectors(std::int64_t i) const {
+    return static_cast<int>(min(std::int64_t{kTile}, length - tile(i) * kTile));
+  }
+  __device__ unsigned bytes(std::int64_t i) const { return 16 * vectors(i); }
+};
+
+template <int kInputs, int kOutputs>
+__device__ void move(const Args& a, float* slots, std::uint64_t* full) {
+  constexpr int kStages = kSlots / kInputs;
+  const Share share{a.mix.length};
+  const std::int64_t stream = a.mix.length * Vec::size;
+  const auto slot = [&](std::int64_t i, int k) {
+    return slots + (i % kStages * kInputs + k) * kFloats;
+  };
+  const auto fetch = [&](std::int64_t i) {
+    if (!share.has(i)) return;
+    announce(&full[i % kStages], kInputs * share.bytes(i));
+#pragma unroll
+    for (int k = 0; k < kInputs; ++k) {
+      bulk_load(slot(i, k), a.x + k * stream + share.offset(i), share.bytes(i), &full[i % kStages]);
+    }
+  };
+
+  const bool leader = threadIdx.x == 0;
+  if (leader) {
+    for (int i = 0; i < kStages; ++i) fetch(i);
+  }
+  for (std::int64_t i = 0; share.has(i); ++i) {
+    if (leader || kInputs > 1) wait(&full[i % kStages], i / kStages % 2);
+    if constexpr (kInputs > 1) {
+      for (int v = static_cast<int>(threadIdx.x); v < share.vectors(i); v += kBlock) {
+        Vec sum = Vec::load(slot(i, 0) + v * Vec::size);
+#pragma unroll
+        for (int k = 1; k < kInputs; ++k) {
+          const Vec other = Vec::load(slot(i, k) + v * Vec::size);
+#pragma unroll
+          for (int e = 0; e < Vec::size; ++e) sum[e] += other[e];
+        }
+        sum.store(slot(i, 0) + v * Vec::size);
+      }
+      publish_to_copies();
+      __syncthreads();
+    }
+    if (leader) {
+#pragma unroll
+      for (int k = 0; k < kOutputs; ++k) {
+        bulk_store(a.y + k * stream + share.offset(i), slot(i, 0), share.bytes(i));
+      }
+      commit_stores();
+      wait_stores<1>();  // of the tile before, whose slots are free now
+      if (i > 0) fetch(i - 1 + kStages);
+    }
+  }
+  if (leader) wait_stores<0>();
+  __syncthreads();
+}
+
+__device__ void read(const Args& a, float* slots, std::uint64_t* full) {
+  __shared__ float of_warp[2][kBlock / 32];  // in turn, as in v02
+  const Share share{a.mix.reads};
+  const float* const from = a.x + a.mix.inputs * a.mix.length * Vec::size;
+  const auto fetch = [&](std::int64_t i) {
+    if (!share.has(i)) return;
+    announce(&full[i % kSlots], share.bytes(i));
+    bulk_load(slots + i % kSlots * kFloats, from + share.offset(i), share.bytes(i),
+              &full[i % kSlots]);
+  };
+
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < kSlots; ++i) fetch(i);
+  }
+  for (std::int64_t i = 0; share.has(i); ++i) {
+    wait(&full[i % kSlots], i / kSlots % 2);
+    float sum = 0;
+#pragma unroll
+    for (int j = 0; j < kTile / kBlock; ++j) {
+      const int v = j * kBlock + static_cast<int>(threadIdx.x);
+      if (v >= share.vectors(i)) break;
+      const Vec in = Vec::load(slots + i % kSlots * kFloats + v * Vec::size);
+      sum += (in[0] + in[1]) + (in[2] + in[3]);
+    }
+#pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_xor_sync(0xffffffff, sum, lanes);
+    if (threadIdx.x % 32 == 0) of_warp[i % 2][threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      fetch(i + kSlots);  // all have read the slot
+#pragma unroll
+      for (int w = 1; w < kBlock / 32; ++w) sum += of_warp[i % 2][w];
+      a.sums[share.tile(i)] = sum;
+    }
+  }
+  __syncthreads();
+}
+
+__device__ void write(const Args& a, float* slot) {
+  const Share share{a.mix.writes};
+  float* const to = a.y + a.mix.outputs * a.mix.length * Vec::size;
+  for (int i = static_cast<int>(threadIdx.x); i < kFloats; i += kBlock) slot[i] = dram::kWritten;
+  publish_to_copies();
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (std::int64_t i = 0; share.has(i); ++i) {
+    bulk_store(to + share.offset(i), slot, share.bytes(i));
+    commit_stores();
+  }
+  wait_stores<0>();
+}
+
+template <int kInputs, int kOutputs>
+__global__ void __launch_bounds__(kBlock, kBlocksPerSm) bulk(Args a) {
+  float* const slots = ladder::dynamic_shared<float>();
+  __shared__ std::uint64_t full[2][kSlots];  // for moves, for reads
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kSlots; ++s) {
+      init_barrier(&full[0][s]);
+      init_barrier(&full[1][s]);
+    }
+    publish_to_copies();
+  }
+  __syncthreads();
+  if constexpr (kInputs > 0) move<kInputs, kOutputs>(a, slots, full[0]);
+  if (a.mix.reads > 0) read(a, slots, full[1]);
+  if (a.mix.writes > 0) write(a, slots);
+}
+
+struct Bulk {
+  static constexpr ladder::Version version{"bulk copies through shared memory"};
+
+  static void launch(const Args& a, cudaStream_t stream) {
+    auto kernel = a.mix.is(3, 1)   ? bulk<3, 1>
+                  : a.mix.is(2, 1) ? bulk<2, 1>
+                  : a.mix.is(1, 1) ? bulk<1, 1>
+                  : a.mix.is(1, 2) ? bulk<1, 2>
+                                   : bulk<0, 0>;
+    constexpr std::size_t kBytes = kSlots * kFloats * sizeof(float);
+    const unsigned blocks = kBlocksPerSm * roofs::multiprocessors();
+    ladder::launch(kernel, blocks, kBlock, kBytes, stream, a);
+  }
+};
+
+const ladder::Register<Bulk, dram, float> registration;
+
+}  // namespace

@@ -1,0 +1,39 @@
+// Idea      one thread per row, three passes over it: the maximum, the sum, the results
+// Vs        the loops on a CPU: the body of the outer one runs once in each of `rows` threads
+// Bound by  latency: there are only as many threads as rows, each of which waits for its next
+//           element, and the lanes of a warp read `cols` elements apart, a sector each
+// Limits    none
+#include "softmax.hpp"
+
+#include <cmath>
+
+namespace {
+
+template <class T>
+__global__ void naive(softmax::Args<T> a) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (row >= a.rows) return;
+  const T* const x = a.x + row * a.cols;
+  T* const y = a.y + row * a.cols;
+
+  float max = -INFINITY;
+  for (int c = 0; c < a.cols; ++c) max = fmaxf(max, static_cast<float>(x[c]));
+  float sum = 0;
+  for (int c = 0; c < a.cols; ++c) sum += expf(static_cast<float>(x[c]) - max);
+  const float scale = 1.0f / sum;
+  for (int c = 0; c < a.cols; ++c) y[c] = T(expf(static_cast<float>(x[c]) - max) * scale);
+}
+
+struct Naive {
+  static constexpr ladder::Version version{"one thread per row"};
+
+  template <class T>
+  static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
+    constexpr int kBlock = 32;  // small, so that few rows still reach every multiprocessor
+    ladder::launch(naive<T>, ladder::ceil_div(a.rows, kBlock), kBlock, 0, stream, a);
+  }
+};
+
+const ladder::Register<Naive, softmax, float, ladder::half, ladder::bfloat16> registration;
+
+}  // namespace

@@ -1,0 +1,253 @@
+// What must hold for the results of softmax and LayerNorm whatever the inputs, and kernels with
+// well-known mistakes, which their checks must reject.
+#include "harness/family.hpp"
+
+#include "kernels/layernorm/layernorm.hpp"
+#include "kernels/softmax/softmax.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cfloat>
+#include <cmath>
+#include <cstring>
+
+namespace ladder {
+namespace {
+
+/// The host executor, and a GPU if there is one.
+const std::vector<std::unique_ptr<Device>>& devices() {
+  static const auto all = [] {
+    std::vector<std::unique_ptr<Device>> made;
+    made.push_back(open_host_device());
+    try {
+      made.push_back(open_cuda_device(0));
+    } catch (const std::exception&) {
+    }
+    return made;
+  }();
+  return all;
+}
+
+/// What a kernel makes of random inputs, which are the same for the same seed.
+std::vector<double> results(const Kernel& kernel, const char* problem, const InputSet& set,
+                            Device& device) {
+  const auto workload = family_of(kernel).open(problem, kernel.dtype, set, 7, device);
+  workload->prepare(kernel);
+  device.run(kernel, workload->args());
+  std::vector<unsigned char> bytes(workload->output().bytes());
+  device.download(bytes.data(), workload->output().data(), bytes.size());
+  std::vector<double> values(workload->output_size());
+  auto widen = [&](auto zero) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      std::memcpy(&zero, &bytes[i * sizeof zero], sizeof zero);
+      values[i] = static_cast<double>(static_cast<float>(zero));
+    }
+  };
+  switch (workload->output_dtype()) {
+    case DType::f32:
+      widen(float{});
+      break;
+    case DType::f16:
+      widen(half{});
+      break;
+    case DType::bf16:
+      widen(bfloat16{});
+      break;
+    default:
+      ADD_FAILURE() << "no results of " << to_string(workload->output_dtype());
+  }
+  return values;
+}
+
+/// Calls test(kernel, device) for every version of a family on every device.
+template <class F>
+void for_each_kernel(std::string_view family, F test) {
+  int tested = 0;
+  for (const auto& device : devices()) {
+    for (const Kernel& kernel : device->kernels()) {
+      if (kernel.family != family) continue;
+      SCOPED_TRACE(full_name(kernel));
+      test(kernel, *device);
+      ++tested;
+    }
+  }
+  EXPECT_GT(tested, 0);
+}
+
+constexpr std::size_t kRows = 5, kCols = 1003;
+constexpr const char* kProblem = "5x1003";
+
+TEST(Softmax, RowsSumToOne) {
+  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
+    const auto y = results(kernel, kProblem, {"uniform", uniform_value}, device);
+    // Every element is rounded, and all of a row share the error of its fp32 sum.
+    const double tolerance = unit_roundoff(kernel.dtype) + 1000 * unit_roundoff(DType::f32);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      double sum = 0;
+      for (std::size_t c = 0; c < kCols; ++c) {
+        EXPECT_GT(y[row * kCols + c], 0);
+        sum += y[row * kCols + c];
+      }
+      EXPECT_NEAR(sum, 1, tolerance);
+    }
+  });
+}
+
+// Sixteenths below 1, which stay what they are when 8 is added, in bf16 too.
+double sixteenth_value(std::uint64_t bits, int) { return static_cast<double>(bits % 16) / 16; }
+double shifted_value(std::uint64_t bits, int input) { return sixteenth_value(bits, input) + 8; }
+
+TEST(Softmax, IsInvariantToAShiftToTheLastBit) {
+  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
+    if (kernel.version.baseline) return;  // a library may subtract in another way
+    EXPECT_EQ(results(kernel, kProblem, {"sixteenths", sixteenth_value}, device),
+              results(kernel, kProblem, {"shifted", shifted_value}, device));
+  });
+}
+
+// Weights 1 and biases 0.
+double plain_value(std::uint64_t bits, int input) {
+  return input == 0 ? uniform_value(bits, input) : input == 1 ? 1 : 0;
+}
+
+TEST(LayerNorm, RowsHaveMeanZeroAndVarianceOne) {
+  for_each_kernel("layernorm", [](const Kernel& kernel, Device& device) {
+    const auto y = results(kernel, kProblem, {"plain", plain_value}, device);
+    const double tolerance = unit_roundoff(kernel.dtype) + 1000 * unit_roundoff(DType::f32);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      double sum = 0, squares = 0;
+      for (std::size_t c = 0; c < kCols; ++c) {
+        sum += y[row * kCols + c];
+        squares += y[row * kCols + c] * y[row * kCols + c];
+      }
+      EXPECT_NEAR(sum / kCols, 0, tolerance);
+      // eps takes its share of 1/3, the variance of the inputs, which is known to within a tenth.
+      EXPECT_NEAR(squares / kCols, 1 - 3e-5, 2 * tolerance + 3e-6);
+    }
+  });
+}
+
+// --- Well-known mistakes: kernels in plain C++ on the host device's memory ----------------------
+
+template <class Args, class F>
+void launch(const void* args, cudaStream_t) {
+  F{}(*static_cast<const Args*>(args));
+}
+
+/// What the check says of a kernel, on the inputs of that name.
+template <class Contract, class F>
+Verdict verdict_on(F, const char* problem, std::string_view inputs) {
+  using Args = typename Contract::template Args<float>;
+  const Kernel kernel{Contract::family, "",     DType::f32, {""}, "v01_test.cu", Backend::host,
+                      &launch<Args, F>, nullptr};
+  for (const InputSet& set : family_of(kernel).input_sets()) {
+    if (set.name != inputs) continue;
+    Device& host = *devices().front();
+    const auto workload = family_of(kernel).open(problem, kernel.dtype, set, 7, host);
+    return check(kernel, *workload, host).verdict;
+  }
+  ADD_FAILURE() << "no inputs are called " << inputs;
+  return Verdict::failed;
+}
+
+/// A kernel from a function of one row.
+template <class F>
+auto softmax_by(F) {
+  return [](const softmax::Args<float>& a) {
+    for (int r = 0; r < a.rows; ++r) F{}(a.x + r * a.cols, a.y + r * a.cols, a.cols);
+  };
+}
+
+TEST(SoftmaxCheck, AcceptsRightAndRejectsKnownMistakes) {
+  auto right = softmax_by([](const float* x, float* y, int n) {
+    float max = -INFINITY, sum = 0;
+    for (int c = 0; c < n; ++c) max = std::fmax(max, x[c]);
+    for (int c = 0; c < n; ++c) sum += std::exp(x[c] - max);
+    for (int c = 0; c < n; ++c) y[c] = std::exp(x[c] - max) / sum;
+  });
+  auto without_maximum = softmax_by([](const float* x, float* y, int n) {
+    float sum = 0;
+    for (int c = 0; c < n; ++c) sum += std::exp(x[c]);
+    for (int c = 0; c < n; ++c) y[c] = std::exp(x[c]) / sum;
+  });
+  auto without_last_summand = softmax_by([](const float* x, float* y, int n) {
+    float max = -INFINITY, sum = 0;
+    for (int c = 0; c < n; ++c) max = std::fmax(max, x[c]);
+    for (int c = 0; c < n - 1; ++c) sum += std::exp(x[c] - max);
+    for (int c = 0; c < n; ++c) y[c] = std::exp(x[c] - max) / sum;
+  });
+  auto online_without_rescaling = softmax_by([](const float* x, float* y, int n) {
+    float max = -FLT_MAX, sum = 0;
+    for (int c = 0; c < n; ++c) sum += std::exp(x[c] - (max = std::fmax(max, x[c])));
+    for (int c = 0; c < n; ++c) y[c] = std::exp(x[c] - max) / sum;
+  });
+  auto online_from_infinity = softmax_by([](const float* x, float* y, int n) {
+    float max = -INFINITY, sum = 0;
+    for (int c = 0; c < n; ++c) {
+      const float larger = std::fmax(max, x[c]);
+      sum = sum * std::exp(max - larger) + std::exp(x[c] - larger);
+      max = larger;
+    }
+    for (int c = 0; c < n; ++c) y[c] = std::exp(x[c] - max) / sum;
+  });
+  for (const char* inputs : {"uniform", "large", "masked", "one huge", "constant"}) {
+    EXPECT_EQ(verdict_on<softmax>(right, "20x999", inputs), Verdict::passed) << inputs;
+  }
+  EXPECT_EQ(verdict_on<softmax>(without_maximum, "20x999", "uniform"), Verdict::passed);
+  EXPECT_EQ(verdict_on<softmax>(without_maximum, "20x999", "large"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<softmax>(without_last_summand, "20x999", "uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<softmax>(online_without_rescaling, "20x999", "uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<softmax>(online_from_infinity, "20x999", "uniform"), Verdict::passed);
+  EXPECT_EQ(verdict_on<softmax>(online_from_infinity, "20x999", "masked"), Verdict::incorrect)
+      << "a row that starts with -inf";
+}
+
+/// A kernel from a function that gives a row's mean and variance + eps.
+template <class F>
+auto layernorm_by(F) {
+  return [](const layernorm::Args<float>& a) {
+    for (int r = 0; r < a.rows; ++r) {
+      const float* const x = a.x + r * a.cols;
+      const auto [mean, variance] = F{}(x, a.cols);
+      for (int c = 0; c < a.cols; ++c) {
+        a.y[r * a.cols + c] = (x[c] - mean) / std::sqrt(variance) * a.weight[c] + a.bias[c];
+      }
+    }
+  };
+}
+using Moments = std::pair<float, float>;
+
+template <int kLess>
+Moments two_pass(const float* x, int n, float eps) {
+  float sum = 0, squares = 0;
+  for (int c = 0; c < n; ++c) sum += x[c];
+  const float mean = sum / static_cast<float>(n);
+  for (int c = 0; c < n; ++c) squares += (x[c] - mean) * (x[c] - mean);
+  return {mean, squares / static_cast<float>(n - kLess) + eps};
+}
+
+TEST(LayerNormCheck, AcceptsRightAndRejectsKnownMistakes) {
+  constexpr float kEps = layernorm::kEpsilon;
+  auto right = layernorm_by([](const float* x, int n) { return two_pass<0>(x, n, kEps); });
+  auto of_a_sample = layernorm_by([](const float* x, int n) { return two_pass<1>(x, n, kEps); });
+  auto without_eps = layernorm_by([](const float* x, int n) { return two_pass<0>(x, n, 0); });
+  auto sum_of_squares = layernorm_by([](const float* x, int n) -> Moments {
+    float sum = 0, squares = 0;
+    for (int c = 0; c < n; ++c) {
+      sum += x[c];
+      squares += x[c] * x[c];
+    }
+    const float mean = sum / static_cast<float>(n);
+    return {mean, squares / static_cast<float>(n) - mean * mean + kEps};
+  });
+  for (const char* inputs : {"uniform", "offset", "large", "outliers", "constant"}) {
+    EXPECT_EQ(verdict_on<layernorm>(right, "20x999", inputs), Verdict::passed) << inputs;
+  }
+  EXPECT_EQ(verdict_on<layernorm>(of_a_sample, "20x999", "uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<layernorm>(without_eps, "20x999", "constant"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<layernorm>(sum_of_squares, "20x999", "uniform"), Verdict::passed);
+  EXPECT_EQ(verdict_on<layernorm>(sum_of_squares, "20x999", "offset"), Verdict::incorrect);
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,521 @@
+#!/usr/bin/env python3
+"""Tests of scripts/roofline.py and scripts/update_readme.py. Those that draw are skipped where
+neither this Python nor build/venv has matplotlib."""
+
+from __future__ import annotations
+
+import csv
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from typing import Any
+
+SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
+sys.path.insert(0, str(SCRIPTS))
+
+import ladder_csv  # noqa: E402
+import roofline  # noqa: E402
+import update_readme  # noqa: E402
+from ladder_csv import LadderError, Row  # noqa: E402
+
+try:
+    import matplotlib  # noqa: F401
+
+    CAN_DRAW = True
+except ImportError:
+    CAN_DRAW = False
+draws = unittest.skipUnless(CAN_DRAW, "needs matplotlib: scripts/setup")
+
+SUSPECT_OVER = 103.0
+DRAM, FMA = 3000.0, 64600.0  # 10^9 bytes and operations per second
+MARKERS = "<!-- table:begin -->\n<!-- table:end -->\n\n<!-- plot:begin -->\n<!-- plot:end -->\n"
+
+
+def line(kernel: str, us: float, **more: Any) -> dict[str, Any]:
+    """A timed line of the CSV: relu of 2^28 floats, under DRAM's roof, if not told otherwise."""
+    n = 2**28
+    cells: dict[str, Any] = {
+        "family": "elementwise", "op": "relu", "kernel": kernel, "dtype": "f32",
+        "problem": str(n), "backend": "cuda", "device": "Some GPU", "verdict": "passed",
+        "cache": "cold", "time_us_median": us, "flops": n, "bytes": 8 * n, "baseline": "",
+        "vs_baseline": "", "registers": 32, "occupancy": 0.75, "roof": "dram", "pin_gbps": 3352,
+        "pin_gflops": 66900, "git_sha": "0123456789abcdef", "timestamp": "2026-01-01T00:00:00Z",
+    }  # fmt: skip
+    cells |= more
+    cells["gflops"] = cells["flops"] / us / 1e3
+    cells["gbps"] = cells["bytes"] / us / 1e3
+    if cells["roof"]:
+        compute = cells["roof"].startswith("fma")
+        percent = 100 * cells["gflops"] / FMA if compute else 100 * cells["gbps"] / DRAM
+        cells.setdefault("roof_pct", percent)
+        cells.setdefault("suspect", "yes" if percent > SUSPECT_OVER else "no")
+    return cells
+
+
+def gemm(kernel: str, tflops: float, n: int = 4096, **more: Any) -> dict[str, Any]:
+    flops = 2 * n**3
+    of = {
+        "family": "gemm",
+        "op": "",
+        "problem": f"{n}x{n}x{n}",
+        "flops": flops,
+        "bytes": 12 * n * n,
+    }
+    of |= {"baseline": "v00_cublas", "vs_baseline": tflops / 52, "roof": "fma f32"}
+    return line(kernel, flops / tflops / 1e6, **(of | more))
+
+
+def roof(op: str, rate: float, size: int, problem: str, **more: Any) -> dict[str, Any]:
+    """A row of the family roofs: so many bytes (or operations, for fma) at 10^9 rate per second."""
+    work = {"flops": size, "bytes": 1e6} if op == "fma" else {"flops": 0, "bytes": size}
+    of = {"family": "roofs", "op": op, "problem": problem, "roof": ""} | work
+    return line("v01_roof", size / rate / 1e3, **(of | more))
+
+
+RELU = [line("v01_naive", 900), line("v02_grid_stride", 897), line("v03_vec128", 740)]
+GEMM = [gemm("v00_cublas", 52)] + [
+    gemm(f"v{i + 1:02}_rung_{i}", tflops)
+    for i, tflops in enumerate([0.5, 6.3, 9.2, 17.1, 29.9, 33.6, 36.3, 36.4, 42, 47.9])
+]
+ROOFS = [
+    roof("dram", 2200, 2**26, "33554432x33554432"),
+    roof("dram", 2900, 2**31, "1073741824x1073741824"),
+    roof("dram", 3100, 2**31, "2147483648x0"),
+    roof("fma", FMA, 10**12, "16896x1024"),
+    roof("fma", 2 * FMA, 10**12, "16896x1024", dtype="f16"),
+]
+ALL = RELU + GEMM + ROOFS
+
+
+class Case(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, lines: list[dict[str, Any]], path: str = "results.csv") -> Path:
+        file = self.folder / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(file, "w", newline="", encoding="utf-8") as out:
+            writer = csv.DictWriter(out, list(dict.fromkeys(k for one in lines for k in one)))
+            writer.writeheader()
+            writer.writerows(lines)
+        return file
+
+    def rows(self, lines: list[dict[str, Any]]) -> list[Row]:
+        return ladder_csv.read(self.write(lines))
+
+    def run_script(self, *command: object) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, *map(str, command)]
+        return subprocess.run(line, capture_output=True, text=True, encoding="utf-8")
+
+    def refuses(self, sentence: str, *command: object) -> None:
+        """Exits with 1 and says one sentence that matches, with no traceback."""
+        result = self.run_script(*command)
+        self.assertEqual(result.returncode, 1, result)
+        self.assertEqual(result.stdout, "")
+        self.assertRegex(result.stderr, sentence)
+        self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
+
+
+class Reading(Case):
+    def refuses_text(self, sentence: str, text: str) -> None:
+        (self.folder / "bad.csv").write_text(text, encoding="utf-8")
+        self.refuses(sentence, SCRIPTS / "roofline.py", self.folder / "bad.csv")
+
+    def test_a_bad_csv_is_one_sentence(self) -> None:
+        good = self.write(RELU).read_text()
+        head, first, *_ = good.splitlines()
+        self.refuses_text("is empty", "")
+        self.refuses_text("has no rows", head + "\n")
+        self.refuses_text("no column 'family'", "a,b\n1,2\n")
+        self.refuses_text("line 2: .* fields", f"{head}\n{first[:40]}\n")
+        self.refuses_text(
+            "line 2: time_us_median is 'soon'", f"{head}\n{first.replace('900', 'soon')}\n"
+        )
+        self.refuses("cannot be read", SCRIPTS / "roofline.py", self.folder / "none.csv")
+        self.refuses("cannot be read", SCRIPTS / "roofline.py", self.folder)
+        (self.folder / "bad.csv").write_bytes(b"\xff\x00\xfe")
+        self.refuses("is not a CSV of ./bench", SCRIPTS / "roofline.py", self.folder / "bad.csv")
+
+    def test_older_files_lack_the_roof_columns(self) -> None:
+        new = ("roof", "roof_pct", "suspect", "pin_gbps", "pin_gflops")
+        rows = self.rows([{k: v for k, v in one.items() if k not in new} for one in RELU])
+        self.assertEqual([r.roof for r in rows], [""] * 3)
+        self.assertEqual(ladder_csv.roofs(rows, ladder_csv.select(rows)[0]), [])
+
+    def test_the_later_of_two_equal_rows_counts(self) -> None:
+        (row,) = self.rows([line("v01_naive", 900), line("v01_naive", 800)])
+        self.assertEqual(row.time_us_median, 800)
+
+
+class Choosing(Case):
+    def test_the_main_problem_is_named_or_the_largest(self) -> None:
+        small = line("v01_naive", 9, problem="1024", flops=1024, bytes=8192)
+        more = [small, *RELU, gemm("v01_naive", 1, 8192), *GEMM]
+        chosen = ladder_csv.select(self.rows(more))
+        self.assertEqual([one.problem for one in chosen], [str(2**28), "4096x4096x4096"])
+        large = ladder_csv.select(
+            self.rows([gemm("v01_naive", 1, 512), gemm("v01_naive", 1, 8192)])
+        )
+        self.assertEqual([one.problem for one in large], ["8192x8192x8192"])
+
+    def test_an_empty_choice_says_what_there_is(self) -> None:
+        with self.assertRaisesRegex(LadderError, "family gem; .* elementwise, gemm"):
+            ladder_csv.select(self.rows(ALL), family="gem")
+        with self.assertRaisesRegex(LadderError, "dtype f16; for dtype there is f32"):
+            ladder_csv.select(self.rows(ALL), family="gemm", dtype="f16")
+        with self.assertRaisesRegex(LadderError, "only measured roofs"):
+            ladder_csv.select(self.rows(ROOFS))
+        self.refuses(
+            "for cache there is cold", SCRIPTS / "roofline.py", self.write(ALL), "--cache=hot"
+        )
+
+    def test_a_wrong_kernel_has_no_point(self) -> None:
+        wrong = {**line("v04_wrong", 100), "verdict": "incorrect"}
+        (one,) = ladder_csv.select(self.rows([*RELU, wrong]))
+        self.assertEqual(
+            [r.kernel for r in one.timed], ["v01_naive", "v02_grid_stride", "v03_vec128"]
+        )
+        self.refuses(
+            "None of the rows chosen has a time", SCRIPTS / "roofline.py", self.write([wrong])
+        )
+
+    def test_what_beats_its_roof_does_not_win(self) -> None:
+        (one,) = ladder_csv.select(self.rows([*RELU, line("v04_wonder", 300)]))
+        assert one.best is not None
+        self.assertEqual(one.best.kernel, "v03_vec128")
+
+    def test_the_baseline_is_no_rung(self) -> None:
+        (one,) = ladder_csv.select(self.rows(GEMM))
+        assert one.best is not None
+        self.assertEqual((one.best.kernel, one.vendor), ("v10_rung_9", "cuBLAS"))
+        self.assertEqual([r.kernel for r in one.baselines], ["v00_cublas"])
+
+    def test_sections_begin_where_numbers_leap(self) -> None:
+        numbers = (8, 9, 10, 11, 20, 21, 23)
+        (one,) = ladder_csv.select(self.rows([line(f"v{i:02}_x", 900) for i in numbers]))
+        sections = [[r.number for r in section] for section in one.sections]
+        self.assertEqual(sections, [[8, 9, 10, 11], [20, 21, 23]])
+
+
+class Roofs(Case):
+    def roofs(self, lines: list[dict[str, Any]], family: str) -> dict[str, ladder_csv.Roof]:
+        rows = self.rows(lines)
+        (one,) = ladder_csv.select(rows, family=family)
+        return {r.name: r for r in ladder_csv.roofs(rows, one)}
+
+    def test_rows_are_drawn_under_the_roof_they_were_judged_by(self) -> None:
+        found = self.roofs(ALL, "elementwise")
+        self.assertAlmostEqual(found["dram"].value, DRAM)
+        self.assertAlmostEqual(found["fma f32"].value, FMA)
+        self.assertEqual((found["dram"].pin, found["fma f32"].pin), (3352, 66900))
+
+    def test_the_other_roof_is_the_copy_of_the_nearest_size(self) -> None:
+        found = self.roofs(ALL, "gemm")
+        self.assertAlmostEqual(found["fma f32"].value, FMA)
+        self.assertAlmostEqual(found["dram"].value, 2200)  # 64 MiB is nearer to 192 MiB than 2 GiB
+        large = [gemm("v01_naive", 1, 16384)]
+        self.assertAlmostEqual(self.roofs(large + ROOFS, "gemm")["dram"].value, 2900)
+
+    def test_a_roof_that_nobody_measured_has_a_pin_rate_only(self) -> None:
+        found = self.roofs(RELU, "elementwise")["fma f32"]
+        self.assertFalse(found.value > 0)
+        self.assertEqual(found.line, 66900)
+
+
+class Spreading(unittest.TestCase):
+    def test_names_keep_their_order_and_distance(self) -> None:
+        generator = random.Random(1)
+        for _ in range(300):
+            n = generator.randint(1, 20)
+            wanted = sorted(generator.gauss(50, 20) for _ in range(n))
+            got = roofline.spread(wanted, 4, 0, 100)
+            self.assertEqual(len(got), n)
+            self.assertGreaterEqual(got[0], -1e-9)
+            self.assertLessEqual(got[-1], 100 + 1e-9)
+            for a, b in zip(got, got[1:]):
+                self.assertGreaterEqual(b - a, 4 - 1e-9)
+
+    def test_what_has_room_stays(self) -> None:
+        self.assertEqual(roofline.spread([10, 20, 90], 5, 0, 100), [10, 20, 90])
+        self.assertEqual(roofline.spread([50, 50], 10, 0, 100), [45, 55])
+
+    def test_too_many_share_what_there_is(self) -> None:
+        self.assertEqual(roofline.spread([1, 1, 1], 10, 0, 10), [0, 5, 10])
+
+
+class Numbers(unittest.TestCase):
+    def test_three_digits(self) -> None:
+        texts = [ladder_csv.digits(v) for v in (0.5, 9.996, 12.34, 999.6, 2909.3, 0.0123, 0)]
+        self.assertEqual(texts, ["0.500", "10.0", "12.3", "1000", "2909", "0.0123", "0"])
+
+    def test_microseconds_end_at_a_thousand(self) -> None:
+        self.assertEqual(ladder_csv.time_text(9.824), "9.82 µs")
+        self.assertEqual(ladder_csv.time_text(999.7), "1.00 ms")
+        self.assertEqual(ladder_csv.time_text(273979), "274 ms")
+
+
+@draws
+class Pictures(Case):
+    def draw(self, lines: list[dict[str, Any]], *options: str) -> list[str]:
+        """The names of the files drawn."""
+        result = self.run_script(
+            SCRIPTS / "roofline.py", self.write(lines), "-o", self.folder / "out", *options
+        )
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return sorted(p.name for p in (self.folder / "out").iterdir())
+
+    def test_png_and_svg_of_what_was_asked(self) -> None:
+        self.assertEqual(
+            self.draw(ALL, "--family=gemm", "--kind=roofline"),
+            ["gemm-f32-roofline.png", "gemm-f32-roofline.svg"],
+        )
+        stems = {name.split(".")[0] for name in self.draw(ALL)}
+        self.assertEqual(
+            stems,
+            {"overview", "elementwise-f32-ladder", "gemm-f32-ladder", "gemm-f32-roofline",
+             "elementwise-relu-f32-roofline"},
+        )  # fmt: skip
+
+    def test_a_file_that_is_not_judged_by_roofs_is_drawn_too(self) -> None:
+        old = [line("v01_naive", 900, roof=""), line("v02_vec128", 700, roof="")]
+        self.assertIn("elementwise-relu-f32-roofline.png", self.draw(old))
+        self.refuses("no overview", SCRIPTS / "roofline.py", self.write(old), "--kind=overview")
+
+    def test_the_same_rows_make_the_same_files(self) -> None:
+        self.draw(ALL, "--family=gemm")
+        first = {p.name: p.read_bytes() for p in (self.folder / "out").iterdir()}
+        self.draw(ALL, "--family=gemm")
+        second = {p.name: p.read_bytes() for p in (self.folder / "out").iterdir()}
+        self.assertEqual(first.keys(), second.keys())
+        for name, content in first.items():
+            self.assertEqual(content, second[name], name)
+
+    def test_host_rows_have_no_times_to_draw(self) -> None:
+        host = [{**one, "backend": "host", "cache": "", "time_us_median": ""} for one in RELU]
+        self.refuses("nothing to draw", SCRIPTS / "roofline.py", self.write(host))
+        counted = [{**one, "counted_bytes": 2 * one["bytes"]} for one in host]
+        self.assertEqual(
+            self.draw(counted), ["elementwise-f32-bytes.png", "elementwise-f32-bytes.svg"]
+        )
+
+    def assert_apart(self, figure: Any) -> None:
+        """No two texts touch, and none leaves the picture."""
+        from matplotlib.text import Text
+
+        figure.canvas.draw()
+        texts = [t for t in figure.findobj(Text) if t.get_text().strip() and t.get_visible()]
+        # matplotlib's boxes of turned text are far larger than the text; ticks it places itself.
+        names = {
+            t.get_text()
+            for axis in figure.axes
+            for t in axis.get_xticklabels() + axis.get_yticklabels()
+        }
+        texts = [t for t in texts if t.get_rotation() % 90 == 0 and t.get_text() not in names]
+        self.assertGreater(len(texts), 4)
+        boxes = [(t.get_text(), t.get_window_extent()) for t in texts]
+        whole = figure.bbox
+        for i, (text, box) in enumerate(boxes):
+            self.assertTrue(
+                whole.x0 <= box.x0 + 1 and box.x1 <= whole.x1 + 1 and whole.y0 <= box.y0 + 1,
+                f"{text!r} leaves the picture",
+            )
+            for other, that in boxes[:i]:
+                # Lines of text may touch by the empty edges of their boxes.
+                across = min(box.x1, that.x1) - max(box.x0, that.x0)
+                down = min(box.y1, that.y1) - max(box.y0, that.y0)
+                self.assertFalse(across > 1 and down > 3, f"{text!r} lies on {other!r}")
+
+    def ladders(self, lines: list[dict[str, Any]]) -> list[tuple[ladder_csv.Ladder, list[Any]]]:
+        rows = self.rows(lines)
+        return [(one, ladder_csv.roofs(rows, one)) for one in ladder_csv.select(rows)]
+
+    def test_texts_lie_apart(self) -> None:
+        alike = [line(f"v{i + 1:02}_nearly_alike_{i}", 800 - i) for i in range(16)]
+        slow = line("v20_slow", 30000)
+        many = [gemm(f"v{i + 1:02}_a_name_that_is_rather_long", 40 + i / 10) for i in range(30)]
+        suspect = [*RELU, line("v04_wonder", 300)]
+        bare = [{**one, "roof": "", "roof_pct": ""} for one in RELU]
+        for lines in (ALL, [*alike, slow], [*many, *ROOFS], suspect, bare):
+            for one, roofs in self.ladders(lines):
+                with self.subTest(title=one.title, rungs=len(one.rows), roofs=len(roofs)):
+                    figure = roofline.draw_roofline(one, roofs)
+                    self.assert_apart(figure)
+                    names = [
+                        t
+                        for t in figure.axes[0].texts
+                        if t.get_text() in {r.name for r in one.rows}
+                    ]
+                    at = sorted(t.get_window_extent().y0 for t in names)
+                    self.assertEqual(len(at), len(one.rows))
+                    closest = min((b - a for a, b in zip(at, at[1:])), default=99)
+                    self.assertGreater(closest, 0.8 * roofline.LINE * figure.dpi / 72)
+
+                    figure = roofline.draw_ladder([one], {one: roofs})
+                    self.assert_apart(figure)
+                    bars = figure.axes[0].bbox
+                    for text in figure.axes[0].texts:
+                        box = text.get_window_extent()
+                        inside = box.x0 < bars.x1 - 1 and box.x1 > bars.x0 + 1 and box.y0 < bars.y1
+                        self.assertFalse(inside, f"{text.get_text()!r} lies on the bars")
+        self.assert_apart(roofline.draw_overview([one for one, _ in self.ladders(ALL)]))
+
+    def test_points_stand_where_the_rows_say(self) -> None:
+        ((one, roofs),) = self.ladders(GEMM)
+        axes: Any
+        (axes,) = roofline.draw_roofline(one, roofs).axes
+        dots = {m.get_marker(): [] for m in axes.lines}  # type: ignore[var-annotated]
+        for mark in axes.lines:
+            dots[mark.get_marker()] += [(float(mark.get_xdata()[0]), float(mark.get_ydata()[0]))]
+        ours = [(r.flops / r.bytes, r.gflops) for r in one.rungs]
+        self.assertEqual(sorted(dots["o"]), sorted(ours))
+        self.assertEqual(dots["D"], [(r.flops / r.bytes, r.gflops) for r in one.baselines])
+
+    def test_bars_are_as_long_as_the_share_of_the_roof(self) -> None:
+        ((one, roofs),) = self.ladders(RELU)
+        axes: Any
+        (axes,) = roofline.draw_ladder([one], {one: roofs}).axes
+        widths = [patch.get_width() for patch in axes.patches[len(RELU) :]]
+        self.assertEqual(widths, [r.roof_pct for r in one.timed])
+
+
+class TreeCase(Case):
+    """With a small tree: READMEs with markers."""
+
+    def tree(self, *families: str) -> None:
+        for path in ("README.md", *(f"src/kernels/{f}/README.md" for f in families)):
+            file = self.folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"# Before\n\n{MARKERS}\nAfter\n", encoding="utf-8")
+
+
+class Tables(TreeCase):
+    def pages(self) -> dict[str, str]:
+        return {p.path.parent.name: p.text() for p in update_readme.pages(self.folder)}
+
+    def test_a_family_has_all_its_versions(self) -> None:
+        self.tree("gemm", "elementwise")
+        half = {**line("v03_vec128", 380), "dtype": "f16"}
+        wrong = {**line("v04_wrong", 1), "verdict": "incorrect"}
+        self.write([*ALL, half, wrong], "results/gpu/one.csv")
+        pages = self.pages()
+        self.assertIn("| `v00_cublas` | 2.64 ms | 52.0 | 80 % | 1.00 | 32 | 75 % |", pages["gemm"])
+        self.assertIn("| version | time | TFLOP/s | of the roof | vs cuBLAS |", pages["gemm"])
+        table = pages["elementwise"]
+        self.assertIn("**relu**, f32, 268435456 (roof: DRAM)", table)
+        self.assertIn(
+            "| `v03_vec128` | 740 µs | 2902 | 97 % | 32 | 75 % | 5651 (188 % (suspect)) |", table
+        )
+        self.assertRegex(table, r"\| `v04_wrong` \| incorrect \|")
+        self.assertIn("[one.csv](../../../results/gpu/one.csv)", table)
+        self.assertTrue(table.startswith("# Before\n") and table.endswith("\nAfter\n"))
+
+    def test_the_main_table_has_the_fastest_version_of_each(self) -> None:
+        self.tree("gemm")
+        self.write(ALL, "results/gpu/one.csv")
+        rows = [row for row in self.pages()[self.folder.name].splitlines() if "`v" in row]
+        self.assertEqual(len(rows), 2)
+        self.assertIn("`v03_vec128` | 740 µs | 2902 GB/s | 97 % | DRAM |", rows[0])
+        self.assertIn(
+            "`v10_rung_9` | 2.87 ms | 47.9 TFLOP/s | 74 % | FMA f32 | 0.92 cuBLAS |", rows[1]
+        )
+
+    def test_each_family_is_from_its_newest_run(self) -> None:
+        self.tree("gemm", "elementwise")
+        self.write(ALL, "results/gpu/old.csv")
+        new = [{**gemm("v01_rung_0", 9), "timestamp": "2026-02-02T00:00:00Z"}]
+        self.write(new, "results/gpu/a_new.csv")
+        pages = self.pages()
+        self.assertIn("a_new.csv", pages["gemm"])
+        self.assertNotIn("v02", pages["gemm"])
+        self.assertIn("old.csv", pages["elementwise"])
+
+    def test_the_roofs_have_a_table_of_their_own(self) -> None:
+        self.tree("roofs")
+        self.write(ALL, "results/gpu/one.csv")
+        rows = [row for row in self.pages()["roofs"].splitlines() if "`v" in row]
+        self.assertEqual(len(rows), len(ROOFS))
+        self.assertIn("2900 GB/s | 3352 GB/s | 87 % |", rows[1])
+
+    def test_no_run_no_table(self) -> None:
+        self.tree("gemm")
+        self.assertEqual(self.pages()["gemm"], f"# Before\n\n{MARKERS}\nAfter\n")
+
+    def test_a_page_without_markers_is_an_error(self) -> None:
+        self.tree("gemm")
+        (self.folder / "src/kernels/gemm/README.md").write_text("# Nothing\n")
+        self.write(ALL, "results/gpu/one.csv")
+        self.refuses(
+            "README.md needs one pair", SCRIPTS / "update_readme.py", "--root", self.folder
+        )
+
+
+@draws
+class Updating(TreeCase):
+    def update(
+        self, *options: str, python: tuple[str, ...] = ()
+    ) -> subprocess.CompletedProcess[str]:
+        return self.run_script(
+            *python, SCRIPTS / "update_readme.py", "--root", self.folder, *options
+        )
+
+    def stale(self) -> list[str]:
+        """What --check names, under a Python without any installed package."""
+        result = self.update("--check", python=("-S",))
+        names = [s.split(" is out")[0] for s in result.stderr.splitlines() if "is out of date" in s]
+        self.assertEqual(result.returncode, 1 if names else 0, result.stderr)
+        return names
+
+    def test_check_names_what_is_stale(self) -> None:
+        self.tree("gemm", "elementwise")
+        data = self.write(ALL, "results/gpu/one.csv")
+        drawn = "results/gpu/gemm-f32-ladder.svg"
+        self.assertIn("README.md", self.stale())
+        result = self.update()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(self.stale(), [])
+
+        readme = self.folder / "src/kernels/gemm/README.md"
+        text = readme.read_text(encoding="utf-8")
+        self.assertIn("![gemm f32: ladder](../../../results/gpu/gemm-f32-ladder.svg)", text)
+        readme.write_text(text.replace("2.64 ms", "1.64 ms"), encoding="utf-8")
+        self.assertEqual(self.stale(), ["src/kernels/gemm/README.md"])
+        readme.write_text(text.replace("After", "More prose"), encoding="utf-8")
+        self.assertEqual(self.stale(), [])
+
+        (self.folder / drawn).unlink()
+        self.assertEqual(self.stale(), [drawn])
+        self.update()
+        self.assertEqual(self.stale(), [])
+
+        faster = [{**one} for one in ALL]
+        faster[0]["gflops"] += 0.001  # drawn, but too little to be seen in a table
+        self.write(faster, str(data.relative_to(self.folder)))
+        self.assertIn("results/gpu/elementwise-f32-ladder.svg", self.stale())
+        self.assertNotIn(drawn, self.stale())
+
+    def test_twice_is_the_same(self) -> None:
+        self.tree("gemm")
+        self.write(ALL, "results/gpu/one.csv")
+        self.update()
+        first = {p: p.read_bytes() for p in self.folder.rglob("*.*") if p.is_file()}
+        self.update()
+        for path, content in first.items():
+            self.assertEqual(content, path.read_bytes(), path)
+
+
+class Help(Case):
+    def test_help_has_examples(self) -> None:
+        for name in ("roofline.py", "update_readme.py"):
+            result = self.run_script(SCRIPTS / name, "--help")
+            self.assertEqual(result.returncode, 0)
+            self.assertIn("examples:", result.stdout)
+
+
+if __name__ == "__main__":
+    ladder_csv.find_matplotlib()
+    unittest.main()
