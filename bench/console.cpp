@@ -51,6 +51,7 @@ std::string bar(double share) {
 /// The rate in the unit of what limits the problem on any GPU. The operations of a latency are
 /// loads, each of which waits for the one before.
 std::string speed(const Family& family, const Cost& cost, double us) {
+  if (family.op == "launch") return "";  // its time is what it is about
   if (family.op.starts_with("latency")) return fmt::format("{:.1f} ns/load", 1e3 * us / cost.flops);
   const bool compute = cost.flops > 8 * cost.bytes();
   return compute ? scaled(cost.flops / us * 1e6, "FLOP/s") : scaled(cost.bytes() / us * 1e6, "B/s");

@@ -3,8 +3,8 @@
 //           large problems run as in v10
 // Bound by  instruction issue; in small problems, by the few warps of an SM
 // Limits    none
-// Tile      128 x 256 x 8, 256 threads of 16 x 8; 24 KiB of shared memory, one block per SM 64 x
-//           128 x 8, 128 threads of 8 x 8; 12 KiB of shared memory, three blocks per SM
+// Tile      128 x 256 x 8, 256 threads of 16 x 8; 24 KiB of shared memory, one block per SM; or 64
+//           x 128 x 8, 128 threads of 8 x 8; 12 KiB of shared memory, three blocks per SM
 #include "gemm.hpp"
 #include "harness/vector.hpp"
 

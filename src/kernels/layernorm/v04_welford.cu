@@ -4,7 +4,9 @@
 //           Chan, Golub and LeVeque do (Updating Formulae and a Pairwise Algorithm, 1979)
 // Vs v03    x is read twice, not three times, and one reduction per row is left
 // Bound by  DRAM bandwidth: 3n where x does not stay in the caches between the passes; 4-byte
-//           loads, each of which the running mean has to wait for
+//           loads, each of which the running mean has to wait for. Slower than v03 where the second
+//           pass came from a cache anyway: each element now costs a division, in a chain. It stands
+//           here because it needs one pass whatever the row's length, and is accurate
 // Limits    none
 #include "layernorm.hpp"
 

@@ -2,7 +2,8 @@
 //           (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018)
 // Vs v03    x is read twice, not three times, and one reduction per row is left
 // Bound by  DRAM bandwidth: 3n where x does not stay in the caches between the passes; 4-byte
-//           loads, each of which the running sum has to wait for
+//           loads, each of which the running sum has to wait for. It wins where rows do not stay in
+//           the caches; where they do, rescaling costs more than the pass that it saves
 // Limits    none
 #include "softmax.hpp"
 
