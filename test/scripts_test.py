@@ -5,6 +5,8 @@ neither this Python nor build/venv has matplotlib."""
 from __future__ import annotations
 
 import csv
+import io
+import multiprocessing
 import random
 import subprocess
 import sys
@@ -516,6 +518,34 @@ class Help(Case):
             self.assertIn("examples:", result.stdout)
 
 
-if __name__ == "__main__":
+def names(tests: unittest.TestSuite | unittest.TestCase) -> list[str]:
+    if isinstance(tests, unittest.TestCase):
+        return [tests.id().removeprefix("__main__.")]
+    return [name for part in tests for name in names(part)]
+
+
+def run_one(name: str) -> tuple[bool, int, str]:
+    """Whether a test succeeded, how many were skipped, and what it printed."""
+    out = io.StringIO()
+    test = unittest.defaultTestLoader.loadTestsFromName(name, sys.modules["__main__"])
+    result = unittest.TextTestRunner(out, verbosity=2).run(test)
+    return result.wasSuccessful(), len(result.skipped), out.getvalue()
+
+
+def main() -> int:
+    """Runs the tests on all cores, because drawing takes long; arguments are unittest's."""
     ladder_csv.find_matplotlib()
-    unittest.main()
+    if len(sys.argv) > 1:
+        unittest.main()
+    tests = names(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
+    with multiprocessing.get_context("fork").Pool() as pool:
+        outcomes = pool.map(run_one, tests, chunksize=1)
+    failed = [text for good, _, text in outcomes if not good]
+    print(*failed, sep="\n", end="")
+    skipped = sum(skipped for _, skipped, _ in outcomes)
+    print(f"{len(tests) - len(failed) - skipped} passed, {len(failed)} failed, {skipped} skipped")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
