@@ -50,7 +50,7 @@ int profile(const Options& options, Device& device, const char* program) {
       throw UsageError(fmt::format("--profile={}: a problem of {} is {}.", options.profile,
                                    family.name, family.problem_help));
     }
-    if (const Support support = family.supports(kernel, *normal); !support.ok) {
+    if (const Support support = supports(kernel, *normal, device.info()); !support.ok) {
       throw UsageError(fmt::format("--profile={}: {}.", options.profile, support.reason));
     }
     const auto workload =

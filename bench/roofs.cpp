@@ -18,9 +18,7 @@ Roofs::Prepared Roofs::prepare(std::string_view op, const std::string& problem) 
     out.workload = family.open(problem, DType::f32, family.input_sets().front(), seed_, device_);
     for (const Kernel& kernel : device_.kernels()) {
       const bool ours = kernel.family == family.name && kernel.op == op &&
-                        kernel.dtype == DType::f32 &&
-                        architecture_supports(kernel.file, device_.info()).ok &&
-                        family.supports(kernel, problem).ok;
+                        kernel.dtype == DType::f32 && supports(kernel, problem, device_.info()).ok;
       if (ours && check(kernel, *out.workload, device_).verdict == Verdict::passed) {
         out.contestants.push_back({&kernel, out.workload->args()});
       }

@@ -25,11 +25,6 @@ std::vector<const Kernel*> ladder_of(const Family& family, DType dtype, const De
   return kernels;
 }
 
-Support supports(const Group& group, const Kernel& kernel, const Device& device) {
-  const Support architecture = architecture_supports(kernel.file, device.info());
-  return architecture.ok ? group.family->supports(kernel, group.problem) : architecture;
-}
-
 }  // namespace
 
 std::string Group::name_of(const Kernel& kernel) const {
@@ -83,7 +78,7 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
     row.problem = group.problem;
     row.cache = group.cache;
     row.cost = group.family->cost(group.problem, group.dtype);
-    if (const Support support = supports(group, *kernel, device); !support.ok) {
+    if (const Support support = supports(*kernel, group.problem, device.info()); !support.ok) {
       row.check = {.verdict = Verdict::unsupported, .reason = support.reason};
     }
   }

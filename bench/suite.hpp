@@ -6,7 +6,6 @@
 #include "report.hpp"
 #include "roofs.hpp"
 
-#include <map>
 #include <string>
 #include <vector>
 

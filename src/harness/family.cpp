@@ -78,6 +78,11 @@ const Family& family_of(const Kernel& kernel) {
   throw std::logic_error(std::string("no family is registered for the kernels in ") + kernel.file);
 }
 
+Support supports(const Kernel& kernel, std::string_view problem, const DeviceInfo& device) {
+  const Support architecture = architecture_supports(kernel.file, device);
+  return architecture.ok ? family_of(kernel).supports(kernel, problem) : architecture;
+}
+
 std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f64:

@@ -133,6 +133,9 @@ struct Family {
 /// Every family, by name and op.
 const std::vector<Family>& families();
 const Family& family_of(const Kernel& kernel);
+
+/// Whether a kernel can run a problem on a device: its file's suffix, then its own limits.
+Support supports(const Kernel& kernel, std::string_view problem, const DeviceInfo& device);
 void add_family(Family family);
 
 inline constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64};
