@@ -12,71 +12,18 @@
 #include <tuple>
 #include <vector>
 
-#include "harness/host/executor.hpp"
-#include "harness/host/memory.hpp"
-#include "harness/kernel.hpp"
+#include "host_kernels.hpp"
 
 namespace {
 
+using namespace ladder::test;
 using ladder::bfloat16;
 using ladder::dynamic_shared;
 using ladder::half;
 using ladder::launch;
 
-constexpr unsigned kAllLanes = 0xffffffffu;
-
-/// Global memory, zeroed.
-template <class T>
-class Array {
- public:
-  explicit Array(std::size_t size)
-      : size_(size), data_(static_cast<T*>(ladder::host::allocate(size * sizeof(T)))) {
-    std::uninitialized_value_construct_n(data_, size);
-  }
-  ~Array() { ladder::host::release(data_); }
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-
-  operator T*() { return data_; }
-  std::size_t size() const { return size_; }
-  T* begin() { return data_; }
-  T* end() { return data_ + size_; }
-
- private:
-  std::size_t size_;
-  T* data_;
-};
-
-/// Runs a kernel in one block of one dimension.
-template <class... P, class... A>
-void run_block(unsigned threads, void (*kernel)(P...), A&&... args) {
-  launch(kernel, 1, threads, 0, nullptr, std::forward<A>(args)...);
-}
-
-/// The message of the error that work() ends with; "" if it does not throw.
-template <class F>
-std::string error_of(F work) {
-  try {
-    work();
-  } catch (const std::runtime_error& e) {
-    return e.what();
-  }
-  return "";
-}
-
-testing::AssertionResult contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << '"' << text << "\" does not contain \"" << part << '"';
-}
-
 std::string here(unsigned line) { return "(host_executor_test.cpp:" + std::to_string(line) + ":"; }
 
-/// Every test that is one of these runs under several orders of the threads.
-class AnyOrder : public testing::TestWithParam<unsigned> {
- protected:
-  void SetUp() override { ladder::host::set_lane_order(GetParam()); }
-  void TearDown() override { ladder::host::set_lane_order(0); }
-};
 INSTANTIATE_TEST_SUITE_P(LaneOrder, AnyOrder, testing::Values(0u, 1u, 20240607u));
 
 // --- Index variables -----------------------------------------------------------------------------
@@ -261,79 +208,6 @@ TEST(SharedMemory, DynamicUpTo227KiB) {
   launch(use_most_dynamic_shared, 1, 1, 227 * 1024, nullptr, last);
   EXPECT_EQ(last[0], 42);
 }
-
-__global__ void read_then_write_dynamic(float* out) {
-  auto* values = dynamic_shared<float>();
-  out[blockIdx.x * 64 + threadIdx.x] = values[threadIdx.x];
-  values[threadIdx.x] = 1.0f;
-}
-
-TEST_P(AnyOrder, DynamicSharedMemoryIsPoisonedForEveryBlock) {
-  Array<float> out(5 * 64);
-  launch(read_then_write_dynamic, 5, 64, 64 * sizeof(float), nullptr, out);
-  for (float value : out) ASSERT_TRUE(std::isnan(value));
-}
-
-#if !defined(__SANITIZE_ADDRESS__)  // where static shared memory is not poisoned
-
-TEST_P(AnyOrder, MissingBarrierGivesAWrongResultEveryTime) {
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_TRUE(reverses<true>());
-    EXPECT_FALSE(reverses<false>());
-  }
-}
-
-template <class T>
-__global__ void read_then_write(T* out) {
-  __shared__ T values[2][64];
-  out[blockIdx.x * 64 + threadIdx.x] = values[1][threadIdx.x];
-  values[1][threadIdx.x] = T(1.0f);
-}
-
-template <class T>
-void expect_nan_in_every_block() {
-  for (int launches = 0; launches < 2; ++launches) {
-    Array<T> out(5 * 64);
-    launch(read_then_write<T>, 5, 64, 0, nullptr, out);
-    for (T value : out) ASSERT_TRUE(std::isnan(static_cast<float>(value)));
-  }
-}
-
-TEST_P(AnyOrder, StaticSharedMemoryIsPoisonedForEveryBlock) {
-  expect_nan_in_every_block<float>();
-  expect_nan_in_every_block<half>();
-  expect_nan_in_every_block<bfloat16>();
-}
-
-struct alignas(16) Wide {
-  float values[12];
-};
-
-__global__ void read_then_write_wide(float* out, Wide wide) {
-  __shared__ Wide values[2];
-  out[blockIdx.x] = values[1].values[11];
-  values[1] = wide;
-}
-
-TEST(SharedMemory, IsPoisonedAfterAStructWasWritten) {
-  Array<float> out(4);
-  launch(read_then_write_wide, 4, 1, 0, nullptr, out, Wide{});
-  for (float value : out) EXPECT_TRUE(std::isnan(value));
-}
-
-__global__ void read_then_add(unsigned* out) {
-  __shared__ unsigned counter;
-  const unsigned before = atomicAdd(&counter, 5u);
-  if (threadIdx.x == 0) out[blockIdx.x] = before;
-}
-
-TEST(SharedMemory, IsPoisonedAfterAtomics) {
-  Array<unsigned> out(4);
-  launch(read_then_add, 4, 2, 0, nullptr, out);
-  for (unsigned value : out) EXPECT_EQ(value, 0xffffffffu);
-}
-
-#endif
 
 __global__ void sum_of_those_that_stay(int* out, unsigned limit) {
   __shared__ int sum;

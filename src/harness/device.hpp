@@ -2,12 +2,14 @@
 #pragma once
 
 #include "harness/check.hpp"
+#include "harness/counters.hpp"
 #include "harness/kernel.hpp"
 #include "harness/timer.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -75,6 +77,9 @@ class Device {
   /// Runs a kernel once and waits for it.
   virtual void run(const Kernel& kernel, const void* args) = 0;
 
+  /// Like run; returns what the kernel did to memory, which only the host executor can tell.
+  virtual std::optional<Counters> count(const Kernel&, const void* /*args*/) { return {}; }
+
   /// Resources of the kernel that ran last. On the host executor only the launch is known.
   virtual KernelResources resources() = 0;
 
@@ -83,8 +88,9 @@ class Device {
   virtual std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
                                        const Sampling& sampling) = 0;
 
-  /// Like run, as the only launch that a profiler waiting for cudaProfilerStart sees.
-  virtual void profile(const Kernel& kernel, const void* args) = 0;
+  /// Like run, as what a profiler waiting for cudaProfilerStart sees, in an NVTX range called `name`
+  /// of the domain "ladder".
+  virtual void profile(const Kernel& kernel, const void* args, const std::string& name) = 0;
 };
 
 /// The host executor.

@@ -5,6 +5,7 @@
 #include "harness/device.hpp"
 
 #include <cuda_profiler_api.h>
+#include <nvtx3/nvToolsExt.h>
 
 #include <array>
 #include <optional>
@@ -213,9 +214,17 @@ class CudaDevice final : public Device {
     return timer_->measure(contestants, cache, sampling);
   }
 
-  void profile(const Kernel& kernel, const void* args) override {
+  void profile(const Kernel& kernel, const void* args, const std::string& name) override {
+    static const nvtxDomainHandle_t domain = nvtxDomainCreateA("ladder");
+    nvtxEventAttributes_t range{};
+    range.version = NVTX_VERSION;
+    range.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    range.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    range.message.ascii = name.c_str();
     LADDER_CUDA(cudaProfilerStart());
+    nvtxDomainRangePushEx(domain, &range);
     run(kernel, args);
+    nvtxDomainRangePop(domain);
     LADDER_CUDA(cudaProfilerStop());
   }
 

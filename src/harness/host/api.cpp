@@ -1,5 +1,6 @@
 #include "harness/host/api.hpp"
 
+#include "harness/host/counters.hpp"
 #include "harness/host/executor.hpp"
 #include "harness/host/memory.hpp"
 
@@ -10,6 +11,7 @@ extern "C" [[gnu::visibility("default")]] const ladder::host::Api* ladder_host_a
       .allocate = &host::allocate,
       .release = &host::release,
       .set_lane_order = &host::set_lane_order,
+      .count = &host::count,
       .launches = &recorded_launches,
   };
   return &api;

@@ -2,7 +2,10 @@
 // time, with other flags than the programs' own, so nothing else is exported.
 #pragma once
 
+#include "harness/counters.hpp"
 #include "harness/kernel.hpp"
+
+#include <functional>
 
 namespace ladder::host {
 
@@ -17,6 +20,9 @@ struct Api {
   /// The order in which the threads of a block take turns: 0 is ascending, any other value seeds a
   /// random one. A correct kernel gives the same result under every order.
   void (*set_lane_order)(unsigned seed);
+
+  /// Counts what the launches in work() do. If it throws, so does this.
+  Counters (*count)(const std::function<void()>& work);
 
   /// The launches since the list was last cleared.
   std::vector<Launch>& (*launches)();

@@ -40,6 +40,10 @@
 #define __shared__ constinit thread_local
 #endif
 
+// Everything is inlined into a kernel: its accesses are then in the order of its code.
+#undef __global__
+#define __global__ __attribute__((flatten))
+
 #undef __launch_bounds__
 #define __launch_bounds__(...)
 #undef __maxnreg__
@@ -55,7 +59,7 @@ extern const uint3 threadIdx, blockIdx, blockDim, gridDim;
 inline constexpr int warpSize = 32;
 
 #define LADDER_INLINE inline __attribute__((always_inline))
-#define LADDER_NO_HOOKS __attribute__((noinline, no_sanitize("thread")))
+#define LADDER_NO_HOOKS __attribute__((noinline, no_sanitize("thread"), no_sanitize_coverage))
 #define LADDER_HERE std::source_location at = std::source_location::current()
 
 // --- Synchronization ---------------------------------------------------------------------------
@@ -180,7 +184,7 @@ using Same = std::type_identity_t<T>;  // of an argument that converts to what a
 
 template <class T, class Next>
 LADDER_NO_HOOKS T read_modify_write(T* address, Next next) {
-  note_atomic(__builtin_return_address(0), address, sizeof(T));
+  note_access(__builtin_return_address(0), address, sizeof(T), Access::atomic);
   const T old = *address;
   *address = next(old);
   return old;

@@ -98,6 +98,10 @@ class HostDevice final : public Device {
     kernel.launch(args, nullptr);
   }
 
+  std::optional<Counters> count(const Kernel& kernel, const void* args) override {
+    return api_.count([&] { run(kernel, args); });
+  }
+
   KernelResources resources() override { return {.launch = largest_launch(api_.launches())}; }
 
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache,
@@ -118,7 +122,9 @@ class HostDevice final : public Device {
     return all;
   }
 
-  void profile(const Kernel& kernel, const void* args) override { run(kernel, args); }
+  void profile(const Kernel& kernel, const void* args, const std::string&) override {
+    run(kernel, args);
+  }
 
  private:
   static void copy(void* to, const void* from, std::size_t bytes) {

@@ -9,8 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "harness/host/counters.hpp"
 #include "harness/host/fiber.hpp"
 #include "harness/host/memory.hpp"
+#include "harness/host/ptx.hpp"
+#include "harness/host/races.hpp"
 
 namespace ladder::host {
 
@@ -244,6 +247,11 @@ void set_current(Lane& lane) {
 }
 
 void release_barrier() {
+  order_block();
+  if (counting) {
+    for (unsigned i = 0; i < warps.size(); ++i) trace_meeting(i, ~warps[i].ended, warps[i].ended);
+    count_barrier();
+  }
   barrier_state.result = {barrier_state.yes, barrier_state.arrived};
   barrier_state.arrived = barrier_state.yes = 0;
   for (Lane& lane : lanes) {
@@ -272,6 +280,7 @@ void try_complete(Warp& warp, unsigned mask) {
     records[i] = lane.record;
   });
   first.collective->complete(records, taking_part);
+  if (counting) trace_meeting(first.warp(), taking_part, warp.ended);
   warp.in_collective &= ~taking_part;
   for_each_lane(taking_part, [&](unsigned i) { make_ready(warp.lanes[i]); });
 }
@@ -368,7 +377,8 @@ void prepare_threads(dim3 block) {
 }
 
 void run_block() {
-  poison_shared();
+  forget_shared();
+  reset_async_copies();
   barrier_state = {};
   alive = static_cast<unsigned>(lanes.size());
   for (std::size_t i = 0; i < warps.size(); ++i) warps[i] = {&lanes[i * kWarpSize], 0, 0};
@@ -379,6 +389,10 @@ void run_block() {
     make_ready(lane);
   }
   go_on_with(*ready.pop());
+  current = nullptr;
+  if (counting) {
+    for (unsigned i = 0; i < warps.size(); ++i) merge_traces(i);
+  }
 }
 
 }  // namespace
@@ -436,6 +450,14 @@ void collective(const Collective& what, unsigned mask, void* record, std::source
   try_complete(warp, mask);
   wait();
 }
+
+bool in_kernel() { return current != nullptr; }
+
+void fail_thread(std::string what) { fail(*current, std::move(what)); }
+
+std::string thread_text(unsigned number) { return to_string(lanes[number].index); }
+
+unsigned thread_number() { return current->number; }
 
 unsigned lane_id() { return current->number % kWarpSize; }
 

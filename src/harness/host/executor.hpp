@@ -14,6 +14,8 @@
 
 #include <vector_types.h>
 
+#include "harness/counters.hpp"
+
 namespace ladder::host {
 
 /// What every thread of a launch runs: a callable, by reference.
@@ -58,6 +60,9 @@ struct Collective {
 /// Waits until the lanes in mask, less those that have ended, are in the same collective.
 void collective(const Collective& what, unsigned mask, void* record, std::source_location at);
 
+/// The running thread's number in its block.
+unsigned thread_number();
+
 /// The running thread's lane, 0 to 31.
 unsigned lane_id();
 
@@ -67,7 +72,24 @@ unsigned lanes_alive();
 /// Ends the launch with an error of this lane's, for Collective::complete.
 [[noreturn]] void fail_collective(unsigned lane, std::string what);
 
-/// Tells the hooks of an atomic operation, which the compiler does not report.
-void note_atomic(const void* pc, const void* address, std::size_t bytes);
+/// Ends the launch with an error of the running thread's.
+[[noreturn]] void fail_thread(std::string what);
+
+/// Whether a thread is running; false in the code around kernels.
+bool in_kernel();
+
+/// A thread of the block for messages: "(5,0,0)".
+std::string thread_text(unsigned number);
+
+/// Tells of an access that the compiler does not report; pc is the return address of the kernel's
+/// call. Ends the launch if a GPU would not carry it out.
+void note_access(const void* pc, const void* address, std::size_t bytes, Access access);
+
+/// Tells of a cp.async of `bytes` bytes, of which it reads the first valid_bytes.
+void note_copy(const void* pc, const void* shared, const void* global, std::size_t bytes,
+               std::size_t valid_bytes);
+
+/// Tells of a cp.async that has arrived: its write to shared memory.
+void note_arrival(const void* pc, const void* address, std::size_t bytes);
 
 }  // namespace ladder::host

@@ -1,53 +1,154 @@
-// The kernels' memory accesses, reported by the compiler.
+// The kernels' memory accesses, reported by the compiler, and checked here: what is out of bounds,
+// misaligned or undefined ends the launch.
 //
 // Kernels are compiled with -fsanitize=thread, with which the compiler puts a call in front of
-// every load and store that another thread could see. ThreadSanitizer's library is not linked: this
-// file takes its place. The executor's own sources are compiled without it.
+// every load and store that another thread could see, and with -fsanitize-coverage=trace-pc, which
+// does so at the start of every basic block. ThreadSanitizer's library is not linked: this file
+// takes its place. The executor's own sources are compiled without it.
+#include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
 
+#include "harness/host/counters.hpp"
 #include "harness/host/executor.hpp"
 #include "harness/host/memory.hpp"
+#include "harness/host/races.hpp"
+#include "harness/host/source.hpp"
 
 namespace ladder::host {
 namespace {
 
-enum class Access { load, store, atomic };
+/// Addresses that no variable has; null pointers with an index.
+constexpr std::uintptr_t kNull = 64 << 10;
 
-/// One access of the running thread; pc is the address of the instruction after the report.
-[[gnu::always_inline]] inline void access([[maybe_unused]] const void* pc, const void* address,
-                                          std::size_t bytes, Access kind) {
-  if (kind != Access::load) static_shared.note_write(address, bytes);
+/// How far beyond the static shared memory an address still means it.
+constexpr std::size_t kNearStatic = 4096;
+
+[[noreturn]] void fail_access(const void* pc, const void* address, std::size_t bytes, Access access,
+                              const std::string& why) {
+  const char* name = access == Access::load    ? "load"
+                     : access == Access::store ? "store"
+                     : access == Access::async ? "cp.async"
+                                               : "atomic operation";
+  char text[32];
+  std::snprintf(text, sizeof text, "%p", address);
+  fail_thread("the " + std::string(name) + " of " + std::to_string(bytes) + " bytes at " +
+              source_text(pc) + " " + why + " (address " + text + ")");
+}
+
+/// Checks and records an access to shared memory, at an offset into the part of it that has `size`
+/// bytes.
+void access_shared(const void* pc, const void* address, SharedPart part, std::size_t offset,
+                   std::size_t size, std::size_t bytes, Access access) {
+  if (offset >= size || bytes > size - offset) {
+    fail_access(pc, address, bytes, access,
+                "is outside shared memory: at byte " +
+                    std::to_string(static_cast<std::ptrdiff_t>(offset)) + " of " +
+                    std::to_string(size));
+  }
+  if (access != Access::async) watch_shared(pc, part, offset, bytes, access);
+  if (counting) trace_access(pc, address, static_cast<unsigned>(bytes), Space::shared, access);
+}
+
+[[gnu::always_inline]] inline void check_alignment(const void* pc, const void* address,
+                                                   std::size_t bytes, Access access) {
+  if (std::has_single_bit(bytes) && reinterpret_cast<std::uintptr_t>(address) % bytes != 0) {
+    fail_access(pc, address, bytes, access, "is misaligned");
+  }
+}
+
+[[gnu::always_inline]] inline void access(const void* pc, const void* address, std::size_t bytes,
+                                          Access kind) {
+  if (!in_kernel()) return;
+  if (global_memory.contains(address)) {
+    if (!global_memory.allocated(address, bytes, pc)) {
+      fail_access(pc, address, bytes, kind, "is out of bounds: " + global_memory.describe(address));
+    }
+    check_alignment(pc, address, bytes, kind);
+    if (counting) trace_access(pc, address, static_cast<unsigned>(bytes), Space::global, kind);
+  } else if (const std::size_t fixed = static_shared.offset(address);
+             fixed < static_shared.size() + kNearStatic) {
+    check_alignment(pc, address, bytes, kind);
+    access_shared(pc, address, SharedPart::fixed, fixed, static_shared.size(), bytes, kind);
+  } else if (const auto dynamic = dynamic_shared_offset(address)) {
+    check_alignment(pc, address, bytes, kind);
+    access_shared(pc, address, SharedPart::dynamic, static_cast<std::size_t>(*dynamic),
+                  dynamic_shared_bytes(), bytes, kind);
+  } else if (in_device_variable(address)) {
+    if (counting) trace_access(pc, address, static_cast<unsigned>(bytes), Space::global, kind);
+  } else if (reinterpret_cast<std::uintptr_t>(address) < kNull) {
+    fail_access(pc, address, bytes, kind, "is at a null pointer");
+  }
+}
+
+/// An access of a type that is less aligned than it is large, a struct say: a GPU makes several.
+void access_in_pieces(const void* pc, void* address, std::size_t bytes, Access kind) {
+  const auto begin = reinterpret_cast<std::uintptr_t>(address);
+  const std::size_t piece = (begin | bytes) % 16 == 0 ? 16 : (begin | bytes) % 4 == 0 ? 4 : 1;
+  for (std::size_t i = 0; i < bytes; i += piece) {
+    access(pc, static_cast<char*>(address) + i, piece, kind);
+  }
 }
 
 }  // namespace
 
-void note_atomic(const void* pc, const void* address, std::size_t bytes) {
-  access(pc, address, bytes, Access::atomic);
+void note_access(const void* pc, const void* address, std::size_t bytes, Access kind) {
+  access(pc, address, bytes, kind);
+}
+
+void note_copy(const void* pc, const void* shared, const void* global, std::size_t bytes,
+               std::size_t valid_bytes) {
+  // Shared memory first: it is what all lanes access, also those that read nothing.
+  access(pc, shared, bytes, Access::async);
+  if (counting) trace_source(global);
+  if (valid_bytes > 0) access(pc, global, valid_bytes, Access::load);
+}
+
+void note_arrival(const void* pc, const void* address, std::size_t bytes) {
+  const std::size_t fixed = static_shared.offset(address);
+  if (fixed < static_shared.size()) {
+    watch_shared(pc, SharedPart::fixed, fixed, bytes, Access::store);
+  } else if (const auto dynamic = dynamic_shared_offset(address)) {
+    watch_shared(pc, SharedPart::dynamic, static_cast<std::size_t>(*dynamic), bytes, Access::store);
+  }
 }
 
 }  // namespace ladder::host
 
 // The entry points, as the compiler names and declares them.
 
-#define LADDER_REPORT(bytes, kind) \
-  ladder::host::access(__builtin_return_address(0), p, bytes, ladder::host::Access::kind)
+#define LADDER_HOOK(name, function, kind, bytes)                                         \
+  extern "C" void name(void* p) {                                                        \
+    ladder::host::function(__builtin_return_address(0), p, bytes, ladder::Access::kind); \
+  }
+#define LADDER_HOOKS(function, prefix, bytes)                      \
+  LADDER_HOOK(__tsan_##prefix##read##bytes, function, load, bytes) \
+  LADDER_HOOK(__tsan_##prefix##write##bytes, function, store, bytes)
 
-#define LADDER_ACCESS_HOOKS(name, bytes)                                              \
-  extern "C" void __tsan_##name##read##bytes(void* p) { LADDER_REPORT(bytes, load); } \
-  extern "C" void __tsan_##name##write##bytes(void* p) { LADDER_REPORT(bytes, store); }
+LADDER_HOOKS(access, , 1)
+LADDER_HOOKS(access, , 2)
+LADDER_HOOKS(access, , 4)
+LADDER_HOOKS(access, , 8)
+LADDER_HOOKS(access, , 16)
+LADDER_HOOKS(access_in_pieces, unaligned_, 2)
+LADDER_HOOKS(access_in_pieces, unaligned_, 4)
+LADDER_HOOKS(access_in_pieces, unaligned_, 8)
+LADDER_HOOKS(access_in_pieces, unaligned_, 16)
 
-LADDER_ACCESS_HOOKS(, 1)
-LADDER_ACCESS_HOOKS(, 2)
-LADDER_ACCESS_HOOKS(, 4)
-LADDER_ACCESS_HOOKS(, 8)
-LADDER_ACCESS_HOOKS(, 16)
-LADDER_ACCESS_HOOKS(unaligned_, 2)
-LADDER_ACCESS_HOOKS(unaligned_, 4)
-LADDER_ACCESS_HOOKS(unaligned_, 8)
-LADDER_ACCESS_HOOKS(unaligned_, 16)
+extern "C" void __tsan_read_range(void* p, std::size_t bytes) {
+  ladder::host::access_in_pieces(__builtin_return_address(0), p, bytes, ladder::Access::load);
+}
+extern "C" void __tsan_write_range(void* p, std::size_t bytes) {
+  ladder::host::access_in_pieces(__builtin_return_address(0), p, bytes, ladder::Access::store);
+}
 
-extern "C" void __tsan_read_range(void* p, std::size_t bytes) { LADDER_REPORT(bytes, load); }
-extern "C" void __tsan_write_range(void* p, std::size_t bytes) { LADDER_REPORT(bytes, store); }
+extern "C" void __sanitizer_cov_trace_pc() {
+  if (ladder::host::counting && ladder::host::in_kernel()) {
+    ladder::host::trace_block(__builtin_return_address(0));
+  }
+}
 
 // Not the kernels' memory: what the C++ library and the compiler do in the code around kernels, a
 // shared_ptr's count and the guard of a static variable.

@@ -1,11 +1,9 @@
 #include "harness/host/memory.hpp"
 
-#include <link.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <limits>
 #include <new>
 
@@ -17,107 +15,139 @@ namespace ladder::host {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr int kPoison = 0xFF;
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t kGap = 0;  // AddressSanitizer has gaps of its own
-#else
-constexpr std::size_t kGap = 256;
-#endif
+constexpr std::size_t kGap = 4096;                            // around allocations
+constexpr std::size_t kDynamicGap = 128 << 10;                // around dynamic shared memory
+constexpr std::size_t kMostAddresses = std::size_t{1} << 40;  // of global memory
+constexpr std::size_t kFewestAddresses = std::size_t{1} << 32;
 
 std::size_t dynamic_bytes_in_use = 0;
-
-#if !defined(__SANITIZE_ADDRESS__)
-
-// The system sets up a thread's copy of the segment when the thread first accesses it; reading this
-// makes sure that it has.
-thread_local volatile char segment_probe;
-
-struct Segment {
-  void* address = nullptr;
-  std::size_t size = 0;
-};
-
-// dl_iterate_phdr's callback: stores the PT_TLS segment of the module that holds this function.
-int find_segment(dl_phdr_info* module, std::size_t, void* result) {
-  const auto self = reinterpret_cast<ElfW(Addr)>(&find_segment);
-  const ElfW(Phdr)* tls = nullptr;
-  bool ours = false;
-  for (int i = 0; i < module->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& header = module->dlpi_phdr[i];
-    if (header.p_type == PT_TLS) tls = &header;
-    if (header.p_type == PT_LOAD && self - module->dlpi_addr - header.p_vaddr < header.p_memsz) {
-      ours = true;
-    }
-  }
-  if (!ours) return 0;
-  if (tls) *static_cast<Segment*>(result) = {module->dlpi_tls_data, tls->p_memsz};
-  return 1;  // stop looking
-}
-
-#endif
 
 }  // namespace
 
 StaticShared static_shared;
+GlobalMemory global_memory;
+
+#if defined(__SANITIZE_ADDRESS__)
 
 void* allocate(std::size_t bytes) {
   void* pointer = nullptr;
-  if (bytes > std::numeric_limits<std::size_t>::max() - kGap ||
-      posix_memalign(&pointer, kAlignment, bytes + kGap) != 0) {
-    throw std::bad_alloc();
-  }
+  if (posix_memalign(&pointer, kAlignment, bytes) != 0) throw std::bad_alloc();
   return pointer;
 }
 
 void release(void* pointer) { std::free(pointer); }
 
+#else
+
+void* allocate(std::size_t bytes) {
+  GlobalMemory& memory = global_memory;
+  memory.reserve();
+  if (bytes > memory.size_) throw std::bad_alloc();
+  const std::size_t needed =
+      (std::max<std::size_t>(bytes, 1) + kGap + kAlignment - 1) & ~(kAlignment - 1);
+  // The first gap that is large enough.
+  std::uintptr_t begin = memory.base_ + kGap;
+  for (const auto& [other, end] : memory.allocations_) {
+    if (begin + needed <= other) break;
+    begin = (end + kGap + kAlignment - 1) & ~(kAlignment - 1);
+  }
+  if (begin + needed > memory.base_ + memory.size_) throw std::bad_alloc();
+  memory.allocations_[begin] = begin + bytes;
+  return reinterpret_cast<void*>(begin);
+}
+
+void release(void* pointer) {
+  constexpr std::size_t kPage = 4096;
+  GlobalMemory& memory = global_memory;
+  const auto found = memory.allocations_.find(reinterpret_cast<std::uintptr_t>(pointer));
+  if (found == memory.allocations_.end()) return;
+  const auto [begin, end] = *found;
+  const std::uintptr_t first = (begin + kPage - 1) & ~(kPage - 1), last = end & ~(kPage - 1);
+  if (last > first + (1 << 20)) {  // back to the system
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  }
+  memory.allocations_.erase(found);
+  memory.recent_.fill({});
+}
+
+#endif
+
+void GlobalMemory::reserve() {
+  for (std::size_t bytes = kMostAddresses; size_ == 0; bytes /= 2) {
+    if (bytes < kFewestAddresses) throw std::bad_alloc();
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) continue;
+    base_ = reinterpret_cast<std::uintptr_t>(memory);
+    size_ = bytes;
+  }
+}
+
+GlobalMemory::Range GlobalMemory::find(std::uintptr_t address) const {
+  const auto after = allocations_.upper_bound(address);
+  if (after == allocations_.begin()) return {};
+  const auto [begin, end] = *std::prev(after);
+  return {begin, end};
+}
+
+std::string GlobalMemory::describe(const void* pointer) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const auto after = allocations_.upper_bound(address);
+  const Range before = find(address);
+  const auto text = [](std::uintptr_t distance, const char* where, std::uintptr_t size) {
+    return std::to_string(distance) + " bytes " + where + " an allocation of " +
+           std::to_string(size) + " bytes";
+  };
+  if (address < before.end) {
+    return text(before.end - address, "before the end of", before.end - before.begin);
+  }
+  if (after != allocations_.end() &&
+      (before.end == 0 || after->first - address < address - before.end)) {
+    return text(after->first - address, "before", after->second - after->first);
+  }
+  if (before.end == 0) return "in no allocation";
+  return text(address - before.end, "past the end of", before.end - before.begin);
+}
+
 void* dynamic_shared() {
   static void* const region = [] {
-    void* memory = mmap(nullptr, kMaxDynamicShared, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* memory = mmap(nullptr, kDynamicGap + kMaxDynamicShared + kDynamicGap,
+                        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
-    return memory;
+    return static_cast<char*>(memory) + kDynamicGap;
   }();
   return region;
 }
 
+std::size_t dynamic_shared_bytes() { return dynamic_bytes_in_use; }
+
+std::optional<std::ptrdiff_t> dynamic_shared_offset(const void* address) {
+  static char* const begin = static_cast<char*>(dynamic_shared());
+  const std::ptrdiff_t offset = static_cast<const char*>(address) - begin;
+  constexpr auto kBefore = static_cast<std::ptrdiff_t>(kDynamicGap);
+  constexpr auto kBehind = static_cast<std::ptrdiff_t>(kMaxDynamicShared + kDynamicGap);
+  if (offset < -kBefore || offset >= kBehind) return std::nullopt;
+  return offset;
+}
+
 void prepare_shared(std::size_t dynamic_bytes) {
-  static_shared.locate();
+#if !defined(__SANITIZE_ADDRESS__)
+  static_shared.segment_ = find_module().thread_local_data;
+#endif
   dynamic_bytes_in_use = dynamic_bytes;
 #if defined(__SANITIZE_ADDRESS__)
   char* region = static_cast<char*>(dynamic_shared());
   __asan_unpoison_memory_region(region, dynamic_bytes);
-  __asan_poison_memory_region(region + dynamic_bytes, kMaxDynamicShared - dynamic_bytes);
+  __asan_poison_memory_region(region - kDynamicGap, kDynamicGap);
+  __asan_poison_memory_region(region + dynamic_bytes,
+                              kMaxDynamicShared + kDynamicGap - dynamic_bytes);
 #endif
 }
 
-void poison_shared() {
-  static_shared.poison();
-  if (dynamic_bytes_in_use > 0) std::memset(dynamic_shared(), kPoison, dynamic_bytes_in_use);
-}
-
-void StaticShared::locate() {
-#if !defined(__SANITIZE_ADDRESS__)
-  static_cast<void>(segment_probe);
-  Segment segment;
-  dl_iterate_phdr(&find_segment, &segment);
-  const auto base = reinterpret_cast<std::uintptr_t>(segment.address);
-  if (base == base_) return;
-  base_ = base;
-  size_ = segment.size;
-  dirty_begin_ = 0;  // of a segment seen for the first time, everything
-  dirty_end_ = size_;
-#endif
-}
-
-void StaticShared::poison() {
-  dirty_end_ = std::min(dirty_end_, size_);
-  if (dirty_begin_ < dirty_end_) {
-    std::memset(reinterpret_cast<void*>(base_ + dirty_begin_), kPoison, dirty_end_ - dirty_begin_);
-  }
-  dirty_begin_ = size_;
-  dirty_end_ = 0;
+bool in_device_variable(const void* address) {
+  static const Segment variables = find_module().variables;
+  return reinterpret_cast<std::uintptr_t>(address) - variables.begin < variables.size;
 }
 
 }  // namespace ladder::host

@@ -1,24 +1,68 @@
 // The executor's memory: allocations that stand for global memory, and the shared memory of the
 // running block.
 //
-// Shared memory holds 0xFF bytes, which are NaN in every floating point type, when a block starts.
-// Otherwise a kernel that forgot a barrier reads the right values the previous block left behind.
-//
 // A static `__shared__` variable is a thread_local one: all of them together are then one segment
 // of the binary, PT_TLS, whose address can be found at run time. (Nothing else in the binary may be
 // thread_local; do not link libstdc++ statically.) AddressSanitizer builds make them `static`
-// instead, so that each has its redzones; there they are not poisoned.
+// instead, so that each has its redzones.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "harness/host/module.hpp"
 
 namespace ladder::host {
 
-/// Global memory: `bytes` bytes, 256-byte aligned as cudaMalloc's are, with a gap behind them.
+/// Global memory: `bytes` bytes, 256-byte aligned as cudaMalloc's are, with gaps around them.
 /// Throws std::bad_alloc.
 void* allocate(std::size_t bytes);
 void release(void* pointer);
+
+/// The addresses that allocations come from: a large part of the address space, set aside at the
+/// first allocation, so that an address far beyond an allocation is still recognized. (In builds for
+/// AddressSanitizer allocations are its own, and this is empty.)
+class GlobalMemory {
+ public:
+  bool contains(const void* address) const {
+    return reinterpret_cast<std::uintptr_t>(address) - base_ < size_;
+  }
+
+  /// Whether all the bytes belong to one allocation. pc only helps to guess which.
+  bool allocated(const void* address, std::size_t bytes, const void* pc) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(address);
+    Range& guess = recent_[reinterpret_cast<std::uintptr_t>(pc) / 4 % kRecent];
+    if (begin >= guess.begin && begin + bytes <= guess.end) return true;
+    guess = find(begin);
+    return begin >= guess.begin && begin + bytes <= guess.end;
+  }
+
+  /// Where an address is that belongs to no allocation: "12 bytes past the end of an allocation of
+  /// 400 bytes".
+  std::string describe(const void* address) const;
+
+ private:
+  friend void* allocate(std::size_t bytes);
+  friend void release(void* pointer);
+
+  struct Range {
+    std::uintptr_t begin = 0, end = 0;
+  };
+  static constexpr std::size_t kRecent = 64;
+
+  void reserve();
+  Range find(std::uintptr_t address) const;  // the last allocation that begins at or before it
+
+  std::uintptr_t base_ = 0;
+  std::size_t size_ = 0;
+  std::map<std::uintptr_t, std::uintptr_t> allocations_;  // begin and end
+  std::array<Range, kRecent> recent_;
+};
+extern GlobalMemory global_memory;
 
 /// The most dynamic shared memory a block can have: 227 KiB, as on an H100.
 inline constexpr std::size_t kMaxDynamicShared = 227 << 10;
@@ -26,36 +70,31 @@ inline constexpr std::size_t kMaxDynamicShared = 227 << 10;
 /// The running block's dynamic shared memory, 128-byte aligned.
 void* dynamic_shared();
 
+/// Its size in bytes.
+std::size_t dynamic_shared_bytes();
+
+/// Where an address is from the start of dynamic shared memory, if it is in it or near it.
+std::optional<std::ptrdiff_t> dynamic_shared_offset(const void* address);
+
 /// Makes shared memory ready for a launch whose blocks have dynamic_bytes of it.
 void prepare_shared(std::size_t dynamic_bytes);
 
-/// Fills shared memory with 0xFF bytes. To be called before every block.
-void poison_shared();
-
 /// The static shared memory of every kernel in the binary.
-///
-/// Hundreds of kernels have megabytes of it and a block uses a little, so poison_shared fills only
-/// the range that was written since the last time.
 class StaticShared {
  public:
-  /// Notes a write. Called for every write of a kernel, wherever it goes.
-  void note_write(const void* address, std::size_t bytes) {
-    const std::size_t begin = reinterpret_cast<std::uintptr_t>(address) - base_;
-    if (begin >= size_) return;
-    if (begin < dirty_begin_) dirty_begin_ = begin;
-    if (begin + bytes > dirty_end_) dirty_end_ = begin + bytes;
+  /// Where an address is from the start of the segment; beyond its size if it isn't in it.
+  std::size_t offset(const void* address) const {
+    return reinterpret_cast<std::uintptr_t>(address) - segment_.begin;
   }
-
-  /// Finds the segment of the calling thread.
-  void locate();
-
-  void poison();
+  std::size_t size() const { return segment_.size; }
 
  private:
-  std::uintptr_t base_ = 0;
-  std::size_t size_ = 0;
-  std::size_t dirty_begin_ = 0, dirty_end_ = 0;  // offsets from base_
+  friend void prepare_shared(std::size_t dynamic_bytes);
+  Segment segment_;
 };
 extern StaticShared static_shared;
+
+/// Whether an address is a `__device__` variable's.
+bool in_device_variable(const void* address);
 
 }  // namespace ladder::host

@@ -5,6 +5,8 @@
 #include <functional>
 #include <string>
 
+#include "harness/host/races.hpp"
+
 namespace ladder::host {
 namespace {
 
@@ -88,7 +90,8 @@ constexpr Collective kReductions[] = {
     {"__reduce_or_sync", reduce_unsigned<std::bit_or<>>},
     {"__reduce_xor_sync", reduce_unsigned<std::bit_xor<>>},
 };
-constexpr Collective kSyncwarp = {"__syncwarp", [](void* const*, unsigned) {}};
+constexpr Collective kSyncwarp = {
+    "__syncwarp", [](void* const*, unsigned lanes) { order_lanes(thread_number() / 32, lanes); }};
 
 int source_lane(Shuffle kind, int lane, int amount, int width) {
   const int first = lane & ~(width - 1);

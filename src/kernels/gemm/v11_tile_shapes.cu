@@ -126,11 +126,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) tile_shapes(gemm
 #pragma unroll
     for (int k = 0; k < BK; ++k) {
       if (k == BK - 1) {  // everything of this slice is in registers: on to the next
-        now ^= 1;
-        if (more) store(now);
+        if (more) store(now ^= 1);
         __syncthreads();
       }
-      fragments(now, (k + 1) % BK);  // after the last slice what they read is not used
+      fragments(now, (k + 1) % BK);  // after the last slice its own once more, unused
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll

@@ -1,0 +1,95 @@
+// What a kernel did to memory, as the host executor counts it and a GPU's hardware counters do.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ladder {
+
+enum class Space { global, shared };
+
+/// async is the shared side of cp.async, which writes past the registers; its global side is a load.
+enum class Access { load, store, atomic, async };
+
+/// Requests of one kind: a request is one instruction of one warp. Its units are 32-byte sectors in
+/// global memory and wavefronts, the passes through the 32 banks, in shared memory.
+struct Requests {
+  std::uint64_t requests = 0;
+  std::uint64_t units = 0;  ///< sectors, or wavefronts
+  std::uint64_t ideal = 0;  ///< the fewest units that move the same bytes
+  std::uint64_t lanes = 0;  ///< active lanes, added up over the requests
+  std::uint64_t bytes = 0;  ///< asked for by the lanes, added up
+
+  Requests& operator+=(const Requests& other) {
+    requests += other.requests;
+    units += other.units;
+    ideal += other.ideal;
+    lanes += other.lanes;
+    bytes += other.bytes;
+    return *this;
+  }
+
+  /// How many times the ideal: 32 sectors where 4 do are 8; in shared memory, the n of an n-way bank
+  /// conflict. 1 of no requests.
+  double excess() const {
+    return ideal == 0 ? 1 : static_cast<double>(units) / static_cast<double>(ideal);
+  }
+
+  bool operator==(const Requests&) const = default;
+};
+
+/// The requests of one width that one line of a kernel makes.
+struct LineCounters {
+  std::string file;  ///< the kernel's file, as the compiler was given it
+  int line = 0;
+  Space space{};
+  Access access{};
+  unsigned width = 0;  ///< bytes per lane
+  Requests requests;
+
+  bool operator==(const LineCounters&) const = default;
+};
+
+/// Counters of one or more launches.
+struct Counters {
+  Requests global_load, global_store, global_atomic;
+  Requests shared_load, shared_store, shared_atomic, shared_async;
+  std::uint64_t barriers = 0;       ///< times that a block met at __syncthreads, over all blocks
+  std::vector<LineCounters> lines;  ///< by file, line, space, access and width
+
+  Requests& of(Space space, Access access) {
+    const bool global = space == Space::global;
+    switch (access) {
+      case Access::load:
+        return global ? global_load : shared_load;
+      case Access::store:
+        return global ? global_store : shared_store;
+      case Access::atomic:
+        return global ? global_atomic : shared_atomic;
+      case Access::async:
+        break;
+    }
+    return shared_async;
+  }
+
+  /// Of 32, over all requests; what divergence leaves of a warp. 0 of no requests.
+  double mean_active_lanes() const {
+    Requests all;
+    for (const Requests& kind : {global_load, global_store, global_atomic, shared_load,
+                                 shared_store, shared_atomic, shared_async}) {
+      all += kind;
+    }
+    return all.requests == 0 ? 0
+                             : static_cast<double>(all.lanes) / static_cast<double>(all.requests);
+  }
+
+  /// What the sectors of all requests to global memory move.
+  double moved_bytes() const {
+    return 32.0 * static_cast<double>(global_load.units + global_store.units + global_atomic.units);
+  }
+
+  bool operator==(const Counters&) const = default;
+};
+
+}  // namespace ladder

@@ -1,0 +1,180 @@
+#include "harness/host/races.hpp"
+
+#include "harness/host/executor.hpp"
+#include "harness/host/memory.hpp"
+#include "harness/host/source.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <cstdlib>
+#include <new>
+#include <string>
+
+namespace ladder::host {
+namespace {
+
+constexpr unsigned kWarpSize = 32;
+constexpr unsigned kMaxThreads = 1024;
+constexpr std::size_t kWord = 4;
+
+// Time goes on at every barrier and every new block.
+std::uint32_t epoch = 1;
+std::uint32_t block_began = 1;
+
+// Within an epoch a warp's lanes have vector clocks: clocks[a][b] is the time of its own that lane b
+// had when a last heard of it, through __syncwarp. A lane's own time is one ahead.
+std::array<std::array<std::uint32_t, kWarpSize>, kMaxThreads> clocks;
+
+std::uint32_t own_time(unsigned thread) { return clocks[thread][thread % kWarpSize] + 1; }
+
+/// Who accessed a piece of shared memory, and when.
+struct Touch {
+  std::uint32_t epoch;
+  std::uint32_t time;
+  std::int32_t pc;  // from anchor()
+  std::uint16_t thread;
+  bool atomic;
+};
+
+/// The last accesses to a piece. Of its readers two are remembered, of different warps if possible.
+struct Cell {
+  Touch write, read, other_read;
+};
+
+const char* anchor() { return reinterpret_cast<const char*>(&watch_shared); }
+
+/// Whether an access of the past happened before what `thread` does now.
+bool ordered(const Touch& past, unsigned thread) {
+  if (past.epoch != epoch || past.thread == thread) return true;
+  return past.thread / kWarpSize == thread / kWarpSize &&
+         clocks[thread][past.thread % kWarpSize] >= past.time;
+}
+
+[[noreturn]] void fail_race(const char* what, const Touch& past, const char* past_what,
+                            const Touch& now) {
+  const bool same_warp = past.thread / kWarpSize == now.thread / kWarpSize;
+  fail_thread("race in shared memory: the " + std::string(what) + " at " +
+              source_text(anchor() + now.pc) + " and the " + past_what + " of thread " +
+              thread_text(past.thread) + " at " + source_text(anchor() + past.pc) + " have no " +
+              (same_warp ? "__syncwarp" : "__syncthreads") + " between them");
+}
+
+const char* name_of(Access access) {
+  return access == Access::load ? "load" : access == Access::atomic ? "atomic operation" : "store";
+}
+
+/// What is known of one part of shared memory: a cell per word, or per byte once a block has
+/// accessed less than a word.
+class Shadow {
+ public:
+  explicit Shadow(std::size_t bytes)
+      : words_(make(bytes / kWord + 1)), bytes_(make(bytes + kWord)) {}
+
+  void watch(std::size_t offset, std::size_t bytes, Access access, const Touch& now) {
+    if (block_ != block_began) {
+      block_ = block_began;
+      by_byte_ = false;
+      first_ = ~std::size_t{0};
+      last_ = 0;
+    }
+    if (!by_byte_ && (bytes % kWord != 0 || offset % kWord != 0)) split();
+    if (by_byte_) {
+      for (std::size_t i = offset; i < offset + bytes; ++i) touch(bytes_[i], access, now);
+      return;
+    }
+    first_ = std::min(first_, offset / kWord);
+    last_ = std::max(last_, (offset + bytes) / kWord);
+    for (std::size_t i = offset / kWord; i < (offset + bytes) / kWord; ++i) {
+      touch(words_[i], access, now);
+    }
+  }
+
+ private:
+  static Cell* make(std::size_t cells) {  // zeros, which cost nothing until they are touched
+    void* memory = std::calloc(cells, sizeof(Cell));
+    if (!memory) throw std::bad_alloc();
+    return static_cast<Cell*>(memory);
+  }
+
+  /// From words to bytes, for the rest of the block.
+  void split() {
+    for (std::size_t i = first_; i < last_; ++i) {
+      std::fill_n(bytes_ + i * kWord, kWord, words_[i]);
+    }
+    by_byte_ = true;
+  }
+
+  static void touch(Cell& cell, Access access, const Touch& now) {
+    const bool known = cell.write.epoch >= block_began;
+    if (!known && (access == Access::load || access == Access::atomic)) {
+      fail_thread("the " + std::string(name_of(access)) + " at " + source_text(anchor() + now.pc) +
+                  " finds shared memory that no thread of the block has written");
+    }
+    if (!ordered(cell.write, now.thread) && !(cell.write.atomic && now.atomic)) {
+      fail_race(name_of(access), cell.write, cell.write.atomic ? "atomic operation" : "store", now);
+    }
+    if (access == Access::load) {
+      if (ordered(cell.read, now.thread)) {
+        cell.read = now;
+      } else {
+        cell.other_read = now;
+      }
+      return;
+    }
+    for (const Touch& read : {cell.read, cell.other_read}) {
+      if (!ordered(read, now.thread)) fail_race(name_of(access), read, "load", now);
+    }
+    cell.write = now;
+  }
+
+  Cell* words_;
+  Cell* bytes_;
+  std::uint32_t block_ = 0;  // the block that the rest is about
+  bool by_byte_ = false;
+  std::size_t first_ = 0, last_ = 0;  // words that the block touched
+};
+
+}  // namespace
+
+void forget_shared() { block_began = ++epoch; }
+
+void order_block() { ++epoch; }
+
+void order_lanes(unsigned warp, unsigned lanes) {
+  std::array<std::uint32_t, kWarpSize> latest{};
+  const auto for_each_lane = [&](auto visit) {
+    for (unsigned bits = lanes; bits != 0; bits &= bits - 1) {
+      visit(warp * kWarpSize + static_cast<unsigned>(std::countr_zero(bits)));
+    }
+  };
+  for_each_lane([&](unsigned thread) {
+    clocks[thread][thread % kWarpSize] = own_time(thread);
+    for (unsigned i = 0; i < kWarpSize; ++i) latest[i] = std::max(latest[i], clocks[thread][i]);
+  });
+  for_each_lane([&](unsigned thread) { clocks[thread] = latest; });
+}
+
+#if defined(__SANITIZE_ADDRESS__)  // where not all accesses are reported
+void watch_shared(const void*, SharedPart, std::size_t, std::size_t, Access) {}
+#else
+void watch_shared(const void* pc, SharedPart part, std::size_t offset, std::size_t bytes,
+                  Access access) {
+  const unsigned thread = thread_number();
+  const Touch now{.epoch = epoch,
+                  .time = own_time(thread),
+                  .pc = static_cast<std::int32_t>(static_cast<const char*>(pc) - anchor()),
+                  .thread = static_cast<std::uint16_t>(thread),
+                  .atomic = access == Access::atomic};
+  if (part == SharedPart::fixed) {
+    static Shadow shadow(static_shared.size());
+    shadow.watch(offset, bytes, access, now);
+  } else {
+    static Shadow shadow(kMaxDynamicShared);
+    shadow.watch(offset, bytes, access, now);
+  }
+}
+#endif
+
+}  // namespace ladder::host

@@ -1,0 +1,116 @@
+// What every kernel of the suite does to memory, at the first problem that ./bench runs on the host
+// executor: accesses are coalesced and free of bank conflicts, except where a rung teaches the
+// opposite; and the counts do not depend on the order in which threads run.
+#include "harness/family.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+
+namespace ladder {
+namespace {
+
+/// How many times the ideal a kernel's sectors and wavefronts are.
+struct Excess {
+  double global_load = 1, global_store = 1, shared_load = 1, shared_store = 1;
+};
+
+struct Exception {
+  const char* kernels;  ///< a regular expression for full names
+  Excess excess;
+};
+
+// f32: 32 lanes that are 32 floats or more apart touch 32 sectors where 4 hold as many bytes; 16-bit
+// types 32 where 2 do.
+const Exception kExceptions[] = {
+    {"elementwise/relu/f32/v1[02]_.*", {.global_load = 8, .global_store = 8}},
+    {"elementwise/relu/f32/v11_.*", {.global_load = 5. / 4, .global_store = 5. / 4}},
+    // Of A each lane reads another row, of B all read the same: 32 + 1 sectors for 4 + 1.
+    {"gemm/f32/v01_.*", {.global_load = 33. / 5, .global_store = 8}},
+    // A thread's 8 x 8 results: its 8 columns are stored one float at a time, or 4. Of B 16 lanes
+    // want 16 vectors 32 bytes apart, 8 wavefronts for 4; of A all want two, 2 for 2.
+    {"gemm/f32/v05_.*", {.global_store = 8, .shared_load = (8 + 2.) / (4 + 2)}},
+    {"gemm/f32/v06_.*",
+     {.global_store = 2, .shared_load = (8 + 2.) / (4 + 2), .shared_store = 1.5}},
+    // A thread per row: 3 of 5 reads are of x, the others of weight and bias, the same for all.
+    {"layernorm/f32/v01_.*", {.global_load = (3 * 16 + 2.) / (3 * 2 + 2), .global_store = 8}},
+    {"layernorm/b?f16/v01_.*", {.global_load = (3 * 16 + 2.) / (3 * 1 + 2), .global_store = 16}},
+    {"softmax/f32/v01_.*", {.global_load = 8, .global_store = 8}},
+    {"softmax/b?f16/v01_.*", {.global_load = 16, .global_store = 16}},
+    // Conflicts of 2, 4, 8, 16, 8, 4, 2 ways as the stride doubles and the threads become fewer.
+    {"reduction/.*/v02_.*", {.shared_load = 3.8, .shared_store = 2.75}},
+    {"transpose/f32/v01_.*", {.global_store = 8}},
+    {"transpose/b?f16/v01_.*", {.global_store = 16}},
+    {"transpose/f32/v02_.*", {.shared_load = 32}},
+    {"transpose/b?f16/v02_.*", {.shared_load = 16}},  // two elements to a bank's word
+    // The chain of pointers is laid out before it is followed.
+    {"roofs/latency_l[12]/f32/v01_.*", {.global_store = 513. / 129}},
+    {"roofs/latency_shared/f32/v01_.*", {.shared_store = 32}},
+};
+
+Excess expected_excess(const std::string& name) {
+  for (const Exception& exception : kExceptions) {
+    if (std::regex_match(name, std::regex(exception.kernels))) return exception.excess;
+  }
+  return {};
+}
+
+class KernelCountsTest : public testing::Test {
+ public:
+  KernelCountsTest(const Kernel& kernel, Device& device) : kernel_(kernel), device_(device) {}
+
+  void TestBody() override {
+    const Family& family = family_of(kernel_);
+    const std::string problem = family.bench_problems(Backend::host).front();
+    ASSERT_TRUE(family.supports(kernel_, problem).ok);
+    const auto workload =
+        family.open(problem, kernel_.dtype, family.input_sets().front(), 1, device_);
+    const auto counted = [&](unsigned order) {
+      device_.set_lane_order(order);
+      EXPECT_EQ(check(kernel_, *workload, device_).verdict, Verdict::passed);
+      return device_.count(kernel_, workload->args()).value();
+    };
+    const Counters counters = counted(0);
+    EXPECT_GT(counters.global_store.requests, 0u);
+
+    const Excess expected = expected_excess(full_name(kernel_));
+    EXPECT_NEAR(counters.global_load.excess(), expected.global_load, 1e-6);
+    EXPECT_NEAR(counters.global_store.excess(), expected.global_store, 1e-6);
+    EXPECT_NEAR(counters.shared_load.excess(), expected.shared_load, 1e-6);
+    EXPECT_NEAR(counters.shared_store.excess(), expected.shared_store, 1e-6);
+
+    for (const unsigned order : {0u, 1u, 20240607u}) {
+      EXPECT_TRUE(counted(order) == counters) << "other counts in lane order " << order;
+    }
+  }
+
+ private:
+  Kernel kernel_;
+  Device& device_;
+};
+
+TEST(Exceptions, AreOfKernelsThatExist) {
+  const auto device = open_host_device();
+  for (const Exception& exception : kExceptions) {
+    const std::regex pattern(exception.kernels);
+    EXPECT_TRUE(std::any_of(
+        device->kernels().begin(), device->kernels().end(),
+        [&](const Kernel& kernel) { return std::regex_match(full_name(kernel), pattern); }))
+        << exception.kernels;
+  }
+}
+
+}  // namespace
+}  // namespace ladder
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const auto device = ladder::open_host_device();
+  for (const ladder::Kernel& kernel : device->kernels()) {
+    testing::RegisterTest(
+        ladder::full_name(kernel).c_str(), "counts", nullptr, nullptr, kernel.file, 1,
+        [&]() -> testing::Test* { return new ladder::KernelCountsTest(kernel, *device); });
+  }
+  return RUN_ALL_TESTS();
+}
