@@ -1,7 +1,7 @@
-// Idea      128-bit loads and stores, of global and of shared memory; for that the slice of A is
-//           kept transposed, so that the 8 numbers a thread needs of it are neighbours too
-// Vs v05    a quarter of the loads and stores of global memory, and of the stores of B's slice; 4
-//           shared loads for 64 products by the source, no longer by what nvcc merges of 16
+// Idea      128-bit loads and stores, of global memory too; and the slice of A is kept transposed, so
+//           that the 8 numbers of it a thread needs in one step of k are neighbours
+// Vs v05    a quarter of the loads and stores of global memory, and of the stores of B's slice; of
+//           A, 8 numbers at a time take registers instead of 32
 // Bound by  shared-memory bandwidth: two-way bank conflicts, where the slice of A is stored
 //           transposed, and where 8 threads load their fragments of B, 32 bytes apart
 // Limits    none: rows that do not start at multiples of 16 bytes are loaded number by number

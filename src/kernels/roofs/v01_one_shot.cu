@@ -50,7 +50,7 @@ __device__ void move_tile(const Args& a, std::int64_t tile) {
 
 template <bool kWhole>
 __device__ void read_tile(const Args& a, std::int64_t tile) {
-  __shared__ float of_warp[kBlock / 32];
+  alignas(Vec) __shared__ float of_warp[kBlock / 32];
   const float* const from = a.x + a.mix.inputs * a.mix.length * Vec::size;
   const std::int64_t first = tile * kTile + threadIdx.x;
   Vec in[kVectors] = {};
@@ -70,8 +70,12 @@ __device__ void read_tile(const Args& a, std::int64_t tile) {
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
   __syncthreads();
   if (threadIdx.x != 0) return;
+  sum = 0;
 #pragma unroll
-  for (int w = 1; w < kBlock / 32; ++w) sum += of_warp[w];
+  for (int w = 0; w < kBlock / 32; w += Vec::size) {
+    const Vec v = Vec::load(&of_warp[w]);
+    sum += (v[0] + v[1]) + (v[2] + v[3]);
+  }
   a.sums[tile] = sum;
 }
 

@@ -8,9 +8,10 @@
 namespace {
 
 using roofs::l2;
+using Vec = ladder::Vec128<float>;
 
 __global__ void __launch_bounds__(l2::kBlock) rotated_tiles(l2::Args<float> a) {
-  __shared__ float of_warp[l2::kBlock / 32];
+  alignas(Vec) __shared__ float of_warp[l2::kBlock / 32];
   constexpr int kFlight = 4;
   static_assert(l2::kPasses % kFlight == 0);
   const auto* const x = reinterpret_cast<const float4*>(a.x);
@@ -35,8 +36,12 @@ __global__ void __launch_bounds__(l2::kBlock) rotated_tiles(l2::Args<float> a) {
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
   __syncthreads();
   if (threadIdx.x != 0) return;
+  sum = 0;
 #pragma unroll
-  for (int w = 1; w < l2::kBlock / 32; ++w) sum += of_warp[w];
+  for (int w = 0; w < l2::kBlock / 32; w += Vec::size) {
+    const Vec v = Vec::load(&of_warp[w]);
+    sum += (v[0] + v[1]) + (v[2] + v[3]);
+  }
   a.y[blockIdx.x] = sum;
 }
 

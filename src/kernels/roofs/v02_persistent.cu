@@ -74,7 +74,7 @@ __device__ void move(const Args& a) {
 __device__ void read(const Args& a) {
   // Two rows in turn: when warps write one again, thread 0 is through with it, for it has been at
   // the barrier in between.
-  __shared__ float of_warp[2][kBlock / 32];
+  alignas(Vec) __shared__ float of_warp[2][kBlock / 32];
   const float* const from = a.x + a.mix.inputs * a.mix.length * Vec::size;
   const std::int64_t length = a.mix.reads;
   ReadTile in;
@@ -91,8 +91,12 @@ __device__ void read(const Args& a) {
     if (threadIdx.x % 32 == 0) of_warp[row][threadIdx.x / 32] = sum;
     __syncthreads();
     if (threadIdx.x == 0) {
+      sum = 0;
 #pragma unroll
-      for (int w = 1; w < kBlock / 32; ++w) sum += of_warp[row][w];
+      for (int w = 0; w < kBlock / 32; w += Vec::size) {
+        const Vec v = Vec::load(&of_warp[row][w]);
+        sum += (v[0] + v[1]) + (v[2] + v[3]);
+      }
       a.sums[tile] = sum;
     }
     in = next;

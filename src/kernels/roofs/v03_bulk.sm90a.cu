@@ -4,11 +4,13 @@
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0
 // Tile      1024 vectors; six slots, 96 KiB of shared memory, two blocks per SM
+#include "harness/ptx/tma.hpp"
 #include "harness/vector.hpp"
 #include "roofs.hpp"
 
 namespace {
 
+using namespace ladder::ptx;
 using roofs::dram;
 using Args = dram::Args<float>;
 using Vec = ladder::Vec128<float>;
@@ -18,69 +20,6 @@ constexpr int kBlocksPerSm = 2;
 constexpr int kTile = dram::kChunk;  // vectors
 constexpr int kFloats = kTile * Vec::size;
 constexpr int kSlots = 6;
-
-// --- What CUDA C++ has no words for (PTX ISA, "Asynchronous copy", "mbarrier") ------------------
-
-__device__ unsigned shared_address(const void* p) {
-  return static_cast<unsigned>(__cvta_generic_to_shared(p));
-}
-/// Of lines that are used once: the first to leave the L2.
-__device__ std::uint64_t evict_first() {
-  std::uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-/// A barrier whose phase ends when one thread has announced bytes and all of them have arrived.
-__device__ void init_barrier(std::uint64_t* barrier) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(barrier)) : "memory");
-}
-__device__ void announce(std::uint64_t* barrier, unsigned bytes) {
-  asm volatile(
-      "mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
-      "r"(bytes)
-      : "memory");
-}
-/// Waits for the end of a phase; phases have parities 0, 1, 0, … An error, not a hang, if it never
-/// comes.
-__device__ void wait(std::uint64_t* barrier, unsigned parity) {
-  for (int tries = 0; tries < 1 << 22; ++tries) {
-    unsigned done;
-    asm volatile(
-        "{\n.reg .pred done;\n"
-        "mbarrier.try_wait.parity.shared::cta.b64 done, [%1], %2;\n"
-        "selp.u32 %0, 1, 0, done;\n}"
-        : "=r"(done)
-        : "r"(shared_address(barrier)), "r"(parity)
-        : "memory");
-    if (done) return;
-  }
-  __trap();
-}
-__device__ void bulk_load(float* to, const float* from, unsigned bytes, std::uint64_t* barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
-      " [%0], [%1], %2, [%3], %4;" ::"r"(shared_address(to)),
-      "l"(__cvta_generic_to_global(from)), "r"(bytes), "r"(shared_address(barrier)),
-      "l"(evict_first())
-      : "memory");
-}
-__device__ void bulk_store(float* to, const float* from, unsigned bytes) {
-  asm volatile(
-      "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(
-          __cvta_generic_to_global(to)),
-      "r"(shared_address(from)), "r"(bytes), "l"(evict_first())
-      : "memory");
-}
-__device__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-/// Until all but the last kPending groups of stores have read their shared memory.
-template <int kPending>
-__device__ void wait_stores() {
-  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
-}
-/// What this thread has written to shared memory can be read by bulk stores after the next barrier.
-__device__ void publish_to_copies() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-// --- The kernel ---------------------------------------------------------------------------------
 
 /// The tiles of one block among those of an array of `length` vectors.
 struct Share {
@@ -95,7 +34,7 @@ struct Share {
 };
 
 template <int kInputs, int kOutputs>
-__device__ void move(const Args& a, float* slots, std::uint64_t* full) {
+__device__ void move(const Args& a, float* slots, Mbarrier* full) {
   constexpr int kStages = kSlots / kInputs;
   const Share share{a.mix.length};
   const std::int64_t stream = a.mix.length * Vec::size;
@@ -104,10 +43,11 @@ __device__ void move(const Args& a, float* slots, std::uint64_t* full) {
   };
   const auto fetch = [&](std::int64_t i) {
     if (!share.has(i)) return;
-    announce(&full[i % kStages], kInputs * share.bytes(i));
+    mbarrier_arrive_expect_tx(&full[i % kStages], kInputs * share.bytes(i));
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
-      bulk_load(slot(i, k), a.x + k * stream + share.offset(i), share.bytes(i), &full[i % kStages]);
+      bulk_load(slot(i, k), a.x + k * stream + share.offset(i), share.bytes(i), &full[i % kStages],
+                evict_first());
     }
   };
 
@@ -116,7 +56,7 @@ __device__ void move(const Args& a, float* slots, std::uint64_t* full) {
     for (int i = 0; i < kStages; ++i) fetch(i);
   }
   for (std::int64_t i = 0; share.has(i); ++i) {
-    if (leader || kInputs > 1) wait(&full[i % kStages], i / kStages % 2);
+    if (leader || kInputs > 1) mbarrier_wait(&full[i % kStages], i / kStages % 2);
     if constexpr (kInputs > 1) {
       for (int v = static_cast<int>(threadIdx.x); v < share.vectors(i); v += kBlock) {
         Vec sum = Vec::load(slot(i, 0) + v * Vec::size);
@@ -128,39 +68,39 @@ __device__ void move(const Args& a, float* slots, std::uint64_t* full) {
         }
         sum.store(slot(i, 0) + v * Vec::size);
       }
-      publish_to_copies();
+      fence_proxy_async();
       __syncthreads();
     }
     if (leader) {
 #pragma unroll
       for (int k = 0; k < kOutputs; ++k) {
-        bulk_store(a.y + k * stream + share.offset(i), slot(i, 0), share.bytes(i));
+        bulk_store(a.y + k * stream + share.offset(i), slot(i, 0), share.bytes(i), evict_first());
       }
-      commit_stores();
-      wait_stores<1>();  // of the tile before, whose slots are free now
+      bulk_commit_group();
+      bulk_wait_group_read<1>();  // of the tile before, whose slots are free now
       if (i > 0) fetch(i - 1 + kStages);
     }
   }
-  if (leader) wait_stores<0>();
+  if (leader) bulk_wait_group_read<0>();
   __syncthreads();
 }
 
-__device__ void read(const Args& a, float* slots, std::uint64_t* full) {
+__device__ void read(const Args& a, float* slots, Mbarrier* full) {
   __shared__ float of_warp[2][kBlock / 32];  // in turn, as in v02
   const Share share{a.mix.reads};
   const float* const from = a.x + a.mix.inputs * a.mix.length * Vec::size;
   const auto fetch = [&](std::int64_t i) {
     if (!share.has(i)) return;
-    announce(&full[i % kSlots], share.bytes(i));
+    mbarrier_arrive_expect_tx(&full[i % kSlots], share.bytes(i));
     bulk_load(slots + i % kSlots * kFloats, from + share.offset(i), share.bytes(i),
-              &full[i % kSlots]);
+              &full[i % kSlots], evict_first());
   };
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < kSlots; ++i) fetch(i);
   }
   for (std::int64_t i = 0; share.has(i); ++i) {
-    wait(&full[i % kSlots], i / kSlots % 2);
+    mbarrier_wait(&full[i % kSlots], i / kSlots % 2);
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < kTile / kBlock; ++j) {
@@ -187,26 +127,26 @@ __device__ void write(const Args& a, float* slot) {
   const Share share{a.mix.writes};
   float* const to = a.y + a.mix.outputs * a.mix.length * Vec::size;
   for (int i = static_cast<int>(threadIdx.x); i < kFloats; i += kBlock) slot[i] = dram::kWritten;
-  publish_to_copies();
+  fence_proxy_async();
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (std::int64_t i = 0; share.has(i); ++i) {
-    bulk_store(to + share.offset(i), slot, share.bytes(i));
-    commit_stores();
+    bulk_store(to + share.offset(i), slot, share.bytes(i), evict_first());
+    bulk_commit_group();
   }
-  wait_stores<0>();
+  bulk_wait_group_read<0>();
 }
 
 template <int kInputs, int kOutputs>
 __global__ void __launch_bounds__(kBlock, kBlocksPerSm) bulk(Args a) {
   float* const slots = ladder::dynamic_shared<float>();
-  __shared__ std::uint64_t full[2][kSlots];  // for moves, for reads
+  __shared__ Mbarrier full[2][kSlots];  // for moves, for reads
   if (threadIdx.x == 0) {
     for (int s = 0; s < kSlots; ++s) {
-      init_barrier(&full[0][s]);
-      init_barrier(&full[1][s]);
+      mbarrier_init(&full[0][s], 1);
+      mbarrier_init(&full[1][s], 1);
     }
-    publish_to_copies();
+    fence_proxy_async();
   }
   __syncthreads();
   if constexpr (kInputs > 0) move<kInputs, kOutputs>(a, slots, full[0]);

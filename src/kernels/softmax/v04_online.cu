@@ -16,8 +16,8 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kBlock = 256, kWarps = kBlock / 32;
 
 /// The largest of some numbers x, and the sum of their exp(x - max). With no numbers max is finite,
-/// so that -inf - max is never a NaN.
-struct Online {
+/// so that -inf - max is never a NaN. Aligned, to be loaded and stored as one.
+struct alignas(8) Online {
   float max, sum;
 
   /// One exp is enough: either the sum so far is rescaled, or x is.

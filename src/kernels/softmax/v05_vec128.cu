@@ -20,8 +20,8 @@ namespace {
 constexpr unsigned kAllLanes = 0xffffffffu;
 
 /// The largest of some numbers x, and the sum of their exp(x - max). With no numbers max is finite,
-/// so that -inf - max is never a NaN.
-struct Online {
+/// so that -inf - max is never a NaN. Aligned, to be loaded and stored as one.
+struct alignas(8) Online {
   float max, sum;
 };
 

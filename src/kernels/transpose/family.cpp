@@ -1,0 +1,93 @@
+#include "harness/family.hpp"
+#include "transpose.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace {
+
+using limits = std::numeric_limits<float>;
+
+// What a kernel that computes with its elements would change; narrower types round to their own.
+double edge_value(std::uint64_t bits, int) {
+  const double values[] = {0.0,
+                           limits::quiet_NaN(),
+                           limits::infinity(),
+                           -limits::infinity(),
+                           limits::denorm_min(),
+                           -limits::denorm_min(),
+                           0x1p-24,
+                           limits::max(),
+                           limits::lowest(),
+                           65504.0,
+                           1.0};
+  return values[bits % std::size(values)];
+}
+
+struct Contract : transpose {
+  static constexpr const char* problem_help = "ROWSxCOLS, each at least 1, e.g. 8192x8192";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 2, 0);
+    constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
+    if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
+    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1])};
+  }
+  static std::string text(const Problem& p) {
+    return std::to_string(p.rows) + "x" + std::to_string(p.cols);
+  }
+
+  // Around the tiles of 32, 64 and 128; and whole vectors in tiles that are not whole.
+  static std::vector<Problem> test_problems() {
+    return {{0, 5},    {3, 0},    {1, 1},     {1, 31},    {33, 1},    {7, 3},     {8, 8},
+            {31, 33},  {32, 32},  {33, 31},   {64, 64},   {65, 63},   {96, 160},  {100, 130},
+            {40, 200}, {36, 76},  {127, 129}, {128, 128}, {129, 127}, {136, 264}, {257, 61},
+            {1, 5000}, {5000, 1}, {2, 1031},  {1040, 8},  {256, 192}};
+  }
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    if (backend == ladder::Backend::host) return {{128, 128}, {100, 130}};
+    return {{1000, 3000}, {4096, 4096}, {4095, 4097}, {8192, 8192}};
+  }
+  static std::vector<ladder::InputSet> input_sets() {
+    return {{"uniform", ladder::uniform_value, true}, {"edges", edge_value, true}};
+  }
+
+  // There is nothing to compute. An element moved counts as one operation, as in an elementwise
+  // operation of one step, so that the family has its place on a roofline.
+  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
+    const double n = static_cast<double>(p.rows) * p.cols;
+    const double bytes = n * static_cast<double>(ladder::size_of(dtype));
+    return {.flops = n, .bytes_read = bytes, .bytes_written = bytes};
+  }
+  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
+
+  static std::vector<std::size_t> input_sizes(const Problem& p) { return {output_size(p)}; }
+  static std::size_t output_size(const Problem& p) {
+    return static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.cols);
+  }
+
+  template <class T>
+  static Args<T> bind(const Problem& p, std::span<T* const> inputs, T* output) {
+    return {.in = inputs[0], .out = output, .rows = p.rows, .cols = p.cols};
+  }
+
+  template <class T>
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+    const auto rows = static_cast<std::size_t>(p.rows), cols = static_cast<std::size_t>(p.cols);
+    ladder::Expected out{.values = std::vector<double>(output_size(p)), .magnitude = {}};
+    constexpr std::size_t kBand = 64;  // rows of the input, whose lines stay in the CPU's cache
+    auto bands = [&](std::size_t begin, std::size_t end) {
+      for (std::size_t c = 0; c < cols; ++c) {
+        for (std::size_t r = begin * kBand; r < std::min(end * kBand, rows); ++r) {
+          out.values[c * rows + r] = static_cast<float>(inputs[0][r * cols + c]);
+        }
+      }
+    };
+    ladder::parallel_for(ladder::ceil_div(rows, kBand), 1, bands);
+    return out;
+  }
+};
+
+const ladder::RegisterFamily<Contract, float, ladder::half, ladder::bfloat16> registration;
+
+}  // namespace
