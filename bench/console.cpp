@@ -8,14 +8,25 @@
 #include <set>
 
 namespace ladder {
-namespace {
 
-/// "v05 tile2d" of "v05_tile2d".
 std::string spoken(const Kernel& kernel) {
   std::string text = label(kernel);
   text[text.find('_')] = ' ';
   return text;
 }
+
+std::string scaled(double value, const char* unit) {
+  constexpr std::array prefixes{"", "k", "M", "G", "T", "P"};
+  std::size_t i = 0;
+  for (; value >= 1000 && i + 1 < prefixes.size(); ++i) value /= 1000;
+  return fmt::format("{:.{}f} {}{}", value,
+                     value < 10    ? 2
+                     : value < 100 ? 1
+                                   : 0,
+                     prefixes[i], unit);
+}
+
+namespace {
 
 std::string title(const Group& group) {
   return fmt::format("{}{}{} {}", group.family->name, group.family->op.empty() ? "" : " ",
@@ -26,18 +37,6 @@ std::string duration(double us) {
   if (us < 1e3) return fmt::format("{:.2f} us", us);
   if (us < 1e6) return fmt::format("{:.3f} ms", us / 1e3);
   return fmt::format("{:.3f} s", us / 1e6);
-}
-
-/// A value with the prefix that leaves at most four digits: 137 G, 64.6 T.
-std::string scaled(double value, const char* unit) {
-  constexpr std::array prefixes{"", "k", "M", "G", "T", "P"};
-  std::size_t i = 0;
-  for (; value >= 1000 && i + 1 < prefixes.size(); ++i) value /= 1000;
-  return fmt::format("{:.{}f} {}{}", value,
-                     value < 10    ? 2
-                     : value < 100 ? 1
-                                   : 0,
-                     prefixes[i], unit);
 }
 
 std::string bar(double share) {

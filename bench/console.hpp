@@ -11,6 +11,12 @@
 
 namespace ladder {
 
+/// "v05 tile2d" of "v05_tile2d".
+std::string spoken(const Kernel& kernel);
+
+/// A value with the prefix that leaves at most four digits: 137 G, 64.6 T.
+std::string scaled(double value, const char* unit);
+
 class Console {
  public:
   /// out: stdout, or stderr when stdout carries Google Benchmark's JSON or CSV.

@@ -1,6 +1,8 @@
 // ./bench: checks and times the kernels, behind Google Benchmark's front end.
 #include "console.hpp"
+#include "explain.hpp"
 #include "options.hpp"
+#include "profile.hpp"
 #include "report.hpp"
 #include "reporters.hpp"
 #include "suite.hpp"
@@ -32,48 +34,6 @@ Opened open_device(const Options& options) {
     }
     return {open_host_device(), fmt::format("no GPU: {}", error.what())};
   }
-}
-
-/// Launches one kernel once, between two checks.
-int profile(const Options& options, Device& device, const char* program) {
-  for (const Kernel& kernel : device.kernels()) {
-    const std::string name = full_name(kernel);
-    const Family& family = family_of(kernel);
-    std::string problem = family.bench_problems(device.backend()).back();
-    if (const auto own = options.problems.find(kernel.family); own != options.problems.end()) {
-      problem = own->second.front();
-    }
-    if (options.profile.starts_with(name + "/")) problem = options.profile.substr(name.size() + 1);
-    if (options.profile != name && options.profile != name + "/" + problem) continue;
-    const auto normal = family.normalize(problem);
-    if (!normal) {
-      throw UsageError(fmt::format("--profile={}: a problem of {} is {}.", options.profile,
-                                   family.name, family.problem_help));
-    }
-    if (const Support support = supports(kernel, *normal, device.info()); !support.ok) {
-      throw UsageError(fmt::format("--profile={}: {}.", options.profile, support.reason));
-    }
-    const auto workload =
-        family.open(*normal, kernel.dtype, family.input_sets().front(), options.seed, device);
-    CheckResult result = check(kernel, *workload, device);
-    if (result.verdict == Verdict::passed) {
-      device.profile(kernel, workload->args());
-      result = check(kernel, *workload, device);
-    }
-    fmt::print("{}/{}: {}{}{}\n", name, *normal, to_string(result.verdict),
-               result.reason.empty() ? "" : ": ", result.reason);
-    if (result.verdict != Verdict::passed) return 1;
-    if (device.backend() == Backend::cuda) {
-      fmt::print("Profile it: ncu --profile-from-start off --set full {} --profile={}/{}\n",
-                 program, name, *normal);
-    } else {
-      fmt::print("Profiling needs a GPU; on the host executor this was one checked launch.\n");
-    }
-    return 0;
-  }
-  throw UsageError(
-      fmt::format("--profile={}: there is no such kernel; --benchmark_list_tests lists the names.",
-                  options.profile));
 }
 
 /// Measures groups as Google Benchmark comes to them, and hands each benchmark its own row. With
@@ -143,6 +103,8 @@ int run(int argc, char** argv) {
   initialize_google_benchmark(options);
   const auto [device, why_host] = open_device(options);
   if (!options.profile.empty()) return profile(options, *device, argv[0]);
+
+  if (options.explain) return explain(options, *device) ? 0 : 1;
 
   const std::vector<Group> groups = select_groups(options, *device);
   if (options.list_names) {

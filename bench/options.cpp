@@ -30,6 +30,14 @@ T number(std::string_view flag, std::string_view text) {
   return value;
 }
 
+Explanation parse_explanation(const std::string& text) {
+  if (text == "table") return Explanation::table;
+  if (text == "lines") return Explanation::lines;
+  if (text == "json") return Explanation::json;
+  throw UsageError(
+      fmt::format("--explain={}: one of table (the default), lines, json is expected.", text));
+}
+
 std::vector<std::string> parse_problems(const std::string& flag, const std::string& text) {
   const std::string name = flag.substr(2);
   const auto family = std::find_if(families().begin(), families().end(),
@@ -94,7 +102,7 @@ Options parse_options(int argc, char** argv) {
            options.dtypes.push_back(*dtype);
          }
        }},
-      {"--profile", [&](Text, Text v) { options.profile = v; }},
+      {"--profile", [&](Text, Text v) { options.profile = split(v); }},
   };
   for (const Family& family : families()) {
     const std::string name(family.name);
@@ -115,6 +123,8 @@ Options parse_options(int argc, char** argv) {
     const std::string value = equals == std::string::npos ? "" : argument.substr(equals + 1);
     if (const auto on = switches.find(flag); on != switches.end()) {
       *on->second = value != "false" && value != "0";
+    } else if (flag == "--explain") {
+      options.explain = parse_explanation(equals == std::string::npos ? "table" : value);
     } else if (const auto known = flags.find(flag); known != flags.end()) {
       if (value.empty()) throw UsageError(fmt::format("{} needs a value: {}=…", flag, flag));
       known->second(flag, value);
@@ -128,6 +138,12 @@ Options parse_options(int argc, char** argv) {
     }
   }
 
+  if (options.explain && (options.csv != Options{}.csv || !options.profile.empty() ||
+                          options.device_info || options.passed_on.size() > 1)) {
+    throw UsageError(
+        "--explain prints counts and nothing else; leave out --csv, --profile, --device-info and "
+        "Google Benchmark's flags.");
+  }
   if (options.device_info) options.filter = "^roofs/";
   options.inverted_ = options.filter.starts_with('-');
   try {
@@ -164,7 +180,12 @@ How to run
   --device=N                    GPU number (default 0)
   --cache=cold|hot|both         L2 overwritten before each sample (default), launches back to back, both
   --seed=N                      seed of the random inputs (default: a new one, printed)
-  --profile=NAME                launch one kernel once, checked, and print the ncu line to type
+  --profile=NAME|REGEX,…        launch what is selected once, checked, each in an NVTX range of its
+                                name, for a profiler; a NAME alone means its last problem
+
+Why a version is faster, without a GPU
+  --explain[=table|lines|json]  count, on the host executor, what the kernels do to memory, and print
+                                a table per ladder, their sources with the counts, or JSON; no CSV
 
 Results
   --csv=PATH                    (default results.csv; an existing file is kept as PATH.bak)

@@ -18,6 +18,9 @@ struct UsageError : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
+/// What --explain prints: a table per ladder, the kernels' sources with counts, or JSON.
+enum class Explanation { table, lines, json };
+
 struct Options {
   bool help = false;
   bool device_info = false;        ///< --device-info: attributes, pin rates and measured roofs
@@ -31,7 +34,8 @@ struct Options {
   std::uint64_t seed = 0;  ///< of the inputs
   std::vector<DType> dtypes{std::begin(kDTypes), std::end(kDTypes)};
   std::map<std::string, std::vector<std::string>> problems;  ///< by family, instead of its own
-  std::string profile;  ///< the kernel to launch once, for a profiler
+  std::vector<std::string> profile;    ///< names and patterns of kernels to launch once
+  std::optional<Explanation> explain;  ///< count instead of timing
 
   std::string format = "console", out, out_format = "json";  ///< Google Benchmark's
   std::vector<std::string> passed_on;  ///< flags for Google Benchmark, program name first

@@ -35,6 +35,10 @@ std::vector<std::pair<const char*, std::string>> cells(const Row& row, const Dev
   auto quantile_of = [&](double q) {
     return when(timed, [&] { return number(quantile(row.samples.us, q)); });
   };
+  const Counters counters = row.counters.value_or(Counters{});
+  auto counted = [&](std::uint64_t n) {
+    return when(row.counters.has_value(), [&] { return fmt::format("{}", n); });
+  };
   const auto ratio = row.vs_baseline.value_or(Estimate{});
   const bool compared = row.vs_baseline.has_value();
 
@@ -78,6 +82,27 @@ std::vector<std::pair<const char*, std::string>> cells(const Row& row, const Dev
       {"dynamic_shared", of(launched, static_cast<double>(row.resources.launch.dynamic_shared))},
       {"local_bytes", of(gpu && launched, static_cast<double>(row.resources.local_bytes))},
       {"occupancy", of(gpu && launched, row.resources.occupancy)},
+      {"global_ld_requests", counted(counters.global_load.requests)},
+      {"global_ld_sectors", counted(counters.global_load.units)},
+      {"global_ld_ideal", counted(counters.global_load.ideal)},
+      {"global_st_requests", counted(counters.global_store.requests)},
+      {"global_st_sectors", counted(counters.global_store.units)},
+      {"global_st_ideal", counted(counters.global_store.ideal)},
+      {"global_atomic_requests", counted(counters.global_atomic.requests)},
+      {"global_atomic_sectors", counted(counters.global_atomic.units)},
+      {"shared_ld_requests", counted(counters.shared_load.requests)},
+      {"shared_ld_wavefronts", counted(counters.shared_load.units)},
+      {"shared_ld_ideal", counted(counters.shared_load.ideal)},
+      {"shared_st_requests", counted(counters.shared_store.requests)},
+      {"shared_st_wavefronts", counted(counters.shared_store.units)},
+      {"shared_st_ideal", counted(counters.shared_store.ideal)},
+      {"shared_atomic_requests", counted(counters.shared_atomic.requests)},
+      {"shared_atomic_wavefronts", counted(counters.shared_atomic.units)},
+      {"async_requests", counted(counters.shared_async.requests)},
+      {"async_wavefronts", counted(counters.shared_async.units)},
+      {"mean_active_lanes", of(row.counters.has_value(), counters.mean_active_lanes())},
+      {"barriers", counted(counters.barriers)},
+      {"moved_bytes", of(row.counters.has_value(), counters.moved_bytes())},
       {"sm_mhz", of(watched, row.samples.sm_mhz)},
       {"power_w", of(watched, row.samples.power_w)},
       {"throttled", of(watched, row.samples.throttled)},

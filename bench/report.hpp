@@ -1,6 +1,7 @@
 // The CSV: one row per kernel, problem and cache state, written as soon as it is measured.
 #pragma once
 
+#include "harness/counters.hpp"
 #include "harness/device.hpp"
 #include "harness/family.hpp"
 #include "harness/statistics.hpp"
@@ -24,6 +25,7 @@ struct Row {
   std::string baseline;  ///< label of the version it is compared with
   std::optional<Estimate> vs_baseline;  ///< t_baseline / t_kernel: above 1 is faster
   KernelResources resources;
+  std::optional<Counters> counters;  ///< on the host executor
 
   bool timed() const { return !samples.us.empty(); }
   double median_us() const { return median(samples.us); }

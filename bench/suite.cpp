@@ -110,7 +110,10 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
     row->check = check(*row->kernel, *workload, device);
     if (row->check.verdict != Verdict::failed) row->resources = device.resources();
     const bool passed = row->check.verdict == Verdict::passed;
-    if (passed) contestants.push_back({row->kernel, workload->args()});
+    if (passed) {
+      row->counters = device.count(*row->kernel, workload->args());
+      contestants.push_back({row->kernel, workload->args()});
+    }
     return !passed;
   });
   const bool is_roof = group.family->name == "roofs";

@@ -56,7 +56,7 @@ class Row(NamedTuple):
     suspect: str = ""
     pin_gbps: float = math.nan
     pin_gflops: float = math.nan
-    counted_bytes: float = math.nan
+    moved_bytes: float = math.nan
 
     @property
     def timed(self) -> bool:

@@ -488,7 +488,7 @@ def draw_overview(ladders: Sequence[Ladder]) -> Figure:
 
 def draw_counted(ladders: Sequence[Ladder]) -> Figure:
     """Bars: the bytes that each version moves, in multiples of those it must move."""
-    shown = [(one, [r for r in one.rows if r.counted_bytes > 0]) for one in ladders]
+    shown = [(one, [r for r in one.rows if r.moved_bytes > 0]) for one in ladders]
     shown = [(one, rows) for one, rows in shown if rows]
     height = HEAD + sum(PANEL + ROW * len(rows) for _, rows in shown) + 0.15
     figure = new_figure(9.2, height)
@@ -498,7 +498,7 @@ def draw_counted(ladders: Sequence[Ladder]) -> Figure:
     for one, rows in shown:
         top -= PANEL + ROW * len(rows)
         axes = figure.add_axes((BARS[0], top / height, 0.45, ROW * len(rows) / height))
-        ratios = [r.counted_bytes / r.bytes for r in rows]
+        ratios = [r.moved_bytes / r.bytes for r in rows]
         axes.barh(range(len(rows)), ratios, height=0.74, color=BEST)
         axes.axvline(1, color=INK, linewidth=1)
         axes.set_xlim(0, max(1.0, max(ratios)))
@@ -509,7 +509,7 @@ def draw_counted(ladders: Sequence[Ladder]) -> Figure:
         axes.text(-0.5, -0.85, title, transform=blend, fontweight="bold", fontsize=10)
         for i, (row, ratio) in enumerate(zip(rows, ratios)):
             axes.text(-0.5, i, row.name, transform=blend, va="center")
-            text = f"{digits(ratio)} x   {row.counted_bytes:,.0f} of {row.bytes:,.0f}"
+            text = f"{digits(ratio)} x   {row.moved_bytes:,.0f} of {row.bytes:,.0f}"
             axes.text(1.02, i, text, transform=blend, va="center", fontsize=8.5)
     return figure
 
@@ -591,11 +591,11 @@ def main() -> None:
         drawn = pictures(gpu, ladders, kinds)
     else:
         ladders = ladder_csv.select(rows, **chosen)
-        counted = [one for one in ladders if any(r.counted_bytes > 0 for r in one.rows)]
+        counted = [one for one in ladders if any(r.moved_bytes > 0 for r in one.rows)]
         if not counted:
             raise LadderError(
                 f"{options.csv} has only rows of the host executor, which have no times, and no "
-                "counted bytes (column counted_bytes): there is nothing to draw."
+                "counted bytes (column moved_bytes): there is nothing to draw."
             )
         ladder_csv.needs_matplotlib()
         groups = {

@@ -144,6 +144,92 @@ TEST_F(BenchCli, ProfileLaunchesOneKernel) {
   EXPECT_THAT(result.out, HasSubstr("gemm/f32/v05_tile2d/64x64x64: passed"));
 }
 
+TEST_F(BenchCli, ProfileTakesPatternsAndProblems) {
+  const Result result =
+      bench("'--profile=^reduction/sum/f32/v0[12],gemm/f32/v01_naive' --gemm=8x8x8,9x9x9");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("reduction/sum/f32/v01_divergent/16384: passed"),
+                    HasSubstr("reduction/sum/f32/v02_strided/50021: passed"),
+                    HasSubstr("gemm/f32/v01_naive/8x8x8: passed"),
+                    HasSubstr("gemm/f32/v01_naive/9x9x9: passed"), Not(HasSubstr("v03"))));
+  EXPECT_EQ(lines(result.out), 2 * 2 + 2 + 1);
+}
+
+TEST_F(BenchCli, ProfileGoesOnAfterAFailure) {
+  const Result result =
+      bench("--profile=elementwise/relu/f32/v01_naive/1000000000000,gemm/f32/v01_naive/8x8x8");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, AllOf(HasSubstr("1000000000000: failed: "), HasSubstr("8x8x8: passed")));
+}
+
+TEST_F(BenchCli, ExplainPrintsCountsAndWritesNoRows) {
+  const Result result = bench("--explain --benchmark_filter='gemm/f32/v0[12]_.*/128x128x128'");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("no GPU times"), HasSubstr("\ngemm f32 128x128x128 · "),
+                                HasSubstr("\n  v01 naive "), HasSubstr("\n  v02 coalesced "),
+                                Not(HasSubstr("\033"))));
+  EXPECT_FALSE(std::filesystem::exists(file("results.csv")));
+}
+
+TEST_F(BenchCli, ExplainedLinesAreTheKernels) {
+  const Result result = bench("--explain=lines --benchmark_filter=gemm/f32/v01_naive/128x128x128");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("\n  gemm/v01_naive.cu\n"), HasSubstr(" │ __global__"),
+                                HasSubstr(" too many, the most\n")));
+}
+
+TEST_F(BenchCli, ExplainOnAGpuIsRefused) {
+  if (bench("--benchmark_list_tests", "--backend=cuda ").exit_code != 0) GTEST_SKIP() << "no GPU";
+  expect_refused("--explain", "not on a GPU: add --backend=host", "");
+}
+
+TEST_F(BenchCli, ExplanationsFitIn100Columns) {
+  for (const char* what : {"--explain", "--explain=lines --benchmark_filter='transpose|softmax'"}) {
+    const Result result = bench(std::string("--dtype=f32 ") + what);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    std::istringstream in(result.out);
+    for (std::string line; std::getline(in, line);) {
+      const auto columns =
+          std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xC0) != 0x80; });
+      EXPECT_LE(columns, 100) << line;
+      EXPECT_FALSE(line.ends_with(' ')) << line;
+    }
+  }
+}
+
+TEST_F(BenchCli, ExplainedJsonIsJson) {
+  if (*LADDER_PYTHON == '\0') GTEST_SKIP() << "no Python";
+  const std::string what = "--explain=json --benchmark_filter='transpose/.*/128x128|softmax'";
+  const Result result = bench(what);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err, "");
+  std::ofstream(file("read.py")) << R"(import json
+rows = json.load(open("out.txt", encoding="utf-8"))
+naive = next(r for r in rows if (r["kernel"], r["dtype"]) == ("v01_naive", "f32"))
+store = naive["counters"]["global_store"]
+assert store["units"] == 8 * store["ideal"] == 8 * 128 * 128 * 4 // 32, store
+for row in rows:
+    for kind, requests in row["counters"].items():
+        lines = [l for l in row["lines"] if f"{l['space']}_{l['access']}" == kind]
+        for name, value in requests.items():
+            assert value == sum(line[name] for line in lines), (row["kernel"], kind, name)
+)";
+  const std::string python = "cd '" + file("") + "' && " LADDER_PYTHON " read.py";
+  EXPECT_EQ(std::system(python.c_str()), 0) << result.out;
+}
+
+TEST_F(BenchCli, TheLadderScriptShowsWhatMoved) {
+  if (*LADDER_PYTHON == '\0') GTEST_SKIP() << "no Python";
+  const std::string build = std::filesystem::path(LADDER_BENCH).parent_path();
+  const std::string command = LADDER_PYTHON " " LADDER_SOURCE_DIR "/scripts/ladder --build='" +
+                              build + "' transpose 2 v03 >'" + file("out.txt") + "'";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  EXPECT_THAT(slurp(file("out.txt")),
+              AllOf(HasSubstr("\n+++ src/kernels/transpose/v03_padded.cu\n"),
+                    HasSubstr("shared loads 32-way → 1-way\n")));
+}
+
 TEST_F(BenchCli, KeepsTheLastResults) {
   std::ofstream(file("results.csv")) << "precious\n";
   bench("--benchmark_filter=gemm/f32/v01");
@@ -168,6 +254,11 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--csv=/no/such/folder/x.csv", "No such file or directory; choose another path");
   expect_refused("--profile=gemm/f32/v99_none", "no such kernel");
   expect_refused("--profile=gemm/f32/v01_naive/12", "MxNxK");
+  expect_refused("'--profile=gemm('", "neither a name nor a regular expression");
+  expect_refused("--explain=", "one of table (the default), lines, json");
+  expect_refused("--explain=xml", "--explain=xml: one of table (the default), lines, json");
+  expect_refused("--explain --csv=x.csv", "leave out --csv");
+  expect_refused("--explain --benchmark_format=json", "leave out");
   expect_refused("--backend=tpu", "auto, cuda, host", "");
   expect_refused("--device=99", "--device=99: ", "");
   EXPECT_EQ(slurp(file("results.csv")), "precious\n") << "a refusal costs no results";

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Tests of scripts/roofline.py and scripts/update_readme.py. Those that draw are skipped where
-neither this Python nor build/venv has matplotlib."""
+"""Tests of scripts/roofline.py, scripts/update_readme.py and scripts/ladder. Those that draw are
+skipped where neither this Python nor build/venv has matplotlib."""
 
 from __future__ import annotations
 
 import csv
 import io
 import multiprocessing
+import os
 import random
 import subprocess
 import sys
@@ -300,7 +301,7 @@ class Pictures(Case):
     def test_host_rows_have_no_times_to_draw(self) -> None:
         host = [{**one, "backend": "host", "cache": "", "time_us_median": ""} for one in RELU]
         self.refuses("nothing to draw", SCRIPTS / "roofline.py", self.write(host))
-        counted = [{**one, "counted_bytes": 2 * one["bytes"]} for one in host]
+        counted = [{**one, "moved_bytes": 2 * one["bytes"]} for one in host]
         self.assertEqual(
             self.draw(counted), ["elementwise-f32-bytes.png", "elementwise-f32-bytes.svg"]
         )
@@ -510,9 +511,76 @@ class Updating(TreeCase):
             self.assertEqual(content, path.read_bytes(), path)
 
 
+class LadderScript(Case):
+    """scripts/ladder on the kernels of this tree, and on a bench that is made up here."""
+
+    NAMES = (
+        "elementwise/add/f32/v01_naive/65536", "elementwise/add/f32/v01_naive/100003",
+        "elementwise/add/f32/v03_vec128/65536", "elementwise/add/f32/v03_vec128/100003",
+        "elementwise/relu/f16/v01_naive/65536", "elementwise/relu/f16/v03_vec128/65536",
+        "gemm/f32/v03_smem_tile/128x128x128", "gemm/f32/v04_tile1d/128x128x128",
+    )  # fmt: skip
+
+    def setUp(self) -> None:
+        super().setUp()
+        listing = "\n".join(self.NAMES)
+        bench = self.folder / "bench"
+        bench.write_text(f"""#!/bin/sh
+            case "$*" in *list_tests*) echo '{listing}';; *) echo "bench $*";; esac
+            """)
+        bench.chmod(0o755)
+        (self.folder / "libladder_host.so").touch()
+
+    def ladder(self, *arguments: str) -> tuple[object, ...]:
+        return SCRIPTS / "ladder", f"--build={self.folder}", *arguments
+
+    def test_the_difference_and_the_two_rows(self) -> None:
+        result = self.run_script(*self.ladder("gemm", "3", "v04_tile1d"))
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        self.assertIn("--- src/kernels/gemm/v03_smem_tile.cu\n", result.stdout)
+        self.assertIn("+++ src/kernels/gemm/v04_tile1d.cu\n", result.stdout)
+        self.assertTrue(
+            result.stdout.endswith(
+                "\nbench --backend=host --explain "
+                "--benchmark_filter=^gemm/f32/(v03_smem_tile|v04_tile1d)/128x128x128$\n"
+            )
+        )
+
+    def test_a_family_with_several_ladders(self) -> None:
+        def chosen(*ladder: str) -> str:
+            result = self.run_script(*self.ladder("elementwise", "v01", "v03", *ladder))
+            return result.stdout.splitlines()[-1].split("=^")[1]
+
+        self.assertEqual(chosen(), "elementwise/add/f32/(v01_naive|v03_vec128)/65536$")
+        for ladder in ("relu", "f16", "relu/f16"):
+            self.assertEqual(chosen(ladder), "elementwise/relu/f16/(v01_naive|v03_vec128)/65536$")
+
+    def test_a_version_for_gpus_only_has_a_difference(self) -> None:
+        result = self.run_script(*self.ladder("gemm", "0", "1"))
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("+++ src/kernels/gemm/v01_naive.cu\n", result.stdout)
+        self.assertIn("\nv00_cublas can run on a GPU only: there are no counts", result.stdout)
+
+    def test_a_version_that_was_changed_since(self) -> None:
+        os.utime(self.folder / "libladder_host.so", (0, 0))
+        result = self.run_script(*self.ladder("gemm", "3", "4"))
+        self.assertRegex(result.stderr, "v03_smem_tile.cu has changed since it was built")
+
+    def test_mistakes_are_one_sentence(self) -> None:
+        self.refuses("no family gem; there are elementwise, gemm", *self.ladder("gem", "3", "4"))
+        self.refuses("gemm has no version v99: v00_cublas, v01_", *self.ladder("gemm", "3", "v99"))
+        self.refuses("gemm has no version naive", *self.ladder("gemm", "3", "naive"))
+        self.refuses("has 1?[0-9] versions 1: v01_added", *self.ladder("roofs", "1", "2"))
+        self.refuses("are the same version", *self.ladder("gemm", "3", "v03"))
+        self.refuses("no ladder f16; there are f32", *self.ladder("gemm", "3", "4", "f16"))
+        self.refuses("share no operation and type", *self.ladder("gemm", "1", "2"))
+        (self.folder / "bench").unlink()
+        self.refuses("no bench in .*: run scripts/test first", *self.ladder("gemm", "3", "4"))
+
+
 class Help(Case):
     def test_help_has_examples(self) -> None:
-        for name in ("roofline.py", "update_readme.py"):
+        for name in ("roofline.py", "update_readme.py", "ladder"):
             result = self.run_script(SCRIPTS / name, "--help")
             self.assertEqual(result.returncode, 0)
             self.assertIn("examples:", result.stdout)

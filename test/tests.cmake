@@ -1,5 +1,6 @@
 # The tests that ctest runs. Included from the top folder, so that their programs lie beside ./bench.
 include(GoogleTest)
+find_package(Python3 3.10 COMPONENTS Interpreter)
 include(HostExecutor)
 
 function(ladder_test name)
@@ -24,13 +25,25 @@ if(LADDER_CUDA)
   endforeach()
 endif()
 
+# What every kernel does to memory
+if(NOT LADDER_SANITIZE)
+  ladder_test(kernel_counts_test test/kernel_counts_test.cpp)
+  target_link_libraries(kernel_counts_test PRIVATE ladder)
+endif()
+
 # The harness itself
 ladder_test(harness_test
+  bench/console.cpp
+  bench/explain.cpp
+  bench/explain_json.cpp
+  bench/moves.cpp
   bench/options.cpp
   bench/report.cpp
   bench/roofs.cpp
   bench/suite.cpp
+  bench/text.cpp
   test/check_test.cpp
+  test/explain_test.cpp
   test/registry_test.cpp
   test/report_test.cpp
   test/statistics_test.cpp
@@ -50,16 +63,33 @@ target_link_libraries(properties_test PRIVATE ladder GTest::gtest_main)
 # The command line of ./bench
 ladder_test(bench_cli_test test/bench_cli_test.cpp)
 target_link_libraries(bench_cli_test PRIVATE GTest::gtest_main)
-target_compile_definitions(bench_cli_test PRIVATE "LADDER_BENCH=\"$<TARGET_FILE:bench>\"")
+target_compile_definitions(bench_cli_test PRIVATE "LADDER_BENCH=\"$<TARGET_FILE:bench>\""
+                                                  "LADDER_PYTHON=\"${Python3_EXECUTABLE}\""
+                                                  "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 add_dependencies(bench_cli_test bench)
 
 # The host executor
 ladder_test(host_executor_test)
-ladder_host_executor(host_executor_test KERNELS test/host_executor_test.cpp)
+ladder_host_executor(host_executor_test KERNELS
+  test/host_counters_test.cpp test/host_executor_test.cpp test/host_faults_test.cpp)
 target_link_libraries(host_executor_test PRIVATE GTest::gtest_main)
+target_compile_definitions(host_executor_test PRIVATE "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 add_test(NAME host_library.exports_one_function
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DLIBRARY=$<TARGET_FILE:ladder_host>
           -P ${CMAKE_SOURCE_DIR}/test/host_library_exports.cmake)
+
+# The PTX wrappers, on both backends
+ladder_test(ptx_on_host_test)
+ladder_host_executor(ptx_on_host_test KERNELS test/ptx_host_test.cpp)
+target_link_libraries(ptx_on_host_test PRIVATE GTest::gtest_main)
+if(LADDER_CUDA)
+  add_executable(ptx_on_gpu_test test/ptx_gpu_test.cu src/harness/registry.cpp)
+  target_include_directories(ptx_on_gpu_test PRIVATE src)
+  target_link_libraries(ptx_on_gpu_test PRIVATE ladder_cuda ladder_warnings GTest::gtest_main)
+  set_target_properties(ptx_on_gpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ptx.gpu COMMAND ptx_on_gpu_test)
+  set_tests_properties(ptx.gpu PROPERTIES SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
+endif()
 
 # The timer, against CUPTI's record of the same launches
 if(LADDER_CUDA AND TARGET CUDA::cupti)
@@ -68,10 +98,17 @@ if(LADDER_CUDA AND TARGET CUDA::cupti)
 endif()
 
 # The scripts that draw, and that write the tables of the READMEs
-find_package(Python3 3.10 COMPONENTS Interpreter)
 if(Python3_Interpreter_FOUND)
   add_test(NAME scripts.roofline_and_readme
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/scripts_test.py)
+  add_test(NAME scripts.validate_counters
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/update_readme.py --check)
+  if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's
+    add_test(NAME kernels.access_widths
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/access_widths_test.py
+              $<TARGET_FILE:bench> ${CMAKE_BINARY_DIR}/compile_commands.json)
+    set_tests_properties(kernels.access_widths PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
+  endif()
 endif()

@@ -1,0 +1,232 @@
+#!/usr/bin/env python3
+"""Holds the widths of the memory accesses that the host executor counts against nvcc's.
+
+The host executor counts the source as written; nvcc may merge scalar neighbours into one vector
+access, or split a vector. So every kernel file is compiled once more, and line by line the widths
+of its loads and stores (bytes per lane) must be those that `./bench --explain=json` counted: in the
+PTX, and in the machine code too where nvdisasm is installed, because ptxas also merges.
+
+usage: access_widths_test.py BENCH COMPILE_COMMANDS     exits with 77 where there is no nvcc
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Iterator, NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+SKIPPED = 77
+
+
+class Place(NamedTuple):
+    """Where a kernel touches memory, and how."""
+
+    file: str  # of the source, relative to ROOT
+    line: int  # 0 where the compiler does not tell
+    space: str  # global, shared; generic where nvcc could not tell
+    access: str  # load, store, atomic, async
+
+    @property
+    def kind(self) -> tuple[str, str]:
+        return self.space, self.access
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.space} {self.access}"
+
+
+Widths = defaultdict[Place, set[int]]
+Frame = tuple[str, int]
+
+
+def place(frames: list[Frame], kernel: str, space: str, access: str) -> Place:
+    """The innermost frame in the kernel's file, or else in another of the kernels' files; as the
+    host executor attributes its counts."""
+    inside = [f for f in frames if f[1] and f[0].startswith("src/kernels/")]
+    chosen = next((f for f in inside if f[0] == kernel), inside[0] if inside else (kernel, 0))
+    return Place(*chosen, space, access)
+
+
+def relative(path: str) -> str:
+    return os.path.relpath(path, ROOT)
+
+
+# ---- What the host executor counted
+
+
+def counted(bench: str) -> dict[str, Widths]:
+    """By kernel file."""
+    output = subprocess.run(
+        [bench, "--backend=host", "--explain=json"], stdout=subprocess.PIPE, check=True
+    ).stdout
+    kernels: dict[str, Widths] = {}
+    for row in json.loads(output):
+        widths = kernels.setdefault(relative(row["file"]), defaultdict(set))
+        for line in row["lines"]:
+            at = Place(relative(line["file"]), line["line"], line["space"], line["access"])
+            widths[at].add(line["width"])
+    return kernels
+
+
+# ---- What nvcc made
+
+
+LOC = re.compile(r"\s*\.loc\s+(\d+) (\d+) (\d+)(?:.* inlined_at (\d+) (\d+) (\d+))?")
+ACCESS = {"ld": "load", "st": "store", "atom": "atomic", "red": "atomic"}
+
+
+def in_ptx(text: str, kernel: str) -> Widths:
+    files = {n: relative(path) for n, path in re.findall(r'\.file\s+(\d+)\s+"(.+?)"', text)}
+    chains: dict[tuple[str, str, str], list[Frame]] = {}  # by file, line and column
+    frames: list[Frame] = []
+    widths: Widths = defaultdict(set)
+    for line in text.splitlines():
+        if loc := LOC.match(line):
+            at, by = loc.group(1, 2, 3), loc.group(4, 5, 6)
+            outer = chains.get(by, [(files[by[0]], int(by[1]))]) if by[0] else []
+            frames = chains[at] = [(files[at[0]], int(at[1])), *outer]
+            continue
+        found = re.match(r"\s*(?:@!?%\w+\s+)?(ld|st|atom|red|cp\.async)(\.[\w.:]+)\s+(.*);", line)
+        if found is None:
+            continue
+        operation, parts = found[1].partition(".")[0], found[2].replace("::", ".").split(".")
+        if operation == "cp":
+            size = found[3].split(",")[2:3]
+            if size and "bulk" not in parts:
+                widths[place(frames, kernel, "global", "load")].add(int(size[0]))
+                widths[place(frames, kernel, "shared", "async")].add(int(size[0]))
+            continue
+        if {"param", "local", "const"} & set(parts):
+            continue
+        space = next((p for p in parts if p in ("global", "shared")), "generic")
+        count = next((int(p[1:]) for p in parts if re.fullmatch(r"v\d", p)), 1)
+        bits = next(int(b[1]) for p in reversed(parts) if (b := re.fullmatch(r"b?[bfsu](\d+)", p)))
+        if parts[-1].endswith("x2"):
+            bits = 32
+        at = place(frames, kernel, space, ACCESS[operation])
+        widths[at].add(count * bits // 8)
+    return widths
+
+
+OPCODES = {
+    "LD": ("generic", "load"), "LDG": ("global", "load"), "LDS": ("shared", "load"),
+    "ST": ("generic", "store"), "STG": ("global", "store"), "STS": ("shared", "store"),
+    "ATOMG": ("global", "atomic"), "RED": ("global", "atomic"), "REDG": ("global", "atomic"),
+    "ATOMS": ("shared", "atomic"),
+}  # fmt: skip
+SIZES = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
+
+
+def in_sass(text: str, kernel: str) -> Widths:
+    frames: list[Frame] = []
+    more = False  # frames of the same instruction
+    widths: Widths = defaultdict(set)
+    for line in text.splitlines():
+        if loc := re.match(r'\s*//## File "(.+?)", line (\d+)', line):
+            frames = frames * more + [(relative(loc[1]), int(loc[2]))]
+            more = True
+        elif code := re.match(r"\s*/\*\w+\*/\s+(?:@!?U?P\w+\s+)?([A-Z]+)((?:\.\w+)*)\s", line):
+            more = False
+            if code[1] in OPCODES:
+                size = next((SIZES[s] for s in code[2].split(".") if s in SIZES), 4)
+                widths[place(frames, kernel, *OPCODES[code[1]])].add(size)
+    return widths
+
+
+def compile_kernel(entry: dict[str, str], nvdisasm: str | None) -> Iterator[tuple[str, Widths]]:
+    """The widths in each of nvcc's outputs, for the newest architecture of the build."""
+    command = shlex.split(entry["command"])
+    kernel = relative(entry["file"])
+    newest = max(re.findall(r"compute_(\d+)", entry["command"]), key=int, default="")
+    dropped = re.compile(r"--?generate-code.*|-c|-Xptxas.*|-arch=.*")
+    command = [word for word in command if not dropped.fullmatch(word)]
+    del command[command.index("-o") : command.index("-o") + 2]
+    with tempfile.TemporaryDirectory() as folder:
+        ptx = Path(folder) / Path(kernel).with_suffix(".ptx").name
+        command += [f"-arch=sm_{newest}" if newest else "-arch=native"]
+        if nvdisasm:
+            cubin = ptx.with_suffix(".cubin")
+            command += ["-cubin", "--keep", "--keep-dir", folder, "-o", str(cubin)]
+        else:
+            command += ["-ptx", "-o", str(ptx)]
+        subprocess.run(command, cwd=entry["directory"], check=True, stderr=subprocess.DEVNULL)
+        yield "PTX", in_ptx(ptx.read_text(), kernel)
+        if nvdisasm:
+            sass = subprocess.run(
+                [nvdisasm, "-gi", "-c", str(cubin)], text=True, check=True,
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            ).stdout  # fmt: skip
+            yield "SASS", in_sass(sass, kernel)
+
+
+# ---- Side by side
+
+
+def differences(host: Widths, made: Widths, output: str) -> Iterator[str]:
+    """A line whose accesses were counted must have the same widths. Optimizers move accesses to
+    lines that have none in the source: these widths only need to occur somewhere in the file. ptxas
+    moves them to lines with accesses of their own, too: there one width in common is enough."""
+    kinds: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for at, widths in host.items():
+        kinds[at.kind] |= widths
+        kinds["generic", at.access] |= widths
+    made_kinds: dict[tuple[str, str], set[int]] = defaultdict(set)
+    for at, widths in made.items():
+        for space in ("global", "shared") if at.space == "generic" else (at.space,):
+            made_kinds[space, at.access] |= widths
+
+    for at in sorted(set(host) | set(made)):
+        counts, widths = host.get(at, set()), made.get(at, set())
+        moved = output == "SASS" and counts & widths and widths <= kinds[at.kind]
+        if counts and widths and counts != widths and not moved:
+            yield f"{at} of {sorted(widths)} bytes in {output}, counted as {sorted(counts)}"
+        elif not counts and not widths <= kinds[at.kind]:
+            yield f"{at} of {sorted(widths)} bytes in {output}, elsewhere {sorted(kinds[at.kind])}"
+        elif not widths and not counts <= made_kinds[at.kind]:
+            other = sorted(made_kinds[at.kind])
+            yield f"{at} of {sorted(counts)} bytes counted, in {output} {other}"
+
+
+def main() -> int:
+    bench, commands = sys.argv[1:]
+    entries = [
+        entry
+        for entry in json.loads(Path(commands).read_text())
+        if re.search(r"/src/kernels/\w+/v\w+\.cu$", entry["file"])
+        and "LADDER_HOST_EXECUTOR" not in entry["command"]
+    ]
+    nvcc = shlex.split(entries[0]["command"])[0] if entries else None
+    if nvcc is None or shutil.which(nvcc) is None:
+        print("no kernel is compiled by nvcc here")
+        return SKIPPED
+    nvdisasm = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=str(Path(nvcc).parent))
+    host = counted(bench)
+
+    def check(entry: dict[str, str]) -> list[str]:
+        kernel = relative(entry["file"])
+        return [
+            difference
+            for output, made in compile_kernel(entry, nvdisasm)
+            for difference in differences(host[kernel], made, output)
+        ]
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = [difference for part in pool.map(check, entries) for difference in part]
+    for difference in found:
+        print(difference)
+    outputs = "PTX and SASS" if nvdisasm else "PTX"
+    print(f"{len(entries)} kernel files, {outputs}: {len(found)} differences from the counts")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
