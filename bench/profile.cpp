@@ -1,5 +1,7 @@
 #include "profile.hpp"
 
+#include "suite.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -100,6 +102,10 @@ CheckResult launch_checked(const Selected& one, std::uint64_t seed, Device& devi
     return {.verdict = Verdict::unsupported, .reason = support.reason};
   }
   const Family& family = family_of(kernel);
+  if (const std::string lack = lack_of_memory(family, one.problem, kernel.dtype, device);
+      !lack.empty()) {
+    return {.verdict = Verdict::failed, .reason = lack};
+  }
   try {
     const auto workload =
         family.open(one.problem, kernel.dtype, family.input_sets().front(), seed, device);

@@ -70,6 +70,15 @@ std::vector<Group> select_groups(const Options& options, const Device& device) {
   return groups;
 }
 
+std::string lack_of_memory(const Family& family, const std::string& problem, DType dtype,
+                           const Device& device) {
+  const double needed = family.memory(problem, dtype);
+  const auto free = static_cast<double>(device.free_memory());
+  if (needed <= 0.95 * free) return "";
+  return fmt::format("{} needs {:.1f} GB with its reference, {:.1f} GB are free", problem,
+                     needed / 1e9, free / 1e9);
+}
+
 std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs) {
   std::vector<Row> rows;
   for (const Kernel* kernel : group.kernels) {
@@ -91,31 +100,35 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
     return rows;
   };
 
-  const double needed = group.family->memory(group.problem, group.dtype);
-  const auto free = static_cast<double>(device.free_memory());
-  if (needed > 0.95 * free) {
-    return fail(fmt::format("{} needs {:.1f} GB with its reference, {:.1f} GB are free",
-                            group.problem, needed / 1e9, free / 1e9));
+  if (const std::string lack = lack_of_memory(*group.family, group.problem, group.dtype, device);
+      !lack.empty()) {
+    return fail(lack);
   }
+  std::vector<Contestant> contestants;
   std::unique_ptr<Workload> workload;
   try {
-    workload = group.family->open(group.problem, group.dtype, group.family->input_sets().front(),
-                                  seed, device);
+    const auto open = [&] {
+      return group.family->open(group.problem, group.dtype, group.family->input_sets().front(),
+                                seed, device);
+    };
+    workload = open();
+    std::erase_if(running, [&](Row* row) {
+      row->check = check(*row->kernel, *workload, device);
+      if (row->check.verdict != Verdict::failed) row->resources = device.resources();
+      if (row->check.verdict == Verdict::passed) {
+        row->counters = device.count(*row->kernel, workload->args());
+        return false;
+      }
+      workload = open();  // a wrong kernel may have damaged it
+      return true;
+    });
+    for (const Row* row : running) {
+      workload->prepare(*row->kernel);
+      contestants.push_back({row->kernel, workload->args()});
+    }
   } catch (const std::exception& error) {
     return fail(error.what());
   }
-
-  std::vector<Contestant> contestants;
-  std::erase_if(running, [&](Row* row) {
-    row->check = check(*row->kernel, *workload, device);
-    if (row->check.verdict != Verdict::failed) row->resources = device.resources();
-    const bool passed = row->check.verdict == Verdict::passed;
-    if (passed) {
-      row->counters = device.count(*row->kernel, workload->args());
-      contestants.push_back({row->kernel, workload->args()});
-    }
-    return !passed;
-  });
   const bool is_roof = group.family->name == "roofs";
   std::vector<Samples> samples;
   double memory_us = std::numeric_limits<double>::infinity();

@@ -27,6 +27,10 @@ struct Group {
 /// Throws UsageError when there are none.
 std::vector<Group> select_groups(const Options& options, const Device& device);
 
+/// Why a problem does not fit into a device's free memory, its reference included; empty if it does.
+std::string lack_of_memory(const Family& family, const std::string& problem, DType dtype,
+                           const Device& device);
+
 /// Checks the kernels of a group, times those that passed together with the memory roof, and checks
 /// them again.
 std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs);

@@ -226,13 +226,18 @@ __global__ void tile(transpose::Args<T> a) {
     c.lines[0].requests.lanes = 512 * 8;
     add(file_.c_str(), "a tile in shared memory", c);
   }
-  void TearDown() override { std::filesystem::remove(file_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  const std::string file_ = testing::TempDir() + "v02_tile.cu";
+  /// Of this test alone: tests run side by side.
+  const std::filesystem::path folder_ = [] {
+    std::string pattern = testing::TempDir() + "ladder-XXXXXX";
+    return std::filesystem::path(mkdtemp(pattern.data()));
+  }();
+  const std::string file_ = folder_ / "v02_tile.cu";
 };
 
 TEST_F(ExplainLines, CountsStandBelowTheirLines) {
-  const std::string folder = std::filesystem::path(file_).parent_path().filename();
+  const std::string folder = folder_.filename();
   EXPECT_EQ(explain_lines(rows, false),
             "transpose f32 128x128 · v02 tile\n  a tile in shared memory\n  " + folder +
                 R"(/v02_tile.cu
@@ -268,7 +273,7 @@ TEST_F(ExplainLines, AFileThatCannotBeReadHasItsLinesByNumber) {
 }
 
 TEST_F(ExplainLines, HeadersAreShownUnderTheirNames) {
-  const std::string header = testing::TempDir() + "passes.hpp";
+  const std::string header = folder_ / "passes.hpp";
   std::ofstream(header) << "__device__ float load(const float* x) {\n  return *x;\n}\n";
   rows[0].counters->lines.insert(rows[0].counters->lines.begin(),
                                  {header, 2, Space::global, Access::load, 4, warps(5, 4, 4)});

@@ -28,6 +28,11 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
       kernel("v03_fails.cu",
              [](const void*, cudaStream_t) { throw std::runtime_error("out of registers"); }),
       kernel("v04_picky.cu", right, [](const void*) { return unsupported("n must be 1"); }),
+      kernel("v05_damaging.cu",
+             [](const void* args, cudaStream_t) {
+               right(args, nullptr);
+               const_cast<float*>(static_cast<const Relu*>(args)->x[0])[0] = 3;
+             }),
       kernel("v05_right.cu", right),
       kernel("v06_flaky.cu", [](const void* args, cudaStream_t) {
         static int runs = 0;  // right in the first check and while timed, wrong in the last check
@@ -40,14 +45,15 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
   const std::vector<Row> rows = measure(group, *device, 1, roofs);
 
   using enum Verdict;
-  const Verdict expected[] = {passed, incorrect, failed, unsupported, passed, incorrect};
+  const Verdict expected[] = {passed, incorrect, failed, unsupported, incorrect, passed, incorrect};
   for (std::size_t i = 0; i < std::size(kernels); ++i) {
     EXPECT_EQ(rows[i].check.verdict, expected[i]) << kernels[i].file << " " << rows[i].check.reason;
     EXPECT_EQ(rows[i].timed(), expected[i] == passed) << "only a right kernel gets a time";
   }
   EXPECT_EQ(rows[2].check.reason, "out of registers");
   EXPECT_EQ(rows[3].check.reason, "n must be 1");
-  EXPECT_THAT(rows[5].check.reason, testing::StartsWith("after timing: "));
+  EXPECT_EQ(rows[4].check.reason, "changed its inputs");
+  EXPECT_THAT(rows[6].check.reason, testing::StartsWith("after timing: "));
 }
 
 TEST(Suite, FailsAGroupThatDoesNotFitInMemory) {

@@ -37,10 +37,11 @@ Launch largest_launch(std::span<const Launch> launches) {
 
 Buffer::Buffer(Device& device, std::size_t bytes)
     : device_(&device),
-      base_(static_cast<unsigned char*>(device.allocate(bytes + 2 * kCanary))),
+      canary_(device.canary_bytes()),
+      base_(static_cast<unsigned char*>(device.allocate(bytes + 2 * canary_))),
       bytes_(bytes) {
-  device_->fill(base_, kCanaryByte, kCanary);
-  device_->fill(base_ + kCanary + bytes_, kCanaryByte, kCanary);
+  device_->fill(base_, kCanaryByte, canary_);
+  device_->fill(base_ + canary_ + bytes_, kCanaryByte, canary_);
 }
 
 Buffer::~Buffer() {
@@ -48,14 +49,17 @@ Buffer::~Buffer() {
 }
 
 Buffer::Buffer(Buffer&& other) noexcept
-    : device_(other.device_), base_(std::exchange(other.base_, nullptr)), bytes_(other.bytes_) {}
+    : device_(other.device_),
+      canary_(other.canary_),
+      base_(std::exchange(other.base_, nullptr)),
+      bytes_(other.bytes_) {}
 
 void Buffer::poison() { device_->fill(data(), 0xFF, bytes_); }
 
 bool Buffer::canaries_intact() const {
-  std::array<unsigned char, kCanary> bytes;
-  for (const unsigned char* canary : {base_, base_ + kCanary + bytes_}) {
-    device_->download(bytes.data(), canary, kCanary);
+  std::vector<unsigned char> bytes(canary_);
+  for (const unsigned char* canary : {base_, base_ + canary_ + bytes_}) {
+    device_->download(bytes.data(), canary, canary_);
     if (!std::all_of(bytes.begin(), bytes.end(), [](auto b) { return b == kCanaryByte; })) {
       return false;
     }

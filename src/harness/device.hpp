@@ -56,6 +56,10 @@ class Device {
   virtual const std::vector<Kernel>& kernels() const = 0;
 
   virtual std::size_t free_memory() const = 0;  ///< bytes
+
+  /// Bytes on either side of a Buffer that show whether a kernel wrote outside it.
+  virtual std::size_t canary_bytes() const { return 4096; }
+
   virtual void* allocate(std::size_t bytes) = 0;
   virtual void release(void* pointer) noexcept = 0;
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
@@ -103,7 +107,7 @@ std::unique_ptr<Device> open_cuda_device(int ordinal);
 /// Whether a kernel file's suffix (vNN_name[.gpu][.sm90a].cu) allows it to run on a device.
 Support architecture_supports(std::string_view file, const DeviceInfo& device);
 
-/// Device memory between two canaries.
+/// Device memory, between two canaries where the device itself does not watch its bounds.
 class Buffer {
  public:
   Buffer(Device& device, std::size_t bytes);
@@ -111,7 +115,7 @@ class Buffer {
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&&) = delete;
 
-  void* data() const { return base_ + kCanary; }
+  void* data() const { return base_ + canary_; }
   std::size_t bytes() const { return bytes_; }
 
   /// Sets every byte to 0xFF: a NaN in every floating-point type.
@@ -121,8 +125,8 @@ class Buffer {
   bool canaries_intact() const;
 
  private:
-  static constexpr std::size_t kCanary = 4096;
   Device* device_;
+  std::size_t canary_;  // bytes
   unsigned char* base_;
   std::size_t bytes_;
 };

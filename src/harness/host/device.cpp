@@ -46,6 +46,7 @@ class HostDevice final : public Device {
     return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
            static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   }
+  std::size_t canary_bytes() const override { return 0; }  // every access is checked
   void* allocate(std::size_t bytes) override { return api_.allocate(bytes); }
   void release(void* pointer) noexcept override { api_.release(pointer); }
   void upload(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
