@@ -1,11 +1,11 @@
 #include "harness/host/counters.hpp"
 
 #include "harness/host/executor.hpp"
+#include "harness/host/lanes.hpp"
 #include "harness/host/source.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <map>
 #include <span>
@@ -19,8 +19,6 @@ bool counting = false;
 
 namespace {
 
-constexpr unsigned kWarpSize = 32;
-constexpr unsigned kMaxThreads = 1024;
 constexpr std::size_t kSectorBytes = 32;
 constexpr std::size_t kBanks = 32;
 constexpr std::size_t kBankBytes = 4;
@@ -205,16 +203,11 @@ class Merge {
       const unsigned group = together_ ? all_at_once() : next_group();
       step(group);
       together_ = group == pending_;
-      for_each(group, [&](unsigned i) { advance(i); });
+      for_each_lane(group, [&](unsigned i) { advance(i); });
     }
   }
 
  private:
-  template <class F>
-  static void for_each(unsigned bits, F visit) {
-    for (; bits != 0; bits &= bits - 1) visit(static_cast<unsigned>(std::countr_zero(bits)));
-  }
-
   const Event& front(unsigned i) const { return lanes_[i][at_[i]]; }
 
   /// A jump back to a block is a loop.
@@ -249,17 +242,17 @@ class Merge {
   void pass_meetings() {
     for (bool passed = true; passed;) {
       passed = false;
-      for_each(pending_, [&](unsigned i) {
+      for_each_lane(pending_, [&](unsigned i) {
         if (!(pending_ >> i & 1) || front(i).kind != Event::Kind::meeting) return;
         const Event meeting = front(i);
         const auto taking_part = static_cast<unsigned>(meeting.address);
         bool all = true;
-        for_each(taking_part, [&](unsigned other) {
+        for_each_lane(taking_part, [&](unsigned other) {
           all &= (pending_ >> other & 1) && front(other).kind == Event::Kind::meeting &&
                  front(other).pc == meeting.pc;
         });
         if (!all) return;
-        for_each(taking_part, [&](unsigned other) { advance(other); });
+        for_each_lane(taking_part, [&](unsigned other) { advance(other); });
         passed = true;
       });
     }
@@ -267,16 +260,16 @@ class Merge {
 
   /// All lanes, if they are still doing the same.
   unsigned all_at_once() {
-    const Event& first = front(static_cast<unsigned>(std::countr_zero(pending_)));
+    const Event& first = front(first_lane(pending_));
     bool same = true;
-    for_each(pending_, [&](unsigned i) { same &= front(i).matches(first); });
+    for_each_lane(pending_, [&](unsigned i) { same &= front(i).matches(first); });
     return same ? pending_ : next_group();
   }
 
   /// The lanes that are the furthest behind.
   unsigned next_group() const {
     unsigned group = 0, best = 0;
-    for_each(pending_, [&](unsigned i) {
+    for_each_lane(pending_, [&](unsigned i) {
       if (front(i).kind == Event::Kind::meeting) return;
       const int order = group == 0 ? -1 : compare(i, best);
       if (order < 0) {
@@ -304,10 +297,10 @@ class Merge {
   }
 
   void step(unsigned group) {
-    const Event& event = front(static_cast<unsigned>(std::countr_zero(group)));
+    const Event& event = front(first_lane(group));
     if (event.kind == Event::Kind::block) return;
     Request request;
-    for_each(group, [&](unsigned i) { request.add(i, front(i)); });
+    for_each_lane(group, [&](unsigned i) { request.add(i, front(i)); });
     count_request(event, request);
   }
 

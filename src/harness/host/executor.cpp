@@ -1,6 +1,5 @@
 #include "harness/host/executor.hpp"
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -11,6 +10,7 @@
 
 #include "harness/host/counters.hpp"
 #include "harness/host/fiber.hpp"
+#include "harness/host/lanes.hpp"
 #include "harness/host/memory.hpp"
 #include "harness/host/ptx.hpp"
 #include "harness/host/races.hpp"
@@ -26,8 +26,6 @@ uint3 grid_dim asm("gridDim");
 
 namespace {
 
-constexpr unsigned kWarpSize = 32;
-constexpr unsigned kMaxThreads = 1024;
 constexpr unsigned kMaxBlockZ = 64;
 constexpr unsigned kMaxGridX = 0x7fffffff;
 constexpr unsigned kMaxGridYZ = 0xffff;
@@ -140,11 +138,6 @@ struct {
   const Lane* first = nullptr;
   Votes result{};  // of the last barrier; all have read it before the next can complete
 } barrier_state;
-
-template <class F>
-void for_each_lane(unsigned bits, F visit) {
-  for (; bits != 0; bits &= bits - 1) visit(static_cast<unsigned>(std::countr_zero(bits)));
-}
 
 // --- Errors ------------------------------------------------------------------------------------
 
@@ -270,7 +263,7 @@ void try_complete(Warp& warp, unsigned mask) {
   for_each_lane(taking_part, [&](unsigned i) { same_mask &= warp.lanes[i].mask == mask; });
   if (!same_mask) return;
 
-  const Lane& first = warp.lanes[std::countr_zero(taking_part)];
+  const Lane& first = warp.lanes[first_lane(taking_part)];
   void* records[kWarpSize] = {};
   for_each_lane(taking_part, [&](unsigned i) {
     const Lane& lane = warp.lanes[i];

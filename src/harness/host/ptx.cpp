@@ -11,6 +11,7 @@
 
 #include "harness/counters.hpp"
 #include "harness/host/executor.hpp"
+#include "harness/host/lanes.hpp"
 #include "harness/host/source.hpp"
 
 namespace ladder::host {
@@ -56,8 +57,7 @@ class Records {
  public:
   Records(void* const* records, unsigned lanes) : records_(records) {
     if (lanes == kAllLanes) return;
-    fail_collective(static_cast<unsigned>(std::countr_zero(lanes)),
-                    "needs all 32 lanes of the warp, and some have ended");
+    fail_collective(first_lane(lanes), "needs all 32 lanes of the warp, and some have ended");
   }
   Record& operator[](int lane) const { return *static_cast<Record*>(records_[lane]); }
 

@@ -1,12 +1,12 @@
 #include "harness/host/races.hpp"
 
 #include "harness/host/executor.hpp"
+#include "harness/host/lanes.hpp"
 #include "harness/host/memory.hpp"
 #include "harness/host/source.hpp"
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <cstdlib>
 #include <new>
@@ -15,8 +15,6 @@
 namespace ladder::host {
 namespace {
 
-constexpr unsigned kWarpSize = 32;
-constexpr unsigned kMaxThreads = 1024;
 constexpr std::size_t kWord = 4;
 
 // Time goes on at every barrier and every new block.
@@ -144,16 +142,12 @@ void order_block() { ++epoch; }
 
 void order_lanes(unsigned warp, unsigned lanes) {
   std::array<std::uint32_t, kWarpSize> latest{};
-  const auto for_each_lane = [&](auto visit) {
-    for (unsigned bits = lanes; bits != 0; bits &= bits - 1) {
-      visit(warp * kWarpSize + static_cast<unsigned>(std::countr_zero(bits)));
-    }
-  };
-  for_each_lane([&](unsigned thread) {
-    clocks[thread][thread % kWarpSize] = own_time(thread);
-    for (unsigned i = 0; i < kWarpSize; ++i) latest[i] = std::max(latest[i], clocks[thread][i]);
+  auto* const of_lane = &clocks[std::size_t{warp} * kWarpSize];
+  for_each_lane(lanes, [&](unsigned lane) {
+    of_lane[lane][lane] = own_time(warp * kWarpSize + lane);
+    for (unsigned i = 0; i < kWarpSize; ++i) latest[i] = std::max(latest[i], of_lane[lane][i]);
   });
-  for_each_lane([&](unsigned thread) { clocks[thread] = latest; });
+  for_each_lane(lanes, [&](unsigned lane) { of_lane[lane] = latest; });
 }
 
 #if defined(__SANITIZE_ADDRESS__)  // where not all accesses are reported

@@ -1,19 +1,14 @@
 #include "harness/host/warp.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <string>
 
+#include "harness/host/lanes.hpp"
 #include "harness/host/races.hpp"
 
 namespace ladder::host {
 namespace {
-
-template <class F>
-void for_each_lane(unsigned bits, F visit) {
-  for (; bits != 0; bits &= bits - 1) visit(static_cast<unsigned>(std::countr_zero(bits)));
-}
 
 struct ShuffleRecord {
   std::uint64_t value;
@@ -49,7 +44,7 @@ void complete_vote(void* const* records, unsigned lanes) {
 // Every lane's record is its value, and then the result.
 template <class T, class Combine>
 void complete_reduce(void* const* records, unsigned lanes) {
-  T total = *static_cast<const T*>(records[std::countr_zero(lanes)]);
+  T total = *static_cast<const T*>(records[first_lane(lanes)]);
   for_each_lane(lanes & (lanes - 1), [&](unsigned lane) {
     total = Combine{}(total, *static_cast<const T*>(records[lane]));
   });
@@ -90,8 +85,9 @@ constexpr Collective kReductions[] = {
     {"__reduce_or_sync", reduce_unsigned<std::bit_or<>>},
     {"__reduce_xor_sync", reduce_unsigned<std::bit_xor<>>},
 };
-constexpr Collective kSyncwarp = {
-    "__syncwarp", [](void* const*, unsigned lanes) { order_lanes(thread_number() / 32, lanes); }};
+constexpr Collective kSyncwarp = {"__syncwarp", [](void* const*, unsigned lanes) {
+                                    order_lanes(thread_number() / kWarpSize, lanes);
+                                  }};
 
 int source_lane(Shuffle kind, int lane, int amount, int width) {
   const int first = lane & ~(width - 1);
