@@ -367,6 +367,10 @@ bool explain(const Options& options, Device& device) {
   if (device.backend() != Backend::host) {
     throw UsageError("--explain counts on the host executor, not on a GPU: add --backend=host.");
   }
+#if defined(__SANITIZE_ADDRESS__)
+  throw UsageError(
+      "--explain: this build's AddressSanitizer takes the counters' place; use another.");
+#endif
   const std::vector<Group> groups = select_groups(options, device);
   const Explanation form = *options.explain;
   const bool colors = isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");

@@ -118,10 +118,10 @@ def in_ptx(text: str, kernel: str) -> Widths:
 
 
 OPCODES = {
-    "LD": ("generic", "load"), "LDG": ("global", "load"), "LDS": ("shared", "load"),
-    "ST": ("generic", "store"), "STG": ("global", "store"), "STS": ("shared", "store"),
-    "ATOMG": ("global", "atomic"), "RED": ("global", "atomic"), "REDG": ("global", "atomic"),
-    "ATOMS": ("shared", "atomic"),
+    "LD": [("generic", "load")], "LDG": [("global", "load")], "LDS": [("shared", "load")],
+    "ST": [("generic", "store")], "STG": [("global", "store")], "STS": [("shared", "store")],
+    "ATOMG": [("global", "atomic")], "RED": [("global", "atomic")], "REDG": [("global", "atomic")],
+    "ATOMS": [("shared", "atomic")], "LDGSTS": [("global", "load"), ("shared", "async")],
 }  # fmt: skip
 SIZES = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
 
@@ -136,9 +136,11 @@ def in_sass(text: str, kernel: str) -> Widths:
             more = True
         elif code := re.match(r"\s*/\*\w+\*/\s+(?:@!?U?P\w+\s+)?([A-Z]+)((?:\.\w+)*)\s", line):
             more = False
-            if code[1] in OPCODES:
+            if "@!PT" in line:  # never: it only orders the instructions around it
+                continue
+            for kind in OPCODES.get(code[1], ()):
                 size = next((SIZES[s] for s in code[2].split(".") if s in SIZES), 4)
-                widths[place(frames, kernel, *OPCODES[code[1]])].add(size)
+                widths[place(frames, kernel, *kind)].add(size)
     return widths
 
 

@@ -163,6 +163,8 @@ TEST_F(BenchCli, ProfileGoesOnAfterAFailure) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("1000000000000: failed: "), HasSubstr("8x8x8: passed")));
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // whose instrumentation takes the place of the counters'
+
 TEST_F(BenchCli, ExplainPrintsCountsAndWritesNoRows) {
   const Result result = bench("--explain --benchmark_filter='gemm/f32/v0[12]_.*/128x128x128'");
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -229,6 +231,8 @@ TEST_F(BenchCli, TheLadderScriptShowsWhatMoved) {
               AllOf(HasSubstr("\n+++ src/kernels/transpose/v03_padded.cu\n"),
                     HasSubstr("shared loads 32-way → 1-way\n")));
 }
+
+#endif
 
 TEST_F(BenchCli, KeepsTheLastResults) {
   std::ofstream(file("results.csv")) << "precious\n";

@@ -21,7 +21,8 @@ struct Api {
   /// random one. A correct kernel gives the same result under every order.
   void (*set_lane_order)(unsigned seed);
 
-  /// Counts what the launches in work() do. If it throws, so does this.
+  /// Counts what the launches in work() do. If it throws, so does this. Null in builds for
+  /// AddressSanitizer, whose instrumentation takes the place of the counters'.
   Counters (*count)(const std::function<void()>& work);
 
   /// The launches since the list was last cleared.

@@ -46,8 +46,15 @@ __device__ __forceinline__ void mbarrier_arrive_expect_tx(Mbarrier* barrier, uns
       : "memory");
 }
 
+/// Arrives, after all that this thread has read and written before.
+__device__ __forceinline__ void mbarrier_arrive(Mbarrier* barrier) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier))
+               : "memory");
+}
+
 /// Waits for the end of a phase. An error, not a hang, if it never comes.
 __device__ __forceinline__ void mbarrier_wait(Mbarrier* barrier, unsigned parity) {
+#pragma unroll 1  // or it is unrolled, and fills the caches of instructions
   for (int tries = 0; tries < 1 << 22; ++tries) {  // each of them waits a while by itself
     unsigned done;
     asm volatile(

@@ -67,6 +67,16 @@ __device__ __forceinline__ void bulk_store(void* global, const void* shared, uns
       : "memory");
 }
 
+/// A box of a tensor of two dimensions.
+__device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map, int x, int y,
+                                            Mbarrier* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(x), "r"(y), "r"(shared_address(barrier))
+      : "memory");
+}
+
 /// A box of a tensor of three dimensions.
 __device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map, int x, int y,
                                             int z, Mbarrier* barrier) {

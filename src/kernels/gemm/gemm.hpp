@@ -20,5 +20,6 @@ struct gemm {
     const T* b;  // [K][N]
     T* c;        // [M][N]
     int m, n, k;
+    void* workspace = nullptr;  // for versions that ask for some
   };
 };
