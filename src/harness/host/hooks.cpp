@@ -28,14 +28,10 @@ constexpr std::size_t kNearStatic = 4096;
 
 [[noreturn]] void fail_access(const void* pc, const void* address, std::size_t bytes, Access access,
                               const std::string& why) {
-  const char* name = access == Access::load    ? "load"
-                     : access == Access::store ? "store"
-                     : access == Access::async ? "cp.async"
-                                               : "atomic operation";
   char text[32];
   std::snprintf(text, sizeof text, "%p", address);
-  fail_thread("the " + std::string(name) + " of " + std::to_string(bytes) + " bytes at " +
-              source_text(pc) + " " + why + " (address " + text + ")");
+  fail_thread("the " + std::string(name_of(access)) + " of " + std::to_string(bytes) +
+              " bytes at " + source_text(pc) + " " + why + " (address " + text + ")");
 }
 
 /// Checks and records an access to shared memory, at an offset into the part of it that has `size`

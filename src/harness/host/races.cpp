@@ -59,10 +59,6 @@ bool ordered(const Touch& past, unsigned thread) {
               (same_warp ? "__syncwarp" : "__syncthreads") + " between them");
 }
 
-const char* name_of(Access access) {
-  return access == Access::load ? "load" : access == Access::atomic ? "atomic operation" : "store";
-}
-
 /// What is known of one part of shared memory: a cell per word, or per byte once a block has
 /// accessed less than a word.
 class Shadow {
@@ -135,6 +131,20 @@ class Shadow {
 };
 
 }  // namespace
+
+const char* name_of(Access access) {
+  switch (access) {
+    case Access::load:
+      return "load";
+    case Access::store:
+      return "store";
+    case Access::atomic:
+      return "atomic operation";
+    case Access::async:
+      break;
+  }
+  return "cp.async";
+}
 
 void forget_shared() { block_began = ++epoch; }
 

@@ -9,6 +9,9 @@
 
 namespace ladder::host {
 
+/// What messages call an access.
+const char* name_of(Access access);
+
 /// A new block runs: shared memory holds nothing.
 void forget_shared();
 
