@@ -351,9 +351,9 @@ TEST_P(AnyOrder, InnerLoopsOfDifferentLengthDoNotTearTheOuterApart) {
   EXPECT_EQ(counters.global_load.requests, 3u * (1 + 3));  // in each row some lane takes 3 turns
 }
 
-__global__ void store_sometimes(const float* in, float* out) {
+__global__ void store_sometimes(const float* in, float* out, unsigned turns) {
   float sum = 0;
-  for (unsigned i = 0; i < 8; ++i) {
+  for (unsigned i = 0; i < turns; ++i) {
     sum += in[i * 32 + threadIdx.x];
     if ((i + threadIdx.x) % 2 == 0) out[i * 32 + threadIdx.x] = sum;
   }
@@ -361,8 +361,25 @@ __global__ void store_sometimes(const float* in, float* out) {
 
 TEST_P(AnyOrder, LanesThatSkipAPartOfALoopWaitForTheOthersAtItsEnd) {
   Array<float> in(8 * 32), out(8 * 32);
-  const Counters counters = count(store_sometimes, 1, 32, in, out);
+  const Counters counters = count(store_sometimes, 1, 32, in, out, 8u);
   expect_requests(counters.global_load, 8, 8 * 4, 8 * 4);
+  expect_requests(counters.global_store, 8, 8 * 4, 8 * 2);
+}
+
+__global__ void continue_sometimes(const float* in, float* out, unsigned turns) {
+  float sum = 0;
+  for (unsigned i = 0;;) {
+    sum += in[i * 32 + threadIdx.x];
+    if (++i == turns) break;
+    if ((i + threadIdx.x) % 2 == 0) continue;
+    out[i * 32 + threadIdx.x] = sum;
+  }
+}
+
+TEST_P(AnyOrder, LanesThatJumpBackWaitForThoseInTheIterationBefore) {
+  Array<float> in(9 * 32), out(9 * 32);
+  const Counters counters = count(continue_sometimes, 1, 32, in, out, 9u);
+  expect_requests(counters.global_load, 9, 9 * 4, 9 * 4);
   expect_requests(counters.global_store, 8, 8 * 4, 8 * 2);
 }
 

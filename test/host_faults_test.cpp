@@ -101,6 +101,9 @@ TEST_P(AnyOrder, MisalignedSharedAccess) {
     return error_of([&] { launch(store_misaligned_in_shared, 1, 1, 64, nullptr, i); });
   };
   EXPECT_EQ(store(2), "");
+  EXPECT_TRUE(
+      contains(error_of([&] { launch(store_misaligned_in_shared, 1, 1, 68, nullptr, 16u); }),
+               "is outside shared memory: at byte 64 of 68"));
   EXPECT_TRUE(contains(store(3), "the store of 8 bytes" + at(kStoreMisaligned) + "is misaligned"));
 }
 
