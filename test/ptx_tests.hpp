@@ -249,6 +249,35 @@ TEST_P(Ptx, CpAsync4BytesThroughL1) { test_copies<4, true>(); }
 TEST_P(Ptx, CpAsync8BytesThroughL1) { test_copies<8, true>(); }
 TEST_P(Ptx, CpAsync16BytesThroughL1) { test_copies<16, true>(); }
 
+/// Every third thread copies.
+template <int kBytes>
+__global__ void copy_some_pieces(const char* in, char* out) {
+  alignas(16) __shared__ char pieces[64][kBytes];
+  const int mine = threadIdx.x, other = 63 - mine;
+  for (char& byte : pieces[mine]) byte = kBefore;
+  __syncthreads();
+  cp_async_if<kBytes>(mine % 3 == 0, pieces[mine], in + mine * kBytes);
+  cp_async_wait_all();
+  __syncthreads();
+  for (int i = 0; i < kBytes; ++i) out[other * kBytes + i] = pieces[other][i];
+}
+
+template <int kBytes>
+void test_conditional_copies() {
+  const auto in = random_integers<std::int8_t>(64 * kBytes, 100);
+  Array<std::int8_t> in_array(in), out_array(in.size());
+  launch(copy_some_pieces<kBytes>, 1, 64, 0, nullptr, reinterpret_cast<char*>(+in_array),
+         reinterpret_cast<char*>(+out_array));
+  const auto out = out_array.read();
+  for (int i = 0; i < 64 * kBytes; ++i) {
+    ASSERT_EQ(out[i], i / kBytes % 3 == 0 ? in[i] : kBefore) << "byte " << i;
+  }
+}
+
+TEST_P(Ptx, CpAsyncIf4Bytes) { test_conditional_copies<4>(); }
+TEST_P(Ptx, CpAsyncIf8Bytes) { test_conditional_copies<8>(); }
+TEST_P(Ptx, CpAsyncIf16Bytes) { test_conditional_copies<16>(); }
+
 /// Makes 3 groups of one copy and kEmpty of none, waits for all but kPending, and reads `complete`.
 template <int kEmpty, int kPending>
 __global__ void copy_groups(const int* in, int* out, int complete) {

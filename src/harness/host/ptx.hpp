@@ -37,6 +37,10 @@ template <int kBytes>
                                                int valid_bytes = kBytes) {
   cp_async<kBytes>(shared, global, valid_bytes);
 }
+template <int kBytes>
+[[gnu::always_inline]] inline void cp_async_if(bool condition, void* shared, const void* global) {
+  if (condition) cp_async<kBytes>(shared, global);
+}
 
 inline void cp_async_commit_group() { host::cp_async_commit_group(); }
 template <int kPending>
