@@ -103,6 +103,10 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/scripts_test.py)
   add_test(NAME scripts.validate_counters
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
+  add_test(NAME scripts.autotune
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/autotune_test.py)
+  add_test(NAME scripts.draw_gemm
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's

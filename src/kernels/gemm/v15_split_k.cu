@@ -1,196 +1,22 @@
 // Idea      split-K: where tiles are too few for the SMs, the sum over K is shared among blocks
-// Vs v13    each block multiplies a part of K, and a second kernel adds up the partial sums, always
+// Vs v14    each block multiplies a part of K, and a second kernel adds up the partial sums, always
 //           in the same order: the result does not depend on which block was first
 // Bound by  instruction issue; partial sums are written and read once more, out of L2 mostly
-// Limits    M up to 4194240; more than 64 KiB of shared memory, which compute capability 7.5 lacks
-// Tile      as in v13: 128 x 256 x 8, or 64 x 128 x 16, which alone is split
+// Limits    more than 64 KiB of shared memory, which compute capability 7.5 lacks
+// Tile      as in v14: 128 x 256 x 8, or 64 x 128 x 16, which alone is split
 //
 // The number of splits: as many as there are places for blocks per small tile, so that one wave of
 // blocks fills the GPU; but a part of K is never less than 8 slices, or what a block saves by
 // stopping early goes into partial sums.
-#include "gemm.hpp"
-#include "harness/ptx/cp_async.hpp"
-#include "harness/vector.hpp"
+//
+// The kernels are in tiles.hpp and partial_sums.hpp, because v20 has them too.
 #include "multiprocessors.hpp"
+#include "partial_sums.hpp"
+#include "tiles.hpp"
 
 #include <algorithm>
 
 namespace {
-
-using namespace ladder::ptx;
-
-using Vec = ladder::Vec128<float>;
-constexpr int V = Vec::size;
-
-/// The shapes of tiles: BM x BN x BK of a block, WM x WN of a warp.
-template <int BlockM, int BlockN, int BlockK, int WarpM, int WarpN, int Stages, int BlocksPerSm>
-struct Shape {
-  static constexpr int BM = BlockM, BN = BlockN, BK = BlockK, WM = WarpM, WN = WarpN;
-  static constexpr int kThreads = (BM / WM) * (BN / WN) * 32;
-  static constexpr int kStages = Stages, kBlocksPerSm = BlocksPerSm;
-  // A warp tile is made of pieces, in which each lane has V x V elements.
-  static constexpr int PM = 4 * V, PN = 8 * V;
-  static constexpr int TM = WM / PM * V, TN = WN / PN * V;  // of a thread, in all pieces
-  static_assert(BM % WM == 0 && BN % WN == 0 && WM % PM == 0 && WN % PN == 0, "no tile is cut");
-
-  struct Stage {
-    // Transposed; padded, so that 8 neighbours in a row of A come to lie in different banks.
-    alignas(Vec) float a[BK][BM + V];
-    alignas(Vec) float b[BK][BN];
-  };
-};
-
-/// Block z of gridDim.z sums up its part of the slices of K; into the z-th matrix in the workspace,
-/// or into C if it is alone. W: how many floats of B a copy has, 4 where all rows start at
-/// multiples of 16 bytes, or 1.
-template <class S, int W>
-__global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) split_k(gemm::Args<float> g) {
-  constexpr int BM = S::BM, BN = S::BN, BK = S::BK, TM = S::TM, TN = S::TN;
-  using Stage = typename S::Stage;
-  Stage* const stages = ladder::dynamic_shared<Stage>();
-  Stage* const last_stage = stages + S::kStages - 1;
-  const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
-  const int t = threadIdx.x, warp = t / 32, lane = t % 32;
-  // Of this thread's V x V elements of the first piece, in the tile.
-  const int row = warp / (BN / S::WN) * S::WM + (lane / 16 * 2 + lane % 2) * V;
-  const int col = warp % (BN / S::WN) * S::WN + lane % 16 / 2 * V;
-
-  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. Slices end where K
-  // ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
-  // columns of B beyond the edge are replaced by the first: what comes of them is never stored.
-  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kTurnsA = BM / kRowsA;
-  constexpr int kRowsB = S::kThreads / (BN / W), kTurnsB = BK / kRowsB;
-  static_assert(kTurnsA * kRowsA == BM && kTurnsB * kRowsB == BK, "threads copy equally many");
-  const int lacking = (BK - g.k % BK) % BK;
-  // Of all slices this block's.
-  const int all = ladder::ceil_div(g.k, BK), splits = gridDim.z, z = blockIdx.z;
-  const int first = static_cast<int>(std::int64_t{all} * z / splits);
-  const int slices = static_cast<int>(std::int64_t{all} * (z + 1) / splits) - first;
-  const std::int64_t k0 = std::int64_t{first} * BK - lacking;
-  const int a_row = t / kDeepA, a_col = t % kDeepA;
-  const int b_row = t / (BN / W) % kRowsB, b_col = t % (BN / W) * W;
-  const float* a_from[kTurnsA];
-#pragma unroll
-  for (int v = 0; v < kTurnsA; ++v) {
-    const int m = row0 + a_row + v * kRowsA;
-    a_from[v] = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col + k0;
-  }
-  const float* b_from = g.b + (b_row + k0) * g.n;
-  b_from += col0 + b_col < g.n ? col0 + b_col : 0;
-
-  // The first `missing` steps of the slice are not read; they become zero.
-  auto copy = [&](Stage* to, int missing) {
-#pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
-#pragma unroll
-      for (int k = 0; k < BK; k += kDeepA) {
-        cp_async<4>(&to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k,
-                    k + a_col >= missing ? 4 : 0);
-      }
-      a_from[v] += BK;
-    }
-#pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
-      const int k = b_row + v * kRowsB;
-      cp_async<4 * W>(&to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n,
-                      k >= missing ? 4 * W : 0);
-    }
-    b_from += std::int64_t{BK} * g.n;
-    cp_async_commit_group();
-  };
-
-  // The fragments of two steps of k: one is multiplied while the other is on its way.
-  Vec a[2][TM / V], b[2][TN / V];
-  auto fragments = [&](const Stage* from, int k) {
-#pragma unroll
-    for (int i = 0; i < TM / V; ++i) a[k % 2][i] = Vec::load(&from->a[k][row + i * S::PM]);
-#pragma unroll
-    for (int j = 0; j < TN / V; ++j) b[k % 2][j] = Vec::load(&from->b[k][col + j * S::PN]);
-  };
-  static_assert(BK % 2 == 0, "the first step of a slice follows on the last of the one before");
-
-  float sum[TM][TN] = {};
-#pragma unroll
-  for (int s = 0; s < S::kStages - 1; ++s) {
-    copy(&stages[s], s >= slices ? BK : s == 0 && z == 0 ? lacking : 0);
-  }
-  cp_async_wait_group<S::kStages - 2>();
-  __syncthreads();
-  Stage* now = stages;       // the slice in hand
-  Stage* free = last_stage;  // to be overwritten
-  fragments(now, 0);
-  for (int left = slices; left > 0; --left) {
-#pragma unroll
-    for (int k = 0; k < BK; ++k) {
-      if (k == 0) copy(free, left >= S::kStages ? 0 : BK);
-      if (k == BK - 1) {  // everything of this slice is in registers: on to the next
-        cp_async_wait_group<S::kStages - 2>();
-        __syncthreads();
-        free = now;
-        now = now == last_stage ? stages : now + 1;
-      }
-      fragments(now, (k + 1) % BK);  // after the last slice zeros or old numbers, unused
-      // Along one row and back along the next: every product shares an operand with the one before,
-      // which need not come from its register again; neighbours are in the two banks by turns.
-#pragma unroll
-      for (int i = 0; i < TM; ++i) {
-#pragma unroll
-        for (int step = 0; step < TN; ++step) {
-          const int j = i % 2 == 0 ? step : TN - 1 - step;
-          sum[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
-        }
-      }
-    }
-  }
-
-  float* const c =
-      splits == 1 ? g.c : static_cast<float*>(g.workspace) + std::int64_t{z} * g.m * g.n;
-  const bool c_aligned = reinterpret_cast<std::uintptr_t>(c) % sizeof(Vec) == 0 && g.n % V == 0;
-#pragma unroll
-  for (int i = 0; i < TM; ++i) {
-#pragma unroll
-    for (int j = 0; j < TN; j += V) {
-      const int c_row = row0 + row + i / V * S::PM + i % V;
-      const int c_col = col0 + col + j / V * S::PN;
-      if (c_row >= g.m) continue;
-      float* const to = c + std::int64_t{c_row} * g.n + c_col;
-      if (c_aligned && c_col < g.n) {
-        Vec{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}.store(to);
-      } else {
-#pragma unroll
-        for (int e = 0; e < V; ++e) {
-          if (c_col + e < g.n) to[e] = sum[i][j + e];
-        }
-      }
-    }
-  }
-}
-
-constexpr int kSumThreads = 256;
-
-/// C = the sum of the matrices in the workspace, first to last; in vectors of W floats.
-template <int W>
-__global__ void __launch_bounds__(kSumThreads) add_up(gemm::Args<float> g, int splits) {
-  const std::int64_t size = std::int64_t{g.m} * g.n;
-  const std::int64_t i = (blockIdx.x * std::int64_t{kSumThreads} + threadIdx.x) * W;
-  if (i >= size) return;
-  const float* const from = static_cast<const float*>(g.workspace) + i;
-  if constexpr (W == V) {
-    Vec sum = Vec::load(from);
-#pragma unroll 4
-    for (int z = 1; z < splits; ++z) {
-      const Vec part = Vec::load(from + z * size);
-#pragma unroll
-      for (int e = 0; e < V; ++e) sum[e] += part[e];
-    }
-    sum.store(g.c + i);
-  } else {
-    float sum = *from;
-#pragma unroll 4
-    for (int z = 1; z < splits; ++z) sum += from[z * size];
-    g.c[i] = sum;
-  }
-}
 
 struct SplitK {
   static constexpr ladder::Version version{"K split among blocks where tiles are few"};
@@ -198,47 +24,25 @@ struct SplitK {
   using Small = Shape<64, 128, 16, 32, 64, 3, 3>;
   static constexpr int kLeastSlices = 8;
 
-  template <class S>
-  static std::int64_t tiles(const gemm::Args<float>& g) {
-    return std::int64_t{ladder::ceil_div(g.n, S::BN)} * ladder::ceil_div(g.m, S::BM);
-  }
   /// Whether big tiles leave no SM without a block, and are not mostly padding.
   static bool is_big(const gemm::Args<float>& g) {
-    const std::int64_t big = tiles<Big>(g);
-    return big * 100 >= gemm_multiprocessors() * std::int64_t{96} && tiles<Small>(g) > 3 * big;
+    const std::int64_t big = tiles_of<Big>(g);
+    return big * 100 >= gemm_multiprocessors() * std::int64_t{96} && tiles_of<Small>(g) > 3 * big;
   }
   static int splits(const gemm::Args<float>& g) {
     if (g.m == 0 || g.n == 0 || is_big(g)) return 1;
     const std::int64_t places = gemm_multiprocessors() * Small::kBlocksPerSm;
     const std::int64_t most = ladder::ceil_div(g.k, Small::BK) / kLeastSlices;
-    return static_cast<int>(std::max<std::int64_t>(1, std::min(places / tiles<Small>(g), most)));
+    return static_cast<int>(std::max<std::int64_t>(1, std::min(places / tiles_of<Small>(g), most)));
   }
   static std::size_t workspace(const gemm::Args<float>& g) {
-    const auto matrix = static_cast<std::size_t>(g.m) * static_cast<std::size_t>(g.n);
-    return splits(g) == 1 ? 0 : static_cast<std::size_t>(splits(g)) * matrix * sizeof(float);
-  }
-
-  template <class S>
-  static void multiply(const gemm::Args<float>& g, int splits, cudaStream_t stream) {
-    const bool aligned = reinterpret_cast<std::uintptr_t>(g.b) % sizeof(Vec) == 0 && g.n % V == 0;
-    const dim3 grid(ladder::ceil_div(g.n, S::BN), ladder::ceil_div(g.m, S::BM), splits);
-    ladder::launch(aligned ? split_k<S, V> : split_k<S, 1>, grid, S::kThreads,
-                   S::kStages * sizeof(typename S::Stage), stream, g);
+    return partial_sums_bytes(g, splits(g));
   }
   static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
-    if (is_big(g)) return multiply<Big>(g, 1, stream);
+    if (is_big(g)) return launch_tiles<Big>(g, plan_of<Big>(g), 1, stream);
     const int parts = splits(g);
-    multiply<Small>(g, parts, stream);
-    if (parts == 1) return;
-    const std::int64_t size = std::int64_t{g.m} * g.n;
-    const bool aligned = reinterpret_cast<std::uintptr_t>(g.c) % sizeof(Vec) == 0 && size % V == 0;
-    const std::int64_t blocks = ladder::ceil_div(aligned ? size / V : size, kSumThreads);
-    ladder::launch(aligned ? add_up<V> : add_up<1>, static_cast<unsigned>(blocks), kSumThreads, 0,
-                   stream, g, parts);
-  }
-  static ladder::Support supports(const gemm::Problem& p) {
-    return p.m <= Small::BM * 65535 ? ladder::supported()
-                                    : ladder::unsupported("M is over 4194240");
+    launch_tiles<Small>(g, plan_of<Small>(g), parts, stream);
+    if (parts > 1) launch_add_up(g, parts, stream);
   }
 };
 

@@ -1,0 +1,43 @@
+// Which tiles v18 and v20 cut, and where: those of the last wave, if it would leave SMs without one.
+#pragma once
+
+#include "multiprocessors.hpp"
+#include "tiles.hpp"
+
+#include <cmath>
+
+namespace {
+
+constexpr double kEndStart = 5000;  // cycles that a block for an end takes besides its slices
+constexpr double kAdding = 12000;   // cycles until partial sums are written, read and added
+
+/// Cycles of a slice, where an SM has as many blocks as it can.
+template <class S>
+constexpr double slice_cycles() {
+  return S::BM * S::BN * S::BK * S::kBlocksPerSm / 128.0;
+}
+
+/// Each place that the last wave leaves free takes so many ends that they last as long as a
+/// beginning; if that saves more than the adding costs.
+template <class S>
+Plan cut_last_wave(const gemm::Args<float>& g) {
+  Plan plan = plan_of<S>(g);
+  const int places = gemm_multiprocessors() * S::kBlocksPerSm, rest = plan.whole % places;
+  if (rest == 0 || rest > kMostCut) return plan;
+  const double ends = ladder::ceil_div(rest, places - rest);
+  const double slice = slice_cycles<S>();
+  const double at = std::ceil(ends / (ends + 1) * (plan.slices + kEndStart / slice));
+  if (at + kAdding / slice >= plan.slices) return plan;
+  plan.at = static_cast<int>(at);
+  plan.cut = rest;
+  plan.whole -= rest;
+  return plan;
+}
+
+/// Bytes of the partial sums of cut tiles.
+template <class S>
+std::size_t cut_bytes(const Plan& plan) {
+  return std::size_t{2} * static_cast<std::size_t>(plan.cut) * S::BM * S::BN * sizeof(float);
+}
+
+}  // namespace

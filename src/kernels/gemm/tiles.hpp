@@ -1,0 +1,288 @@
+// The tiles of v15, v18 and v20: v14's kernel, with K split among blocks, or with the tiles of the
+// last wave cut.
+//
+// Each version that includes this has kernels of its own, hence the unnamed namespace.
+#pragma once
+
+#include "aligned_rows.hpp"
+#include "gemm.hpp"
+#include "harness/ptx/cp_async.hpp"
+
+namespace {
+
+using namespace ladder::ptx;
+
+/// The shapes of tiles: BM x BN x BK of a block, WM x WN of a warp. Where Run is not 0, a thread adds
+/// up its products in runs of so many slices, and the runs in shared memory: in short sums rounding
+/// errors stay small.
+template <int BlockM, int BlockN, int BlockK, int WarpM, int WarpN, int Stages, int BlocksPerSm,
+          int Run = 0>
+struct Shape {
+  static constexpr int BM = BlockM, BN = BlockN, BK = BlockK, WM = WarpM, WN = WarpN;
+  static constexpr int kThreads = (BM / WM) * (BN / WN) * 32;
+  static constexpr int kStages = Stages, kBlocksPerSm = BlocksPerSm, kRun = Run;
+  // A warp tile is made of pieces, in which each lane has V x V elements.
+  static constexpr int PM = 4 * V, PN = 8 * V;
+  static constexpr int TM = WM / PM * V, TN = WN / PN * V;  // of a thread, in all pieces
+  static_assert(BM % WM == 0 && BN % WN == 0 && WM % PM == 0 && WN % PN == 0, "no tile is cut");
+
+  struct Stage {
+    // Transposed; padded, so that 8 neighbours in a row of A come to lie in different banks.
+    alignas(Vec) float a[BK][BM + V];
+    alignas(Vec) float b[BK][BN];
+  };
+  static constexpr std::size_t kShared =
+      kStages * sizeof(Stage) + (kRun > 0 ? BM * BN * sizeof(float) : 0);
+};
+
+/// Which block does what. K is split into as many parts as gridDim.z says; or else blocks b < whole
+/// have a tile each, and after them come a block for the beginning of each of the tiles that are
+/// cut, and one for the end of each.
+struct Plan {
+  int columns, slices;  // of tiles; of a tile
+  int whole, cut;       // tiles
+  int at;               // slices of a beginning
+  int b_pitch;          // floats from one row of B to the next
+  float* partials;      // of parts [gridDim.z][M][N], or of cut tiles [cut][2][BM * BN]
+};
+
+constexpr int kMostCut = 1024;
+
+/// How many blocks of a cut tile have written partial sums. Zero when the module is loaded and zero
+/// again after every launch; so two launches must not overlap.
+__device__ unsigned arrived[kMostCut];
+
+/// W: how many floats of B a copy has, 4 where all rows start at multiples of 16 bytes, or 1.
+template <class S, int W>
+__global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
+    tiles(gemm::Args<float> g, Plan plan) {
+  constexpr int BM = S::BM, BN = S::BN, BK = S::BK, TM = S::TM, TN = S::TN;
+  using Stage = typename S::Stage;
+  Stage* const stages = ladder::dynamic_shared<Stage>();
+  Stage* const last_stage = stages + S::kStages - 1;
+  const int place = static_cast<int>(blockIdx.x) - plan.whole;  // among the cut tiles' blocks
+  const bool is_cut = place >= 0, is_end = place >= plan.cut;
+  const int tile = is_end ? blockIdx.x - plan.cut : blockIdx.x;
+  const int row0 = tile / plan.columns * BM, col0 = tile % plan.columns * BN;
+  const int z = blockIdx.z, splits = gridDim.z;
+  const int first = is_end ? plan.at : static_cast<int>(std::int64_t{plan.slices} * z / splits);
+  const int end =
+      is_cut && !is_end ? plan.at : static_cast<int>(std::int64_t{plan.slices} * (z + 1) / splits);
+  const int slices = end - first;
+  const int t = threadIdx.x, warp = t / 32, lane = t % 32;
+  // Of this thread's V x V elements of the first piece, in the tile.
+  const int row = warp / (BN / S::WN) * S::WM + (lane / 16 * 2 + lane % 2) * V;
+  const int col = warp % (BN / S::WN) * S::WN + lane % 16 / 2 * V;
+
+  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. Slices end where K
+  // ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
+  // columns of B beyond the edge are replaced by the first: what comes of them is never stored.
+  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kTurnsA = BM / kRowsA;
+  constexpr int kRowsB = S::kThreads / (BN / W), kTurnsB = BK / kRowsB;
+  static_assert(kTurnsA * kRowsA == BM && kTurnsB * kRowsB == BK, "threads copy equally many");
+  const int lacking = (BK - g.k % BK) % BK;
+  const std::int64_t k0 = std::int64_t{first} * BK - lacking;
+  const int a_row = t / kDeepA, a_col = t % kDeepA;
+  const int b_row = t / (BN / W) % kRowsB, b_col = t % (BN / W) * W;
+  const float* a_from[kTurnsA];
+#pragma unroll
+  for (int v = 0; v < kTurnsA; ++v) {
+    const int m = row0 + a_row + v * kRowsA;
+    a_from[v] = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col + k0;
+  }
+  const float* b_from = g.b + (b_row + k0) * plan.b_pitch;
+  b_from += col0 + b_col < g.n ? col0 + b_col : 0;
+
+  // The first `missing` steps of the slice are not read; they become zero.
+  auto copy_first = [&](Stage* to, int missing) {
+#pragma unroll
+    for (int v = 0; v < kTurnsA; ++v) {
+#pragma unroll
+      for (int k = 0; k < BK; k += kDeepA) {
+        cp_async<4>(&to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k,
+                    k + a_col >= missing ? 4 : 0);
+      }
+      a_from[v] += BK;
+    }
+#pragma unroll
+    for (int v = 0; v < kTurnsB; ++v) {
+      const int k = b_row + v * kRowsB;
+      cp_async<4 * W>(&to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * plan.b_pitch,
+                      k >= missing ? 4 * W : 0);
+    }
+    b_from += std::int64_t{BK} * plan.b_pitch;
+    cp_async_commit_group();
+  };
+  auto copy_if = [&](bool any, Stage* to) {
+#pragma unroll
+    for (int v = 0; v < kTurnsA; ++v) {
+#pragma unroll
+      for (int k = 0; k < BK; k += kDeepA) {
+        cp_async_if<4>(any, &to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k);
+      }
+      a_from[v] += BK;
+    }
+#pragma unroll
+    for (int v = 0; v < kTurnsB; ++v) {
+      const int k = b_row + v * kRowsB;
+      cp_async_if<4 * W>(any, &to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * plan.b_pitch);
+    }
+    b_from += std::int64_t{BK} * plan.b_pitch;
+    cp_async_commit_group();
+  };
+
+  // The fragments of two steps of k: one is multiplied while the other is on its way.
+  Vec a[2][TM / V], b[2][TN / V];
+  auto fragments = [&](const Stage* from, int k) {
+#pragma unroll
+    for (int i = 0; i < TM / V; ++i) a[k % 2][i] = Vec::load(&from->a[k][row + i * S::PM]);
+#pragma unroll
+    for (int j = 0; j < TN / V; ++j) b[k % 2][j] = Vec::load(&from->b[k][col + j * S::PN]);
+  };
+  static_assert(BK % 2 == 0, "the first step of a slice follows on the last of the one before");
+
+  float sum[TM][TN] = {};
+  float* const runs = reinterpret_cast<float*>(stages + S::kStages) + t;  // of this thread
+  bool has_runs = false;
+  auto end_run = [&](bool is_last) {
+#pragma unroll
+    for (int i = 0; i < TM; ++i) {
+#pragma unroll
+      for (int j = 0; j < TN; ++j) {
+        float& total = runs[(i * TN + j) * S::kThreads];
+        if (has_runs) sum[i][j] += total;
+        if (is_last) continue;
+        total = sum[i][j];
+        sum[i][j] = 0;
+      }
+    }
+    has_runs = true;
+  };
+#pragma unroll
+  for (int s = 0; s < S::kStages - 1; ++s) {
+    copy_first(&stages[s], s >= slices ? BK : s == 0 && first == 0 ? lacking : 0);
+  }
+  cp_async_wait_group<S::kStages - 2>();
+  __syncthreads();
+  Stage* now = stages;       // the slice in hand
+  Stage* free = last_stage;  // to be overwritten
+  fragments(now, 0);
+  int left = slices;
+  do {
+    const int stop = S::kRun > 0 && left > S::kRun ? left - S::kRun : 0;
+    for (; left > stop; --left) {
+#pragma unroll
+      for (int k = 0; k < BK; ++k) {
+        if (k == 0) copy_if(left >= S::kStages, free);
+        if (k == BK - 1) {  // everything of this slice is in registers: on to the next
+          cp_async_wait_group<S::kStages - 2>();
+          __syncthreads();
+          free = now;
+          if (left > 1) now = now == last_stage ? stages : now + 1;
+        }
+        fragments(now, (k + 1) % BK);  // after the last slice its own, unused
+#pragma unroll
+        for (int i = 0; i < TM; ++i) {
+#pragma unroll
+          for (int step = 0; step < TN; ++step) {
+            const int j = i % 2 != 0 ? step : TN - 1 - step;
+            sum[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
+          }
+        }
+      }
+    }
+    if constexpr (S::kRun > 0) end_run(left == 0);
+  } while (S::kRun > 0 && left > 0);
+
+  // Partial sums of cut tiles lie in the order of the threads, in vectors. A shuffle from the lane
+  // itself is a copy that the compiler does not see through, as in v14.
+  float* const mine = plan.partials + (std::int64_t{2} * (tile - plan.whole) + is_end) * (BM * BN);
+  auto vector = [&](int i, int j) { return ((i * TN + j) / V * S::kThreads + t) * V; };
+  auto value = [&](int i, int j) {
+    Vec copy;
+#pragma unroll
+    for (int e = 0; e < V; ++e) copy[e] = __shfl_sync(0xffffffff, sum[i][j + e], lane);
+    return copy;
+  };
+  bool add = false;  // the other block's sums
+  if (is_cut) {
+    unsigned* const count = &arrived[tile - plan.whole];
+    add = __syncthreads_or(t == 0 && *static_cast<volatile unsigned*>(count) > 0);
+    if (add) {
+      if (t == 0) *count = 0;
+    } else {
+#pragma unroll
+      for (int i = 0; i < TM; ++i) {
+#pragma unroll
+        for (int j = 0; j < TN; j += V) value(i, j).store(mine + vector(i, j));
+      }
+      __threadfence();
+      __syncthreads();
+      add = __syncthreads_or(t == 0 && atomicInc(count, 1u) > 0);  // the second one makes it 0
+      if (!add) return;
+    }
+    __threadfence();
+  }
+  const float* const others = is_end ? mine - BM * BN : mine + BM * BN;
+  float* const c = splits == 1 ? g.c : plan.partials + std::int64_t{z} * g.m * g.n;
+  const bool c_aligned = rows_aligned(c, g.n);
+#pragma unroll
+  for (int piece = 0; piece < TM; piece += V) {
+    Vec other[V][TN / V] = {};  // loaded together, not one after the other
+    if (add) {
+#pragma unroll
+      for (int i = 0; i < V; ++i) {
+#pragma unroll
+        for (int j = 0; j < TN; j += V) other[i][j / V] = Vec::load(others + vector(piece + i, j));
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+#pragma unroll
+      for (int j = 0; j < TN; j += V) {
+        Vec total = value(piece + i, j);
+#pragma unroll
+        for (int e = 0; e < V; ++e) total[e] += other[i][j / V][e];
+        const int c_row = row0 + row + piece / V * S::PM + i;
+        const int c_col = col0 + col + j / V * S::PN;
+        if (c_row >= g.m) continue;
+        float* const to = c + std::int64_t{c_row} * g.n + c_col;
+        if (c_aligned && c_col < g.n) {
+          total.store(to);
+        } else {
+#pragma unroll
+          for (int e = 0; e < V; ++e) {
+            if (c_col + e < g.n) to[e] = total[e];
+          }
+        }
+      }
+    }
+  }
+}
+
+template <class S>
+std::int64_t tiles_of(const gemm::Args<float>& g) {
+  return std::int64_t{ladder::ceil_div(g.n, S::BN)} * ladder::ceil_div(g.m, S::BM);
+}
+
+/// Whole tiles, nothing cut.
+template <class S>
+Plan plan_of(const gemm::Args<float>& g) {
+  return {.columns = ladder::ceil_div(g.n, S::BN),
+          .slices = ladder::ceil_div(g.k, S::BK),
+          .whole = static_cast<int>(tiles_of<S>(g)),
+          .cut = 0,
+          .at = 0,
+          .b_pitch = g.n,
+          .partials = static_cast<float*>(g.workspace)};
+}
+
+/// Multiplies with K in `splits` parts, or with tiles cut as planned.
+template <class S>
+void launch_tiles(const gemm::Args<float>& g, const Plan& plan, int splits, cudaStream_t stream) {
+  ladder::launch(rows_aligned(g.b, plan.b_pitch) ? tiles<S, V> : tiles<S, 1>,
+                 dim3(plan.whole + 2 * plan.cut, 1, splits), S::kThreads, S::kShared, stream, g,
+                 plan);
+}
+
+}  // namespace
