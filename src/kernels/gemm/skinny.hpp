@@ -190,18 +190,21 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
   if (warp == 0) {
 #pragma unroll
     for (int m = 0; m < R; ++m) {
-      sum[m].store(of_tile + (blockIdx.y * R + m) * kCols + lane * V);
+      float* const to = of_tile + (blockIdx.y * R + m) * kCols + lane;
+#pragma unroll
+      for (int i = 0; i < V; ++i) to[i * 32] = sum[m][i];
     }
   }
   if (!is_last_block(tile, splits, 1)) return;
   for (int m = warp; m < R; m += kWarps) {
-    const float* const from = of_tile + m * kCols + lane * V;
-    Vec total = Vec::load(from);
+    const float* const from = of_tile + m * kCols + lane;
+    Vec total;
+#pragma unroll
+    for (int i = 0; i < V; ++i) total[i] = from[i * 32];
 #pragma unroll 8
     for (int z = 1; z < splits; ++z) {
-      const Vec part = Vec::load(from + z * (R * kCols));
 #pragma unroll
-      for (int i = 0; i < V; ++i) total[i] += part[i];
+      for (int i = 0; i < V; ++i) total[i] += from[z * (R * kCols) + i * 32];
     }
     store(m, total);
   }

@@ -194,17 +194,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     if constexpr (S::kRun > 0) end_run(left == 0);
   } while (S::kRun > 0 && left > 0);
 
-  // Partial sums of cut tiles lie in the order of the threads, in vectors. A shuffle from the lane
-  // itself is a copy that the compiler does not see through, as in v14.
-  float* const mine = plan.partials + (std::int64_t{2} * (tile - plan.whole) + is_end) * (BM * BN);
-  auto vector = [&](int i, int j) { return ((i * TN + j) / V * S::kThreads + t) * V; };
-  auto value = [&](int i, int j) {
-    Vec copy;
-#pragma unroll
-    for (int e = 0; e < V; ++e) copy[e] = __shfl_sync(0xffffffff, sum[i][j + e], lane);
-    return copy;
-  };
   bool add = false;  // the other block's sums
+  // Of the first sum of this thread; those of its others follow, each of all threads together.
+  float* const mine =
+      plan.partials + (std::int64_t{2} * (tile - plan.whole) + is_end) * (BM * BN) + t;
   if (is_cut) {
     unsigned* const count = &arrived[tile - plan.whole];
     add = __syncthreads_or(t == 0 && *static_cast<volatile unsigned*>(count) > 0);
@@ -214,7 +207,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
-        for (int j = 0; j < TN; j += V) value(i, j).store(mine + vector(i, j));
+        for (int j = 0; j < TN; ++j) mine[(i * TN + j) * S::kThreads] = sum[i][j];
       }
       __threadfence();
       __syncthreads();
@@ -228,21 +221,25 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   const bool c_aligned = rows_aligned(c, g.n);
 #pragma unroll
   for (int piece = 0; piece < TM; piece += V) {
-    Vec other[V][TN / V] = {};  // loaded together, not one after the other
+    float other[V][TN] = {};  // loaded together, not one after the other
     if (add) {
 #pragma unroll
       for (int i = 0; i < V; ++i) {
 #pragma unroll
-        for (int j = 0; j < TN; j += V) other[i][j / V] = Vec::load(others + vector(piece + i, j));
+        for (int j = 0; j < TN; ++j) other[i][j] = others[((piece + i) * TN + j) * S::kThreads];
       }
     }
 #pragma unroll
     for (int i = 0; i < V; ++i) {
 #pragma unroll
       for (int j = 0; j < TN; j += V) {
-        Vec total = value(piece + i, j);
+        // A shuffle from the lane itself is a copy that the compiler does not see through: as in
+        // v14.
+        Vec total;
 #pragma unroll
-        for (int e = 0; e < V; ++e) total[e] += other[i][j / V][e];
+        for (int e = 0; e < V; ++e) {
+          total[e] = __shfl_sync(0xffffffff, sum[piece + i][j + e], lane) + other[i][j + e];
+        }
         const int c_row = row0 + row + piece / V * S::PM + i;
         const int c_col = col0 + col + j / V * S::PN;
         if (c_row >= g.m) continue;

@@ -63,7 +63,7 @@ constexpr double kSumLaunch = 4000;         // cycles of a second launch
 constexpr double kSumBytesPerCycle = 2000;  // of all SMs
 constexpr int kMostSplits = 64;
 constexpr int kLeastSlices = 8;     // of a part of K
-constexpr int kFewForRuns = 512;   // rows or columns, up to which sums are in runs
+constexpr int kFewForRuns = 512;    // rows or columns, up to which sums are in runs
 constexpr int kPackFromRows = 320;  // of A, from where on a copy of B takes less time than it saves
 
 /// The tiles for a problem: which of Tiles, and how the sum over K is divided.
