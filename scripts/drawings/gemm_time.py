@@ -1,0 +1,279 @@
+"""What happens at the same time: buffers, queues, barriers and waves (v09, v12, v13, v17, v18)."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Iterable
+
+from drawings.picture import MARGIN, WIDTH, Picture
+from drawings.rung import rung
+
+BAR = 26  # the height of a bar, with its gap
+LEFT = 128  # where bars begin, right of the tracks' names
+SMS = 132  # of an H100
+
+
+def track(
+    picture: Picture, y: float, name: str, unit: float,
+    bars: Iterable[tuple[float, float, str, str]],
+) -> None:  # fmt: skip
+    """bars: begin and end in units, text and colour."""
+    picture.text(LEFT - 10, y + 17, name, "small", "end")
+    for begin, end, text, look in bars:
+        picture.labelled(LEFT + begin * unit, y, (end - begin) * unit - 2, BAR - 3, text, look)
+
+
+def barriers(picture: Picture, y0: float, y1: float, unit: float, times: Iterable[float]) -> None:
+    for time in times:
+        x = LEFT + time * unit - 1
+        picture.line([(x, y0), (x, y1)], "oF", "thick")
+
+
+def legend(picture: Picture, y: float, entries: Iterable[tuple[str, str]]) -> None:
+    x: float = MARGIN
+    for look, text in entries:
+        picture.box(x, y - 11, 14, 12, look)
+        picture.text(x + 20, y, text, "small", "quiet")
+        x += picture.texts[-1][1].width + 36
+
+
+# ---- v09: two buffers
+
+
+@rung(
+    "v09_double_buffer",
+    "Timelines: in v08 loads and products take turns, in v09 the next slice loads during products",
+    "if (more) load(k0 + BK);",
+    "if (more) store(now ^ 1);",
+    "__syncthreads();  // the next slice is complete, and everyone is done with this one",
+)
+def double_buffer() -> Picture:
+    load, store, multiply = 2.2, 0.8, 3.0  # an example's
+    total, unit = 17.5, (WIDTH - MARGIN - LEFT) / 17.5
+    picture = Picture("The next slice loads while this one is multiplied", 330)
+
+    y, turn = 72, load + store + multiply
+    begins = [i * turn for i in range(int(total / turn) + 1)]
+    loads, stores, products = [], [], []
+    for i, t in enumerate(begins):
+        loads.append((t, min(t + load, total), f"load {i}" if t + load < total else "", "idle"))
+        if t + turn < total:
+            stores.append((t + load, t + load + store, "", "a"))
+            products.append((t + load + store, t + turn, f"multiply {i}", "c"))
+    picture.text(MARGIN, y - 10, "v08: one buffer, two barriers a slice")
+    track(picture, y, "registers", unit, loads)
+    track(picture, y + BAR, "the buffer", unit, stores + products)
+    times = [t for i in range(len(products)) for t in (begins[i] + load + store, begins[i] + turn)]
+    barriers(picture, y - 2, y + 2 * BAR, unit, times)
+
+    y, turn = 186, store + multiply
+    count = int((total - load - store) / turn)
+    loads = [(0.0, load, "load 0", "idle")]
+    tracks: list[list[tuple[float, float, str, str]]] = [[(load, load + store, "", "a")], []]
+    for i in range(count):
+        t = load + store + i * turn
+        loads.append((t, t + load, f"load {i + 1}", "idle"))
+        tracks[i % 2].append((t, t + multiply, f"multiply {i}", "c"))
+        tracks[(i + 1) % 2].append((t + multiply, t + turn, "", "a"))
+    picture.text(MARGIN, y - 10, "v09: two buffers, one barrier a slice")
+    track(picture, y, "registers", unit, loads)
+    for i in range(2):
+        track(picture, y + (i + 1) * BAR, f"buffer {i}", unit, tracks[i])
+    barriers(picture, y - 2, y + 3 * BAR, unit, [load + store + i * turn for i in range(count + 1)])
+    legend(picture, y + 3 * BAR + 26, (("idle", "on its way"), ("a", "stored to the buffer"),
+                                       ("c", "multiplied"), ("F", "barrier")))  # fmt: skip
+    picture.text(MARGIN, y + 3 * BAR + 50, "Lengths are not to scale.", "small", "quiet")
+    return picture
+
+
+# ---- v12, v13: copies as a queue
+
+
+def queue(picture: Picture, y: float, stages: int, turns: int, name: str) -> None:
+    """A slice is asked for at the start of a turn, when `stages` - 1 others are before it, and is
+    there when its own turn begins. After its turn its place is free for another."""
+    unit = (WIDTH - MARGIN - LEFT) / turns
+    for stage in range(stages):
+        bars: list[tuple[float, float, str, str]] = []
+        names = []
+        for slice_ in range(stage, turns + stages, stages):
+            asked = max(slice_ - stages + 1, 0)
+            if slice_ > 0 and asked < turns:
+                bars.append((asked, min(slice_, turns), "", "idle"))
+                middle = asked + (min(slice_, turns) - asked - 1) // 2 + 0.5  # of a turn
+                names.append((middle, f"copy {slice_}"))
+            if slice_ < turns:
+                bars.append((slice_, slice_ + 1, f"mul {slice_}", "c"))
+        track(picture, y + stage * BAR, f"{name} {stage}", unit, bars)
+        for turn, text in names:
+            picture.text(LEFT + turn * unit, y + stage * BAR + 16, text, "small", "middle")
+    barriers(picture, y - 2, y + stages * BAR, unit, range(turns + 1))
+    picture.text(LEFT, y - 8, "turns of the loop →", "small", "quiet")
+
+
+def path(picture: Picture, y: float, name: str, steps: tuple[str, ...]) -> None:
+    """Of a number, from place to place."""
+    picture.text(MARGIN, y + 20, name)
+    places = steps[::2]
+    width, x = 112, 84.0
+    reach = (WIDTH - MARGIN - x - width) / (len(places) - 1)
+    for i, place in enumerate(places):
+        picture.labelled(x + i * reach, y, width, 30, place, "f" if place == "register" else "a")
+        if i:
+            picture.arrow(x + (i - 1) * reach + width + 6, y + 15, x + i * reach - 6, y + 15)
+            middle = x + (i - 1) * reach + (width + reach) / 2
+            picture.text(middle, y + 7, steps[2 * i - 1], "small", "middle")
+
+
+@rung(
+    "v12_cp_async",
+    "In v11 a number goes through a register, in v12 it does not; below the turns of two buffers",
+    "__shared__ Slice buffers[2];",
+    "if (k == 0) copy(&buffers[now ^ 1], left > 1 ? 0 : BK);",
+    "cp_async_wait_group<0>();",
+)
+def cp_async() -> Picture:
+    picture = Picture("Copies that no register takes part in", 296)
+    path(picture, 56, "v11", ("global", "load", "register", "store", "shared"))
+    path(picture, 108, "v12", ("global", "cp.async", "shared"))
+    queue(picture, 186, 2, 6, "buffer")
+    legend(picture, 264, (("idle", "copies on their way"), ("c", "multiplied"),
+                          ("F", "wait and barrier")))  # fmt: skip
+    picture.text(MARGIN, 285, "A slice has one turn to arrive.", "small", "quiet")
+    return picture
+
+
+@rung(
+    "v13_multistage",
+    "Four stages: each slice has three turns to arrive. And the serpentine order of the products",
+    "using Big = Shape<128, 256, 8, 64, 64, 4, 1>;",
+    "const int j = i % 2 == 0 ? step : TN - 1 - step;",
+)
+def multistage() -> Picture:
+    stages, turns, tn, rows, size = 4, 7, 8, 5, 28
+    picture = Picture("A queue of four stages, three of them on their way", 400)
+    queue(picture, 76, stages, turns, "stage")
+    legend(picture, 204, (("idle", "on its way"), ("c", "multiplied"), ("F", "wait and barrier")))
+
+    y, x = 236, MARGIN
+    picture.grid(x, y, rows, tn, size, "c")
+    order = [(i, step if i % 2 == 0 else tn - 1 - step) for i in range(rows) for step in range(tn)]
+    points = [(x + (j + 0.5) * size, y + (i + 0.5) * size) for i, j in order]
+    picture.line(points, "oC", "thick")
+    picture.arrow(*points[-2], *points[-1])
+    picture.lines(x + tn * size + 24, y + 16, "The order of a step's products,",
+                  f"{rows} of the patch's 16 rows:", "along a row the number of A stays,",
+                  "at a turn the number of B, so each",
+                  "product shares one with the last.")  # fmt: skip
+    return picture
+
+
+# ---- v17: TMA
+
+
+@rung(
+    "v17_tma",
+    "One thread asks TMA for slices; full and empty barriers at a ring of 4 stages; warps drift",
+    "using Big = Shape<128, 256, 8, 16, 4>;",
+    "mbarrier_init(&full[s], 1);",
+    "mbarrier_init(&empty[s], S::kWarps);",
+    "if (leader && slice + kStages - 1 < slices) fetch(slice + kStages - 1);",
+)
+def tma() -> Picture:
+    stages, warps, bm, bn, bk = 4, 8, 128, 256, 32
+    picture = Picture("One thread asks, TMA copies, warps drift apart", 462)
+    y = 92
+    picture.labelled(MARGIN, y, 88, 44, "one thread", "f")
+    picture.labelled(150, y, 66, 44, "TMA", "a")
+    for s in range(stages):
+        picture.labelled(264 + s * 62, y, 60, 44, f"stage {s}", "idle")
+    picture.labelled(552, y, 68, 44, f"{warps} warps", "c")
+    picture.arrow(112, y + 22, 146, y + 22)
+    picture.arrow(220, y + 22, 260, y + 22)
+    picture.arrow(514, y + 22, 548, y + 22)
+    kib = (bm + bn) * bk * 4 // 1024
+    picture.line([(183, y - 4), (183, y - 24), (586, y - 24)])
+    picture.arrow(586, y - 24, 586, y - 4)
+    picture.text(386, y - 7, f"full: {kib} KiB have come", "small", "middle")
+    picture.line([(586, y + 48), (586, y + 68), (64, y + 68)])
+    picture.arrow(64, y + 68, 64, y + 48)
+    picture.text(386, y + 62, f"empty: {warps} warps have left", "small", "middle")
+
+    # An example: a warp waits for its slice, and takes now more, now less time for it. Warp 0 has
+    # the thread that asks: at the end of a slice, for the one three further, as soon as all warps
+    # have left the slice that was in its stage.
+    slices, latency, total, shown = 8, 1.2, 7.6, 5.3
+    chance = random.Random(1)
+    left: list[list[float]] = [[] for _ in range(warps)]  # when a warp leaves each slice
+    bars: list[list[tuple[float, float, str, str]]] = [[] for _ in range(warps)]
+    full = [0.0] * (stages - 1)
+    free = 0.0  # when the thread that asks goes on
+    for s in range(slices):
+        for w in range(warps):
+            begin = max(full[s], left[w][-1] if s else 0.0, free if w == 0 else 0.0)
+            end = begin + chance.uniform(0.6, 1.4)
+            left[w].append(end)
+            if begin < total:
+                name = f"{s}" if end <= total else ""
+                bars[w].append((begin, min(end, total), name, ("c", "idle")[s % 2]))
+        free = max(left[0][s], *(each[s - 1] for each in left)) if s else left[0][0]
+        full.append(free + latency)
+    y = 214
+    unit = (WIDTH - MARGIN - LEFT) / total
+    picture.text(LEFT, y - 8, "slices of each warp, an example →", "small", "quiet")
+    for w in range(warps):
+        track(picture, y + w * (BAR - 2), f"warp {w}", unit, bars[w])
+    x = LEFT + shown * unit
+    picture.line([(x, y - 4), (x, y + warps * (BAR - 2))], "oF", "ln")
+    at = [sum(end <= shown for end in each) for each in left]
+    picture.lines(MARGIN, y + warps * (BAR - 2) + 22,
+                  f"At the line warps are at slices {min(at)} to {max(at)}. Gaps are waits for a",
+                  "full stage, and in warp 0, which asks, for an empty one.",
+                  looks=("small", "quiet"))  # fmt: skip
+    return picture
+
+
+# ---- v18: the last wave
+
+
+@rung(
+    "v18_last_wave",
+    "132 SMs: whole tiles leave 40 idle in the second wave; here they take the ends of the others'",
+    "using Big = Shape<128, 256, 8, 64, 64, 4, 1>;",
+    "kEndStart = 5000;",
+    "S::BM * S::BN * S::BK * S::kBlocksPerSm / 128.0;",
+    "const double ends = ladder::ceil_div(rest, places - rest);",
+    "std::ceil(ends / (ends + 1) * (plan.slices + kEndStart / slice));",
+)
+def last_wave() -> Picture:
+    bm, bn, bk, m, n, k = 128, 256, 8, 2048, 3584, 4096
+    tiles, slices = (m // bm) * (n // bn), k // bk
+    rest = tiles % SMS  # tiles of the last wave
+    ends = math.ceil(rest / (SMS - rest))
+    at = math.ceil(ends / (ends + 1) * (slices + 5000 / (bm * bn * bk / 128)))
+    height, unit, y = 2, 132, 106
+    picture = Picture("The ends of the last wave's tiles", y + SMS * height + 138)
+
+    for x, name, beginning in ((MARGIN, "whole tiles", slices), (328, "cut tiles", at)):
+        picture.text(x, y - 32, name)
+        picture.text(x, y - 10, f"{SMS} SMs, time →", "small", "quiet")
+        picture.box(x, y, 2 * unit, SMS * height, "idle")
+        picture.box(x, y, unit, SMS * height, "c")
+        picture.text(x + unit / 2, y + SMS * height / 2, "a tile each", "small", "middle")
+        width = beginning / slices * unit
+        picture.box(x + unit, y, round(width, 1), rest * height, "f")
+        for end in range(rest if beginning < slices else 0):
+            turn, sm = divmod(end, SMS - rest)
+            picture.box(round(x + unit + turn * (unit - width), 1), y + (rest + sm) * height,
+                        round(unit - width - 1, 1), height, "F")  # fmt: skip
+        picture.line([(x + unit, y), (x + unit, y + SMS * height)], "ln", "oink")
+        time = 1 + beginning / slices
+        picture.text(x + unit, y + SMS * height + 18, "1", "small", "end")
+        picture.text(x + time * unit, y + SMS * height + 18, f"{time:.2f}", "small", "middle")
+    picture.lines(MARGIN, y + SMS * height + 50,
+                  f"{m} x {n}: {tiles} tiles of {bm} x {bn}. After one wave of {SMS},",
+                  f"{rest} are left. Each is cut along K after {at} of {slices} slices, and the",
+                  f"{SMS - rest} SMs without a tile take the ends. Who of a tile's two blocks",
+                  "is done last adds the other's partial sums.")  # fmt: skip
+    return picture
