@@ -20,9 +20,10 @@ struct Row {
   CheckResult check;
   Samples samples;  ///< microseconds on the GPU, or of the CPU on the host executor
   Cost cost{};
-  std::string roof;      ///< what bounds the problem: "dram", "l2", "fma f32"; empty if unknown
-  double roof_us = 0;    ///< how long the problem takes at its roof
-  std::string baseline;  ///< label of the version it is compared with
+  std::string
+      roof;  ///< what bounds the problem: "dram", "l2", "fma f32", "wgmma bf16"; empty if unknown
+  double roof_us = 0;                   ///< how long the problem takes at its roof
+  std::string baseline;                 ///< label of the version it is compared with
   std::optional<Estimate> vs_baseline;  ///< t_baseline / t_kernel: above 1 is faster
   KernelResources resources;
   std::optional<Counters> counters;  ///< on the host executor

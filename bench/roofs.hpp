@@ -22,8 +22,12 @@ class Roofs {
   /// they do not fit in its memory. Valid until the next call.
   std::vector<Contestant> memory(const Cost& cost);
 
-  /// fp32 FMA rate in GFLOP/s, measured on first use; 0 without a GPU.
-  double fma();
+  struct Rate {
+    std::string name;   ///< "fma f32", "wgmma bf16"; "wgmma tf32 / 3" of three products for one
+    double gflops = 0;  ///< of useful operations
+  };
+  /// The fastest way to do that arithmetic, measured on first use; 0 GFLOP/s without a GPU.
+  const Rate& compute(const ComputeRoof& roof);
 
  private:
   struct Prepared {
@@ -31,13 +35,14 @@ class Roofs {
     std::vector<Contestant> contestants;
   };
   /// The versions of an op of the family that pass their checks on a problem.
-  Prepared prepare(std::string_view op, const std::string& problem);
+  Prepared prepare(std::string_view op, const std::string& problem, DType dtype);
+  Rate measure(const ComputeRoof& roof);
 
   Device& device_;
   std::uint64_t seed_;
   std::string memory_problem_;
   Prepared memory_;
-  double fma_ = -1;
+  std::map<ComputeRoof, Rate> compute_;
 };
 
 }  // namespace ladder

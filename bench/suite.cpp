@@ -157,11 +157,12 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
   }
   if (std::isfinite(memory_us)) {
     const Cost& cost = rows.front().cost;
-    const double compute_us = roofs.fma() > 0 ? cost.flops / roofs.fma() / 1e3 : 0;
+    const Roofs::Rate& compute = roofs.compute(group.family->compute_roof(group.dtype));
+    const double compute_us = compute.gflops > 0 ? cost.flops / compute.gflops / 1e3 : 0;
     const bool in_l2 =
         group.cache == Cache::hot && cost.bytes() <= static_cast<double>(device.info().l2_bytes);
     for (Row& row : rows) {
-      row.roof = compute_us > memory_us ? "fma f32" : in_l2 ? "l2" : "dram";
+      row.roof = compute_us > memory_us ? compute.name : in_l2 ? "l2" : "dram";
       row.roof_us = std::max(compute_us, memory_us);
     }
   }

@@ -1,6 +1,6 @@
 # Finds what the suite stands on: installed packages first, pinned sources second.
 #
-# ladder_cuda: the CUDA runtime, cuBLAS, cuDNN if it is installed, and the headers; without
+# ladder_cuda: the CUDA runtime, cuBLAS, cuBLASLt, cuDNN if it is installed, and the headers; without
 # LADDER_CUDA only the headers.
 # LADDER_CUDA is on when a CUDA compiler is found. A build without one needs NVIDIA's headers
 # (cuda_fp16.h and what it includes) in LADDER_CUDA_INCLUDE_DIRS or in a usual place.
@@ -56,7 +56,7 @@ if(LADDER_CUDA)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   find_package(CUDAToolkit 12 REQUIRED)
-  target_link_libraries(ladder_cuda INTERFACE CUDA::cudart CUDA::cublas)
+  target_link_libraries(ladder_cuda INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
   find_path(LADDER_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(LADDER_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
   if(LADDER_CUDNN_INCLUDE_DIR AND LADDER_CUDNN_LIBRARY)

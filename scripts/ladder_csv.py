@@ -19,7 +19,7 @@ VENV = ROOT / "build" / "venv"
 # The problem that a family is judged by; for the others it is the largest.
 MAIN_PROBLEM = {"gemm": "4096x4096x4096", "softmax": "8192x4096", "layernorm": "8192x4096"}
 MEMORY = ("dram", "memory", "copy", "read", "write")  # names that the device memory goes by
-DTYPES = ("f32", "f16", "bf16", "tf32", "f64")  # in the order of tables
+DTYPES = ("f32", "f16", "bf16", "tf32", "e4m3", "f64")  # in the order of tables
 VENDORS = {"cublas": "cuBLAS", "cub": "CUB", "cudnn": "cuDNN"}
 
 
@@ -111,7 +111,8 @@ def is_compute(roof: str) -> bool:
 def roof_title(name: str) -> str:
     """A roof's name as people write it."""
     unit, space, dtype = name.partition(" ")
-    return {"dram": "DRAM", "l2": "L2", "fma": "FMA", "mma": "MMA"}.get(unit, unit) + space + dtype
+    title = unit.upper() if unit in ("dram", "l2", "fma", "mma", "wgmma") else unit
+    return title + space + dtype
 
 
 @dataclass(frozen=True)

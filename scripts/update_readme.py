@@ -158,9 +158,17 @@ def summary(runs: dict[str, Run]) -> str:
     return markdown(table, 5)
 
 
+def most_versions(ladders: Sequence[Ladder]) -> Ladder:
+    """The first of the longest."""
+    return max(ladders, key=lambda one: len(one.timed))
+
+
 def ladder_table(ladders: Sequence[Ladder]) -> str:
-    """All versions of an operation: in full for its first type, speed and share for the others."""
-    main, *others = ladders
+    """All versions of an operation: in full for the type that has the most, speed and share for the
+    others."""
+    main = most_versions(ladders)
+    others = [one for one in ladders if one is not main]
+    ladders = [main, *others]
     unit = "TFLOP/s" if main.is_compute else "GB/s"
     versus = f"vs {main.vendor}" if main.vendor else "vs baseline"
     head = ["version", "time", unit, "of the roof", versus, "registers", "occupancy"]
@@ -270,11 +278,11 @@ def pages(root: Path) -> list[Page]:
 
 
 def family_pictures(run: Run, family: str) -> list[Picture]:
-    """Bars for all operations, the roofline of the longest ladder; in the family's first type."""
+    """Bars for all operations, the roofline of the longest ladder; in that ladder's type."""
     ladders = [one for one in run.ladders(family) if one.timed]
     if not ladders:
         return []
-    dtype = min((one.dtype for one in ladders), key=ladder_csv.dtype_order)
+    dtype = most_versions(ladders).dtype
     ladders = [one for one in ladders if one.dtype == dtype]
     chosen = [("ladder", tuple(ladders))]
     with_work = [one for one in ladders if any(r.gflops > 0 for r in one.timed)]

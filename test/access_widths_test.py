@@ -101,6 +101,7 @@ def in_headers(kernels: dict[str, Widths]) -> Widths:
 
 
 LOC = re.compile(r"\s*\.loc\s+(\d+) (\d+) (\d+)(?:.* inlined_at (\d+) (\d+) (\d+))?")
+ROW_OF_MATRIX = 16  # bytes that a lane of ldmatrix reads
 ACCESS = {"ld": "load", "st": "store", "atom": "atomic", "red": "atomic"}
 
 
@@ -115,7 +116,9 @@ def in_ptx(text: str, kernel: str) -> Widths:
             outer = chains.get(by, [(files[by[0]], int(by[1]))]) if by[0] else []
             frames = chains[at] = [(files[at[0]], int(at[1])), *outer]
             continue
-        found = re.match(r"\s*(?:@!?%?\w+\s+)?(ld|st|atom|red|cp\.async)(\.[\w.:]+)\s+(.*);", line)
+        found = re.match(
+            r"\s*(?:@!?%?\w+\s+)?(ld|st|atom|red|ldmatrix|cp\.async)(\.[\w.:]+)\s+(.*);", line
+        )
         if found is None:
             continue
         operation, parts = found[1].partition(".")[0], found[2].replace("::", ".").split(".")
@@ -124,6 +127,9 @@ def in_ptx(text: str, kernel: str) -> Widths:
             if size and "bulk" not in parts:
                 widths[place(frames, kernel, "global", "load")].add(int(size[0]))
                 widths[place(frames, kernel, "shared", "async")].add(int(size[0]))
+            continue
+        if operation == "ldmatrix":
+            widths[place(frames, kernel, "shared", "load")].add(ROW_OF_MATRIX)
             continue
         if {"param", "local", "const"} & set(parts):
             continue
@@ -142,6 +148,7 @@ OPCODES = {
     "ST": [("generic", "store")], "STG": [("global", "store")], "STS": [("shared", "store")],
     "ATOMG": [("global", "atomic")], "RED": [("global", "atomic")], "REDG": [("global", "atomic")],
     "ATOMS": [("shared", "atomic")], "LDGSTS": [("global", "load"), ("shared", "async")],
+    "LDSM": [("shared", "load")],
 }  # fmt: skip
 SIZES = {"128": 16, "64": 8, "U16": 2, "S16": 2, "U8": 1, "S8": 1}
 
@@ -160,6 +167,8 @@ def in_sass(text: str, kernel: str) -> Widths:
                 continue
             for kind in OPCODES.get(code[1], ()):
                 size = next((SIZES[s] for s in code[2].split(".") if s in SIZES), 4)
+                if code[1] == "LDSM":
+                    size = ROW_OF_MATRIX
                 widths[place(frames, kernel, *kind)].add(size)
     return widths
 

@@ -2,6 +2,7 @@
 // well-known mistakes, which their checks must reject.
 #include "harness/family.hpp"
 
+#include "kernels/gemm_tensor/gemm_tensor.hpp"
 #include "kernels/layernorm/layernorm.hpp"
 #include "kernels/softmax/softmax.hpp"
 
@@ -135,11 +136,11 @@ void launch(const void* args, cudaStream_t) {
 }
 
 /// What the check says of a kernel, on the inputs of that name.
-template <class Contract, class F>
+template <class Contract, class T = float, class F>
 Verdict verdict_on(F, const char* problem, std::string_view inputs) {
-  using Args = typename Contract::template Args<float>;
-  const Kernel kernel{Contract::family, "",     DType::f32, {""}, "v01_test.cu", Backend::host,
-                      &launch<Args, F>, nullptr};
+  using Args = typename Contract::template Args<T>;
+  const Kernel kernel{Contract::family, Contract::op,  DTypeOf<T>::value, {""},
+                      "v01_test.cu",    Backend::host, &launch<Args, F>,  nullptr};
   for (const InputSet& set : family_of(kernel).input_sets()) {
     if (set.name != inputs) continue;
     Device& host = *devices().front();
@@ -247,6 +248,64 @@ TEST(LayerNormCheck, AcceptsRightAndRejectsKnownMistakes) {
   EXPECT_EQ(verdict_on<layernorm>(without_eps, "20x999", "constant"), Verdict::incorrect);
   EXPECT_EQ(verdict_on<layernorm>(sum_of_squares, "20x999", "uniform"), Verdict::passed);
   EXPECT_EQ(verdict_on<layernorm>(sum_of_squares, "20x999", "offset"), Verdict::incorrect);
+}
+
+/// A product of A and the transpose of B from a function that adds up n products.
+template <class T, class F>
+auto product_by(F) {
+  return [](const gemm_tensor::Args<T>& g) {
+    std::vector<double> products(static_cast<std::size_t>(g.k));
+    for (int row = 0; row < g.m; ++row) {
+      for (int col = 0; col < g.n; ++col) {
+        for (int k = 0; k < g.k; ++k) {
+          products[static_cast<std::size_t>(k)] =
+              widen(g.a[row * g.k + k]) * widen(g.b[col * g.k + k]);
+        }
+        const double sum = F{}(products.data(), g.k);
+        g.c[row * g.n + col] = gemm_tensor::Output<T>(static_cast<float>(sum));
+      }
+    }
+  };
+}
+
+/// Adds up as tensor cores do: a group of products and the sum so far, each cut off kBits bits below
+/// the largest of them.
+template <int kGroup, int kBits>
+double cut_sum(const double* products, int n) {
+  double sum = 0;
+  for (int first = 0; first < n; first += kGroup) {
+    double largest = std::abs(sum);
+    for (int i = first; i < first + kGroup; ++i) largest = std::max(largest, std::abs(products[i]));
+    const double unit = std::ldexp(1, std::ilogb(largest) - kBits);
+    sum = std::trunc(sum / unit) * unit;
+    for (int i = first; i < first + kGroup; ++i) sum += std::trunc(products[i] / unit) * unit;
+  }
+  return sum;
+}
+
+template <class T, int kGroup, int kBits>
+void expect_the_check_tells_products_apart() {
+  auto right = product_by<T>([](const double* p, int n) { return cut_sum<kGroup, kBits>(p, n); });
+  auto without_last_slice =
+      product_by<T>([](const double* p, int n) { return cut_sum<kGroup, kBits>(p, n - kGroup); });
+  auto with_sums_of_bf16 = product_by<T>([](const double* p, int n) {
+    float sum = 0;
+    for (int i = 0; i < n; ++i) sum = static_cast<float>(bfloat16(sum + static_cast<float>(p[i])));
+    return double{sum};
+  });
+  constexpr const char* kSize = "64x64x4096";
+  EXPECT_EQ((verdict_on<gemm_tensor_nt, T>(right, kSize, "uniform")), Verdict::passed);
+  EXPECT_EQ((verdict_on<gemm_tensor_nt, T>(without_last_slice, kSize, "uniform")),
+            Verdict::incorrect);
+  EXPECT_EQ((verdict_on<gemm_tensor_nt, T>(with_sums_of_bf16, kSize, "uniform")),
+            Verdict::incorrect);
+}
+
+TEST(GemmTensorCheck, AcceptsTensorCoresAndRejectsKnownMistakes) {
+  expect_the_check_tells_products_apart<half, 16, 23>();
+  expect_the_check_tells_products_apart<bfloat16, 16, 23>();
+  expect_the_check_tells_products_apart<tfloat32, 8, 23>();
+  expect_the_check_tells_products_apart<float8_e4m3, 32, 13>();
 }
 
 }  // namespace

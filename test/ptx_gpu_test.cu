@@ -1,37 +1,13 @@
-// The tests of harness/ptx/ on a GPU.
-#include <gtest/gtest.h>
-
-#include <cstdlib>
-
-#include "harness/cuda/error.hpp"
+// The tests of harness/ptx/ on a GPU. What only Hopper has: ptx_hopper_test.cu.
+#include "gpu.hpp"
 
 namespace {
 
-class Ptx : public testing::TestWithParam<unsigned> {
- protected:
-  void SetUp() override {
-    int major = 0;
-    const cudaError_t error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
-    if (error != cudaSuccess) {
-      if (std::getenv("LADDER_REQUIRE_GPU")) {
-        FAIL() << "LADDER_REQUIRE_GPU is set, but: " << cudaGetErrorString(error);
-      }
-      GTEST_SKIP() << "nothing ran on a GPU: " << cudaGetErrorString(error);
-    }
-    if (major < 8) GTEST_SKIP() << "nothing ran on a GPU: it needs compute capability 8.0";
-  }
-};
+constexpr int kAny = 1000;
+class Ptx : public GpuTest<80, kAny> {};
 INSTANTIATE_TEST_SUITE_P(Gpu, Ptx, testing::Values(0u));
 
-void* allocate(std::size_t bytes) {
-  void* pointer = nullptr;
-  LADDER_CUDA(cudaMalloc(&pointer, bytes));
-  return pointer;
-}
-void release(void* pointer) { cudaFree(pointer); }
-void copy(void* to, const void* from, std::size_t bytes) {
-  LADDER_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
-}
+bool has_fp8() { return compute_capability() >= 90; }
 
 }  // namespace
 

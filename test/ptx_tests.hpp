@@ -1,14 +1,13 @@
 // Tests of harness/ptx/ that run on both backends. ptx_host_test.cpp and ptx_gpu_test.cu include
-// this behind what differs: the fixture Ptx, allocate(), release(), and copy(to, from, bytes), which
-// copies to and from such memory when the kernels before it are done.
+// this behind what differs: the fixture Ptx, has_fp8(), and what arrays.hpp needs.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
-#include <random>
 #include <type_traits>
 #include <vector>
 
+#include "arrays.hpp"
 #include "harness/ptx/cp_async.hpp"
 #include "harness/ptx/ldmatrix.hpp"
 #include "harness/ptx/mma.hpp"
@@ -16,46 +15,10 @@
 namespace {
 
 using ladder::bfloat16;
+using ladder::float8_e4m3;
 using ladder::half;
 using ladder::launch;
 using namespace ladder::ptx;
-
-/// Global memory with the values of a vector.
-template <class T>
-class Array {
- public:
-  explicit Array(const std::vector<T>& values)
-      : size_(values.size()), data_(static_cast<T*>(allocate(values.size() * sizeof(T)))) {
-    copy(data_, values.data(), size_ * sizeof(T));
-  }
-  explicit Array(std::size_t size) : Array(std::vector<T>(size)) {}
-  ~Array() { release(data_); }
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
-
-  operator T*() { return data_; }
-  std::vector<T> read() const {
-    std::vector<T> values(size_);
-    copy(values.data(), data_, size_ * sizeof(T));
-    return values;
-  }
-
- private:
-  std::size_t size_;
-  T* data_;
-};
-
-template <class T>
-std::vector<T> random_values(std::size_t size, auto distribution) {
-  static std::mt19937 generator(20240607);
-  std::vector<T> values(size);
-  for (T& value : values) value = T(static_cast<float>(distribution(generator)));
-  return values;
-}
-template <class T>
-std::vector<T> random_integers(std::size_t size, int largest) {
-  return random_values<T>(size, std::uniform_int_distribution(-largest, largest));
-}
 
 // --- mma -----------------------------------------------------------------------------------------
 
@@ -76,6 +39,8 @@ __global__ void multiply(const std::uint32_t* a, const std::uint32_t* b, const S
   for (int i = 0; i < 2 * kPair; ++i) sums[i] = reinterpret_cast<const Register*>(c)[place(i)];
   if constexpr (std::is_same_v<T, float>) {
     mma_m16n8k8_tf32(sums, fragment_a, fragment_b, sums);
+  } else if constexpr (std::is_same_v<T, float8_e4m3>) {
+    mma_m16n8k32_e4m3(sums, fragment_a, fragment_b, sums);
   } else {
     mma_m16n8k16<T>(sums, fragment_a, fragment_b, sums);
   }
@@ -136,6 +101,10 @@ void test_products() {
 TEST_P(Ptx, MmaF16) { test_products<half, float>(); }
 TEST_P(Ptx, MmaBf16) { test_products<bfloat16, float>(); }
 TEST_P(Ptx, MmaTf32) { test_products<float, float>(); }
+TEST_P(Ptx, MmaE4m3) {
+  if (!has_fp8()) GTEST_SKIP() << "needs compute capability 9.0";
+  test_products<float8_e4m3, float>();
+}
 TEST_P(Ptx, MmaF16WithSumsOfF16) { test_products<half, half>(); }
 
 __global__ void round_to_tf32(const float* in, std::uint32_t* out) {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -82,6 +83,31 @@ TEST(Family, ProblemsSurviveTheirText) {
       EXPECT_EQ(family.normalize(bad), std::nullopt) << family.name << " " << bad;
     }
   }
+}
+
+TEST(Family, ArithmeticIsFp32UnlessTheFamilySaysOtherwise) {
+  const ComputeRoof fma{}, bf16{ComputeRoof::Unit::tensor, DType::bf16},
+      split{ComputeRoof::Unit::tensor, DType::tf32, 3};
+  for (const Family& family : families()) {
+    const bool tensor = family.name == "gemm_tensor";
+    EXPECT_EQ(family.compute_roof(DType::bf16), tensor ? bf16 : fma) << family.name;
+    EXPECT_EQ(family.compute_roof(DType::f32), tensor ? split : fma) << family.name;
+  }
+}
+
+TEST(DType, SurvivesItsText) {
+  for (DType dtype : kDTypes) EXPECT_EQ(parse_dtype(to_string(dtype)), dtype);
+  EXPECT_EQ(parse_dtype("f128"), std::nullopt);
+}
+
+TEST(DType, Tf32IsTheNearestTiesToEven) {
+  const auto rounded = [](float x) { return static_cast<float>(tfloat32(x)); };
+  EXPECT_EQ(rounded(1 + 0x1p-10f), 1 + 0x1p-10f);
+  EXPECT_EQ(rounded(1 + 0x1p-11f), 1);
+  EXPECT_EQ(rounded(-1 - 0x1p-11f - 0x1p-23f), -1 - 0x1p-10f);
+  EXPECT_EQ(rounded(1 + 3 * 0x1p-11f), 1 + 0x1p-9f);
+  EXPECT_EQ(rounded(0x1.fffffep127f), HUGE_VALF);
+  EXPECT_TRUE(std::isnan(rounded(std::nanf("")))) << rounded(std::nanf(""));
 }
 
 TEST(Family, RandomInputsAreUniformAndRepeatable) {

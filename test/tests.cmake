@@ -89,6 +89,15 @@ if(LADDER_CUDA)
   set_target_properties(ptx_on_gpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ptx.gpu COMMAND ptx_on_gpu_test)
   set_tests_properties(ptx.gpu PROPERTIES SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
+
+  add_executable(ptx_on_hopper_test
+    test/ptx_hopper_test.cu src/harness/cuda/tensor_map.cpp src/harness/registry.cpp)
+  target_include_directories(ptx_on_hopper_test PRIVATE src)
+  target_link_libraries(ptx_on_hopper_test PRIVATE ladder_cuda ladder_warnings GTest::gtest_main)
+  set_target_properties(ptx_on_hopper_test PROPERTIES
+    CUDA_ARCHITECTURES 90a-real RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME ptx.hopper COMMAND ptx_on_hopper_test)
+  set_tests_properties(ptx.hopper PROPERTIES SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
 endif()
 
 # The timer, against CUPTI's record of the same launches
@@ -107,6 +116,8 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/autotune_test.py)
   add_test(NAME scripts.draw_gemm
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
+  add_test(NAME scripts.draw_gemm_tensor
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_tensor_test.py)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's
@@ -114,5 +125,9 @@ if(Python3_Interpreter_FOUND)
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/access_widths_test.py
               $<TARGET_FILE:bench> ${CMAKE_BINARY_DIR}/compile_commands.json)
     set_tests_properties(kernels.access_widths PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
+    add_test(NAME kernels.wgmma_code
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/wgmma_code_test.py
+              ${CMAKE_BINARY_DIR}/compile_commands.json)
+    set_tests_properties(kernels.wgmma_code PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
   endif()
 endif()

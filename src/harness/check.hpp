@@ -12,11 +12,13 @@ namespace ladder {
 class Device;
 class Workload;
 
-/// How far a result may be from the exact one: relative * |expected| + scaled * magnitude, where
-/// the magnitude of an element is the family's measure of what was summed up to it.
+/// How far a result may be from the exact one: relative * |expected| + scaled * magnitude + absolute,
+/// where the magnitude of an element is the family's measure of what was summed up to it; absolute
+/// is for results so small that their type has fewer digits for them.
 struct Tolerance {
   double relative = 0;
   double scaled = 0;
+  double absolute = 0;
 };
 
 /// What a comparison of n values found. A NaN is wrong unless a NaN was expected.
@@ -42,7 +44,8 @@ __host__ __device__ inline void compare_element(Comparison& total, std::size_t i
   const bool same = actual == expected || (actual != actual && expected != expected);
   const double difference = fabs(actual - expected);
   const double error = same ? 0 : difference == difference ? difference : INFINITY;
-  const double limit = tolerance.relative * fabs(expected) + tolerance.scaled * magnitude;
+  const double limit =
+      tolerance.relative * fabs(expected) + tolerance.scaled * magnitude + tolerance.absolute;
   const double ratio = same ? 0 : limit > 0 ? error / limit : INFINITY;
   total.wrong += !(ratio <= 1);
   if (error > total.max_error) total.max_error = error;

@@ -88,10 +88,13 @@ std::size_t size_of(DType dtype) {
     case DType::f64:
       return 8;
     case DType::f32:
+    case DType::tf32:
       return 4;
     case DType::f16:
     case DType::bf16:
       return 2;
+    case DType::e4m3:
+      return 1;
   }
   return 0;
 }
@@ -104,6 +107,10 @@ const char* to_string(DType dtype) {
       return "f16";
     case DType::bf16:
       return "bf16";
+    case DType::tf32:
+      return "tf32";
+    case DType::e4m3:
+      return "e4m3";
     case DType::f64:
       return "f64";
   }
@@ -122,9 +129,12 @@ double unit_roundoff(DType dtype) {
     case DType::f32:
       return 0x1p-24;
     case DType::f16:
+    case DType::tf32:
       return 0x1p-11;
     case DType::bf16:
       return 0x1p-8;
+    case DType::e4m3:
+      return 0x1p-4;
     case DType::f64:
       return 0x1p-53;
   }

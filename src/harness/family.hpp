@@ -24,6 +24,17 @@ struct Cost {
   double bytes() const { return bytes_read + bytes_written; }
 };
 
+/// The arithmetic that a family's work is held against, as the family `roofs` measures it: products
+/// of `dtype` on the ordinary cores or on the tensor cores, `products` of them for each useful one.
+struct ComputeRoof {
+  enum class Unit { fma, tensor };
+  Unit unit = Unit::fma;
+  DType dtype = DType::f32;
+  int products = 1;
+
+  auto operator<=>(const ComputeRoof&) const = default;
+};
+
 /// A way to fill the inputs. value maps 64 random bits to an element of input number `input`.
 struct InputSet {
   const char* name;
@@ -62,7 +73,8 @@ struct OutputOf<C, T> {
 
 /// What a family (or one op of it) must define. Problems are written as their text, the last part
 /// of a benchmark's name. bind makes the kernel's Args from device pointers; Args has a member
-/// `void* workspace` where versions need scratch memory.
+/// `void* workspace` where versions need scratch memory. A family whose arithmetic is not fp32
+/// multiply-adds also has `static ComputeRoof compute_roof(DType)`.
 template <class C>
 concept Contract = requires(const typename C::Problem& p, Backend backend, DType dtype,
                             std::string_view text, std::span<float* const> inputs, float* output,
@@ -123,6 +135,7 @@ struct Family {
   std::function<std::vector<std::string>(Backend)> bench_problems;
   std::function<std::vector<InputSet>()> input_sets;
   std::function<Cost(std::string_view problem, DType)> cost;
+  std::function<ComputeRoof(DType)> compute_roof;
   std::function<double(std::string_view problem, DType)> memory;  ///< device bytes a check needs
   std::function<Support(const Kernel&, std::string_view problem)> supports;
   std::function<std::unique_ptr<Workload>(std::string_view problem, DType, const InputSet&,
@@ -138,7 +151,8 @@ const Family& family_of(const Kernel& kernel);
 Support supports(const Kernel& kernel, std::string_view problem, const DeviceInfo& device);
 void add_family(Family family);
 
-inline constexpr DType kDTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64};
+inline constexpr DType kDTypes[] = {DType::f32,  DType::f16,  DType::bf16,
+                                    DType::tf32, DType::e4m3, DType::f64};
 std::size_t size_of(DType dtype);    ///< bytes
 const char* to_string(DType dtype);  ///< "f32"
 std::optional<DType> parse_dtype(std::string_view text);
@@ -235,6 +249,10 @@ struct RegisterFamily {
         .bench_problems = [=](Backend backend) { return texts(C::bench_problems(backend)); },
         .input_sets = [] { return C::input_sets(); },
         .cost = [=](std::string_view text, DType dtype) { return C::cost(parse(text), dtype); },
+        .compute_roof = [](DType dtype) -> ComputeRoof {
+          if constexpr (requires { C::compute_roof(dtype); }) return C::compute_roof(dtype);
+          return {};
+        },
         .memory =
             [=](std::string_view text, DType dtype) {
               const Problem p = parse(text);

@@ -10,6 +10,7 @@
 #endif
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -19,16 +20,19 @@
 #include <utility>
 #include <vector>
 
+#include "harness/tfloat32.hpp"
+
 namespace ladder {
 
 using bfloat16 = __nv_bfloat16;
 using half = __half;
+using float8_e4m3 = __nv_fp8_e4m3;  // 4 bits of exponent, 3 of mantissa: up to 448, no infinity
 
 /// Where a kernel runs.
 enum class Backend { cuda, host };
 
-/// Element types, and how users spell them: f32, f16, bf16, f64.
-enum class DType { f32, f16, bf16, f64 };
+/// Element types, and how users spell them.
+enum class DType { f32, f16, bf16, tf32, e4m3, f64 };
 
 template <class T>
 struct DTypeOf;
@@ -47,6 +51,14 @@ struct DTypeOf<half> {
 template <>
 struct DTypeOf<bfloat16> {
   static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<tfloat32> {
+  static constexpr DType value = DType::tf32;
+};
+template <>
+struct DTypeOf<float8_e4m3> {
+  static constexpr DType value = DType::e4m3;
 };
 
 /// What a version says of itself; its number and name are its file's: vNN_name.cu.
@@ -101,14 +113,14 @@ inline constexpr Backend kBackend = Backend::cuda;
 /// Registers version V for Contract (a family, or one op of a family) and element types Ts.
 ///
 /// V has `static constexpr Version version` and `static void launch(const Contract::Args<T>&,
-/// cudaStream_t)`; where it has limits `static Support supports(const Contract::Problem&)`; where
-/// it needs scratch memory `static std::size_t workspace(const Contract::Args<T>&)`, the bytes that
+/// cudaStream_t)`; where it has limits `static Support supports(const Contract::Problem&)`, or, if
+/// they depend on the type, `supports<T>`; where it needs scratch memory `static std::size_t workspace(const Contract::Args<T>&)`, the bytes that
 /// args.workspace must point to in launch.
 template <class V, class Contract, class... Ts>
 struct Register {
   explicit Register(Backend backend = kBackend, const char* file = __builtin_FILE()) {
     (registered_kernels().push_back({Contract::family, Contract::op, DTypeOf<Ts>::value, V::version,
-                                     file, backend, &launch<Ts>, &supports, &workspace<Ts>}),
+                                     file, backend, &launch<Ts>, &supports<Ts>, &workspace<Ts>}),
      ...);
   }
 
@@ -126,9 +138,12 @@ struct Register {
       return 0;
     }
   }
+  template <class T>
   static Support supports([[maybe_unused]] const void* problem) {
     using Problem = typename Contract::Problem;
-    if constexpr (requires(const Problem& p) { V::supports(p); }) {
+    if constexpr (requires(const Problem& p) { V::template supports<T>(p); }) {
+      return V::template supports<T>(*static_cast<const Problem*>(problem));
+    } else if constexpr (requires(const Problem& p) { V::supports(p); }) {
       return V::supports(*static_cast<const Problem*>(problem));
     } else {
       return supported();

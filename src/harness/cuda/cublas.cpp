@@ -33,4 +33,13 @@ cublasHandle_t cublas(cudaStream_t stream) {
   return handle;
 }
 
+cublasLtHandle_t cublas_lt() {
+  static const cublasLtHandle_t handle = [] {
+    cublasLtHandle_t made = nullptr;
+    LADDER_CUBLAS(cublasLtCreate(&made));
+    return made;
+  }();
+  return handle;
+}
+
 }  // namespace ladder

@@ -171,6 +171,12 @@ class CudaDevice final : public Device {
       case DType::bf16:
         start(static_cast<const bfloat16*>(actual));
         break;
+      case DType::tf32:
+        start(static_cast<const tfloat32*>(actual));
+        break;
+      case DType::e4m3:
+        start(static_cast<const float8_e4m3*>(actual));
+        break;
       case DType::f64:
         start(static_cast<const double*>(actual));
         break;

@@ -34,7 +34,10 @@ CUtensorMapDataType data_type(DType type) {
     case DType::bf16:
       return CU_TENSOR_MAP_DATA_TYPE_BFLOAT16;
     case DType::f32:
+    case DType::tf32:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+    case DType::e4m3:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     case DType::f64:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
   }

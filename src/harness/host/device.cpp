@@ -82,6 +82,12 @@ class HostDevice final : public Device {
         case DType::bf16:
           found = part(static_cast<const bfloat16*>(actual));
           break;
+        case DType::tf32:
+          found = part(static_cast<const tfloat32*>(actual));
+          break;
+        case DType::e4m3:
+          found = part(static_cast<const float8_e4m3*>(actual));
+          break;
         case DType::f64:
           found = part(static_cast<const double*>(actual));
           break;

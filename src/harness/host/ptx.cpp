@@ -2,6 +2,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_fp8.h>
 
 #include <algorithm>
 #include <cstring>
@@ -113,7 +114,7 @@ void unpack(std::uint32_t word, float* to) {
   for (const T element : elements) *to++ = static_cast<float>(element);
 }
 
-/// A product of fp16, bf16 or tf32 numbers is exact in fp32. T is A's and B's type, D is C's and D's.
+/// A product of fp16, bf16, tf32 or e4m3 numbers is exact in fp32. T is A's and B's type, D is C's and D's.
 template <class T, class D>
 void complete_mma(void* const* all, unsigned lanes) {
   const Records<const MmaRecord> records(all, lanes);
@@ -143,7 +144,9 @@ void complete_mma(void* const* all, unsigned lanes) {
 
 template <class T, class D>
 void mma(MmaRecord record, std::source_location at) {
-  static constexpr Collective kMma{sizeof(T) == 2 ? "mma_m16n8k16" : "mma_m16n8k8_tf32",
+  static constexpr Collective kMma{sizeof(T) == 1   ? "mma_m16n8k32_e4m3"
+                                   : sizeof(T) == 2 ? "mma_m16n8k16"
+                                                    : "mma_m16n8k8_tf32",
                                    &complete_mma<T, D>};
   collective(kMma, kAllLanes, &record, at);
 }
@@ -217,6 +220,10 @@ template void mma_m16n8k16<__half>(std::uint32_t (&)[2], A, B, B, std::source_lo
 void mma_m16n8k8_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                       const float (&c)[4], std::source_location at) {
   host::mma<float, float>({d, a, b, c}, at);
+}
+void mma_m16n8k32_e4m3(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                       const float (&c)[4], std::source_location at) {
+  host::mma<__nv_fp8_e4m3, float>({d, a, b, c}, at);
 }
 
 }  // namespace ladder::ptx

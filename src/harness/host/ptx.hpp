@@ -70,6 +70,9 @@ void mma_m16n8k16(std::uint32_t (&d)[2], const std::uint32_t (&a)[4], const std:
 void mma_m16n8k8_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                       const float (&c)[4],
                       std::source_location at = std::source_location::current());
+void mma_m16n8k32_e4m3(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
+                       const float (&c)[4],
+                       std::source_location at = std::source_location::current());
 
 [[gnu::always_inline]] inline std::uint32_t to_tf32(float x) {
   if (std::isnan(x)) return 0x7fffffff;

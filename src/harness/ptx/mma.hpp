@@ -2,7 +2,7 @@
 //
 // The matrices are spread over the registers of the 32 lanes, and which lane has what is fixed. A
 // 32-bit register of A or B has two f16 or bf16, neighbours along k with the first in the low half,
-// or one tf32. Counted in such words, all types look the same: k is 8 words long.
+// one tf32, or four e4m3. Counted in such words, all types look the same: k is 8 words long.
 //
 //   A, 16 rows of 8 words                     B, 8 columns of 8 words
 //
@@ -32,12 +32,12 @@
 //   b[i]   word t + i * 4 of column g                                 column 2t + i % 2
 //
 // ldmatrix.hpp loads A and B that way. All 32 lanes take part, at the same place in the program. D
-// may be C. Compute capability 8.0; below, the kernel is stopped.
+// may be C. Compute capability 8.0, for e4m3 8.9; below, the kernel is stopped.
 //
 // Precision: the products are exact. The tensor cores add them up in groups, each number cut off at
 // the last bit of the group's largest, where the host executor adds in fp32, one by one. Both are
-// within K * 2^-22 * (|c| + sum |a b|) of the true sum, K being 16, or 8 of tf32. f16 sums are in
-// addition rounded to f16, on a GPU possibly more than once.
+// within K * 2^-22 * (|c| + sum |a b|) of the true sum, K being 16, 8 of tf32, or 32 of e4m3. f16
+// sums are in addition rounded to f16, on a GPU possibly more than once.
 #pragma once
 
 #include <cstdint>
@@ -96,6 +96,17 @@ __device__ __forceinline__ void mma_m16n8k16(std::uint32_t (&d)[2], const std::u
 __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const std::uint32_t (&a)[4],
                                                  const std::uint32_t (&b)[2], const float (&c)[4]) {
   LADDER_MMA_F32("m16n8k8.row.col.f32.tf32.tf32.f32");
+}
+
+/// A and B of e4m3. Hopper, whose fp8 units only wgmma reaches, makes halves of them first.
+__device__ __forceinline__ void mma_m16n8k32_e4m3(float (&d)[4], const std::uint32_t (&a)[4],
+                                                  const std::uint32_t (&b)[2],
+                                                  const float (&c)[4]) {
+#if __CUDA_ARCH__ >= 890
+  LADDER_MMA_F32("m16n8k32.row.col.f32.e4m3.e4m3.f32");
+#else
+  __trap();
+#endif
 }
 
 #undef LADDER_MMA_F32

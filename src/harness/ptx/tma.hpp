@@ -77,6 +77,26 @@ __device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map
       : "memory");
 }
 
+/// The same into several blocks of a cluster: bit i of `blocks` is for the block of rank i. The box
+/// lands at the same place in each of them, and tells the barrier at the same place. Addresses are
+/// this block's own.
+__device__ __forceinline__ void tensor_load_multicast(void* shared, const CUtensorMap* map, int x,
+                                                      int y, Mbarrier* barrier,
+                                                      std::uint16_t blocks) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),
+      "l"(map), "r"(x), "r"(y), "r"(shared_address(barrier)), "h"(blocks)
+      : "memory");
+}
+__device__ __forceinline__ void tensor_store(const CUtensorMap* map, int x, int y,
+                                             const void* shared) {
+  asm volatile(
+      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
+      "r"(x), "r"(y), "r"(shared_address(shared))
+      : "memory");
+}
+
 /// A box of a tensor of three dimensions.
 __device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map, int x, int y,
                                             int z, Mbarrier* barrier) {
@@ -93,6 +113,11 @@ __device__ __forceinline__ void tensor_store(const CUtensorMap* map, int x, int 
           map),
       "r"(x), "r"(y), "r"(z), "r"(shared_address(shared))
       : "memory");
+}
+
+/// Fetches a map that is used soon: it lies in the kernel's parameters, in global memory.
+__device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
 __device__ __forceinline__ void bulk_commit_group() {

@@ -1,12 +1,8 @@
 #include "harness/family.hpp"
 #include "gemm.hpp"
-
-#include <cmath>
-#include <limits>
-
-#if defined(LADDER_CUDA_BACKEND)
 #include "reference.hpp"
-#endif
+
+#include <limits>
 
 namespace {
 
@@ -77,32 +73,13 @@ struct Contract : gemm {
 
   template <class T>
   static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
-    const auto n = static_cast<std::size_t>(p.n), k = static_cast<std::size_t>(p.k);
-    const std::vector<double> b(inputs[1].begin(), inputs[1].end());
-    ladder::Expected c{.values = std::vector<double>(output_size(p)),
-                       .magnitude = std::vector<double>(output_size(p))};
-    ladder::parallel_for(static_cast<std::size_t>(p.m), 64,
-                         [&](std::size_t begin, std::size_t end) {
-                           for (std::size_t row = begin; row < end; ++row) {
-                             double* value = &c.values[row * n];
-                             double* magnitude = &c.magnitude[row * n];
-                             for (std::size_t i = 0; i < k; ++i) {
-                               const double a = static_cast<float>(inputs[0][row * k + i]);
-                               for (std::size_t col = 0; col < n; ++col) {
-                                 const double product = a * b[i * n + col];
-                                 value[col] += product;
-                                 magnitude[col] += std::abs(product);
-                               }
-                             }
-                           }
-                         });
-    return c;
+    return gemm_reference<T>({inputs[0].data()}, {inputs[1].data()}, p.m, p.n, p.k);
   }
 
 #if defined(LADDER_CUDA_BACKEND)
   static bool wants_gpu_reference(const Problem& p) { return cost(p, {}).flops > 1e9; }
   static void reference_on_gpu(const Args<float>& args, double* values, double* magnitude) {
-    gemm_reference(args, values, magnitude);
+    gemm_reference_on_gpu<float>({args.a}, {args.b}, args.m, args.n, args.k, values, magnitude);
   }
 #endif
 };

@@ -1,7 +1,7 @@
 // Which tiles v18 and v20 cut, and where: those of the last wave, if it would leave SMs without one.
 #pragma once
 
-#include "multiprocessors.hpp"
+#include "harness/multiprocessors.hpp"
 #include "tiles.hpp"
 
 #include <cmath>
@@ -22,7 +22,7 @@ constexpr double slice_cycles() {
 template <class S>
 Plan cut_last_wave(const gemm::Args<float>& g) {
   Plan plan = plan_of<S>(g);
-  const int places = gemm_multiprocessors() * S::kBlocksPerSm, rest = plan.whole % places;
+  const int places = ladder::multiprocessors() * S::kBlocksPerSm, rest = plan.whole % places;
   if (rest == 0 || rest > kMostCut) return plan;
   const double ends = ladder::ceil_div(rest, places - rest);
   const double slice = slice_cycles<S>();

@@ -3,19 +3,20 @@
 #include "harness/cuda/cublas.hpp"
 #include "harness/cuda/error.hpp"
 
-#include <cmath>
-#include <vector>
-
 namespace {
 
-__global__ void widen(const float* from, double* to, std::size_t n, bool absolute) {
+template <class T>
+__global__ void widen(const T* from, double* to, std::size_t n, bool absolute) {
   const std::size_t i = blockIdx.x * std::size_t{blockDim.x} + threadIdx.x;
-  if (i < n) to[i] = absolute ? fabs(from[i]) : from[i];
+  if (i >= n) return;
+  const double value = ladder::widen(from[i]);
+  to[i] = absolute ? fabs(value) : value;
 }
 
 class Wide {
  public:
-  Wide(const float* from, std::size_t n, bool absolute) {
+  template <class T>
+  Wide(const T* from, std::size_t n, bool absolute) {
     LADDER_CUDA(cudaMalloc(&data_, n * sizeof(double)));
     widen<<<static_cast<unsigned>(ladder::ceil_div(n, 256)), 256>>>(from, data_, n, absolute);
     LADDER_CUDA(cudaGetLastError());
@@ -29,48 +30,65 @@ class Wide {
   double* data_ = nullptr;
 };
 
-void multiply(const gemm::Args<float>& args, bool absolute, double* product) {
-  const auto m = static_cast<std::size_t>(args.m), n = static_cast<std::size_t>(args.n),
-             k = static_cast<std::size_t>(args.k);
-  const Wide a(args.a, m * k, absolute), b(args.b, k * n, absolute);
+template <class T>
+void multiply(GemmOperand<T> a, GemmOperand<T> b, int m, int n, int k, bool absolute,
+              double* product) {
+  const Wide wide_a(a.data, std::size_t(m) * std::size_t(k), absolute);
+  const Wide wide_b(b.data, std::size_t(k) * std::size_t(n), absolute);
   const double one = 1, zero = 0;
   // cuBLAS is column-major: C^T = B^T * A^T is the row-major C = A * B.
-  LADDER_CUBLAS(cublasDgemm(ladder::cublas(nullptr), CUBLAS_OP_N, CUBLAS_OP_N, args.n, args.m,
-                            args.k, &one, b.data(), args.n, a.data(), args.k, &zero, product,
-                            args.n));
+  LADDER_CUBLAS(cublasDgemm(ladder::cublas(nullptr), b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                            a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, wide_b.data(),
+                            b.transposed ? k : n, wide_a.data(), a.transposed ? m : k, &zero,
+                            product, n));
   LADDER_CUDA(cudaDeviceSynchronize());
 }
 
 template <class T>
-std::vector<T> download(const T* from, std::size_t n, std::size_t stride) {
+std::vector<double> download(const T* from, std::size_t n, std::size_t stride) {
   std::vector<T> out(n);
   LADDER_CUDA(cudaMemcpy2D(out.data(), sizeof(T), from, stride * sizeof(T), sizeof(T), n,
                            cudaMemcpyDeviceToHost));
-  return out;
+  std::vector<double> values;
+  for (const T& element : out) values.push_back(ladder::widen(element));
+  return values;
 }
 
 }  // namespace
 
-void gemm_reference(const gemm::Args<float>& args, double* values, double* magnitude) {
-  multiply(args, false, values);
-  multiply(args, true, magnitude);
-  const auto m = static_cast<std::size_t>(args.m), n = static_cast<std::size_t>(args.n),
-             k = static_cast<std::size_t>(args.k);
+template <class T>
+void gemm_reference_on_gpu(GemmOperand<T> a, GemmOperand<T> b, int m, int n, int k, double* values,
+                           double* magnitude) {
+  multiply(a, b, m, n, k, false, values);
+  multiply(a, b, m, n, k, true, magnitude);
+  const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n),
+             depth = static_cast<std::size_t>(k);
   for (std::size_t sample = 0; sample < 64; ++sample) {
-    const std::size_t row = sample * (m - 1) / 63, col = (sample * 37 % 64) * (n - 1) / 63;
-    const std::vector<float> a = download(args.a + row * k, k, 1);
-    const std::vector<float> b = download(args.b + col, k, n);
+    const std::size_t row = sample * (rows - 1) / 63, col = (sample * 37 % 64) * (columns - 1) / 63;
+    const auto of_a = a.transposed ? download(a.data + row, depth, rows)
+                                   : download(a.data + row * depth, depth, 1);
+    const auto of_b = b.transposed ? download(b.data + col * depth, depth, 1)
+                                   : download(b.data + col, depth, columns);
     double sum = 0, size = 0;
-    for (std::size_t i = 0; i < k; ++i) {
-      sum += double{a[i]} * double{b[i]};
-      size += std::abs(double{a[i]} * double{b[i]});
+    for (std::size_t i = 0; i < depth; ++i) {
+      sum += of_a[i] * of_b[i];
+      size += std::abs(of_a[i] * of_b[i]);
     }
     const double limit = static_cast<double>(k) * 0x1p-52 * size;
-    const double value = download(values + row * n + col, 1, 1).front();
-    const double scale = download(magnitude + row * n + col, 1, 1).front();
+    const double value = download(values + row * columns + col, 1, 1).front();
+    const double scale = download(magnitude + row * columns + col, 1, 1).front();
     if (!(std::abs(value - sum) <= limit && std::abs(scale - size) <= limit)) {
       throw std::runtime_error("the fp64 cuBLAS reference differs from the CPU's at row " +
                                std::to_string(row) + ", column " + std::to_string(col));
     }
   }
 }
+
+#define LADDER_REFERENCE(T)                                                                   \
+  template void gemm_reference_on_gpu(GemmOperand<T>, GemmOperand<T>, int, int, int, double*, \
+                                      double*)
+LADDER_REFERENCE(float);
+LADDER_REFERENCE(ladder::half);
+LADDER_REFERENCE(ladder::bfloat16);
+LADDER_REFERENCE(ladder::tfloat32);
+LADDER_REFERENCE(ladder::float8_e4m3);

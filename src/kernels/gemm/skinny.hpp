@@ -5,8 +5,8 @@
 
 #include "aligned_rows.hpp"
 #include "gemm.hpp"
+#include "harness/multiprocessors.hpp"
 #include "harness/ptx/cp_async.hpp"
-#include "multiprocessors.hpp"
 
 #include <algorithm>
 
@@ -323,7 +323,7 @@ struct SkinnyPlan {
     blocks = few_columns ? ladder::ceil_div(g.m, kWarps * kRows) : ladder::ceil_div(g.n, kCols);
     groups = few_columns ? 1 : ladder::ceil_div(g.m, vectors);
     const std::int64_t places =
-        gemm_multiprocessors() * (few_columns ? kColumnBlocksPerSm : kRowBlocksPerSm);
+        ladder::multiprocessors() * (few_columns ? kColumnBlocksPerSm : kRowBlocksPerSm);
     const int unit = few_columns ? kChunk : kStep;
     const int least = few_columns ? kChunk : 4 * kStep;  // steps of k that are worth a block
     const std::int64_t tiles = std::max(std::int64_t{blocks} * groups, std::int64_t{1});

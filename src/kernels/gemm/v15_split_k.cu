@@ -10,7 +10,7 @@
 // stopping early goes into partial sums.
 //
 // The kernels are in tiles.hpp and partial_sums.hpp, because v20 has them too.
-#include "multiprocessors.hpp"
+#include "harness/multiprocessors.hpp"
 #include "partial_sums.hpp"
 #include "tiles.hpp"
 
@@ -27,11 +27,12 @@ struct SplitK {
   /// Whether big tiles leave no SM without a block, and are not mostly padding.
   static bool is_big(const gemm::Args<float>& g) {
     const std::int64_t big = tiles_of<Big>(g);
-    return big * 100 >= gemm_multiprocessors() * std::int64_t{96} && tiles_of<Small>(g) > 3 * big;
+    return big * 100 >= ladder::multiprocessors() * std::int64_t{96} &&
+           tiles_of<Small>(g) > 3 * big;
   }
   static int splits(const gemm::Args<float>& g) {
     if (g.m == 0 || g.n == 0 || is_big(g)) return 1;
-    const std::int64_t places = gemm_multiprocessors() * Small::kBlocksPerSm;
+    const std::int64_t places = ladder::multiprocessors() * Small::kBlocksPerSm;
     const std::int64_t most = ladder::ceil_div(g.k, Small::BK) / kLeastSlices;
     return static_cast<int>(std::max<std::int64_t>(1, std::min(places / tiles_of<Small>(g), most)));
   }

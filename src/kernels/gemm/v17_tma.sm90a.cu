@@ -20,9 +20,9 @@
 // That is when the hardware serves two groups of 8 lanes at once: two wavefronts per load.
 #include "gemm.hpp"
 #include "harness/cuda/tensor_map.hpp"
+#include "harness/multiprocessors.hpp"
 #include "harness/ptx/tma.hpp"
 #include "harness/vector.hpp"
-#include "multiprocessors.hpp"
 
 namespace {
 
@@ -192,7 +192,7 @@ struct Tma {
   static std::int64_t cost(const gemm::Args<float>& g, int products) {
     const std::int64_t tiles =
         std::int64_t{ladder::ceil_div(g.m, S::BM)} * ladder::ceil_div(g.n, S::BN);
-    return ladder::ceil_div(tiles, gemm_multiprocessors()) * S::BM * S::BN * 100 / products;
+    return ladder::ceil_div(tiles, ladder::multiprocessors()) * S::BM * S::BN * 100 / products;
   }
   static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;

@@ -27,7 +27,7 @@ struct LastWave {
   using Small = Shape<64, 128, 16, 32, 64, 3, 3>;
 
   static bool is_big(const gemm::Args<float>& g) {
-    return 10 * tiles_of<Big>(g) >= 9 * gemm_multiprocessors();
+    return 10 * tiles_of<Big>(g) >= 9 * ladder::multiprocessors();
   }
   static std::size_t workspace(const gemm::Args<float>& g) {
     return is_big(g) ? cut_bytes<Big>(cut_last_wave<Big>(g))

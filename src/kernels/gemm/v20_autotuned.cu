@@ -84,7 +84,7 @@ struct Tiling {
   template <class S>
   void consider(int number, const gemm::Args<float>& g) {
     if (S::kRun > 0 != std::min(g.m, g.n) <= kFewForRuns) return;
-    const double sms = gemm_multiprocessors();
+    const double sms = ladder::multiprocessors();
     const Plan whole = plan_of<S>(g);
     // Cycles of an SM for `blocks` blocks of `slices` slices each.
     auto multiply = [&](double blocks, double slices) {

@@ -75,7 +75,7 @@ struct TensorContract : Op {
   static std::vector<Problem> test_problems() { return {{1, 1}, {2, 7}, {33, 100}}; }
   // One wave on 132 SMs: two blocks per SM, or with wgmma, whose C fills the registers, one.
   static std::vector<Problem> bench_problems(ladder::Backend) {
-    if constexpr (std::is_same_v<Op, wgmma>) return {{132, 1024}};
+    if constexpr (Op::kM == 64) return {{132, 1024}};
     return {{2 * 132, 4096}};
   }
   static std::vector<ladder::InputSet> input_sets() {
@@ -111,7 +111,7 @@ struct TensorContract : Op {
       for (int j = 0; j < Op::kN; ++j) {
         double sum = 0;
         for (int k = 0; k < Op::kK; ++k) sum += value(0, i, k) * value(1, j, k);
-        product.push_back(p.steps * sum);
+        product.push_back(Op::added(p.steps) * sum);
       }
     }
     ladder::Expected expected{.values = std::vector<double>(output_size(p)), .magnitude = {}};
@@ -124,8 +124,10 @@ struct TensorContract : Op {
 
 const ladder::RegisterFamily<FmaContract, float, double, ladder::half> register_fma;
 const ladder::RegisterFamily<TensorContract<mma>, ladder::half, ladder::bfloat16> register_mma;
-const ladder::RegisterFamily<TensorContract<mma_tf32>, float> register_mma_tf32;
+const ladder::RegisterFamily<TensorContract<mma_tf32>, ladder::tfloat32> register_mma_tf32;
 const ladder::RegisterFamily<TensorContract<wgmma>, ladder::half, ladder::bfloat16> register_wgmma;
+const ladder::RegisterFamily<TensorContract<wgmma_tf32>, ladder::tfloat32> register_wgmma_tf32;
+const ladder::RegisterFamily<TensorContract<wgmma_e4m3>, ladder::float8_e4m3> register_wgmma_e4m3;
 
 }  // namespace
 }  // namespace roofs

@@ -175,7 +175,8 @@ using latency_l1 = Latency<Level::l1>;
 using latency_shared = Latency<Level::shared>;
 
 /// Throughput of the tensor cores. Every warp (with wgmma, every warpgroup) adds the same product
-/// A * B of small integers `steps` times to a C of its own, in fp32: C = steps * A * B.
+/// A * B of small integers `steps` times to a C of its own, in fp32: C = steps * A * B. Where sums
+/// would stop being exact before that, C starts anew every kRound steps.
 template <class T>
 struct TensorArgs {
   const T* a;  // [kM, kK]
@@ -185,11 +186,13 @@ struct TensorArgs {
   int steps;
 };
 
-template <int m, int n, int k, int products>
+template <int m, int n, int k, int products, int round = 1 << 13>
 struct TensorProduct : Roof {
   static constexpr int kM = m, kN = n, kK = k;  // of the product added in each step
   static constexpr int kProducts = products;    // at a time, per block
   static constexpr int kMostSteps = 1 << 13;    // |C| <= 16 kK steps <= 2^23: exact in fp32
+  static constexpr int kRound = round;          // steps
+  static int added(int steps) { return (steps - 1) % kRound + 1; }  // to C, since it last started
   template <class T>
   using Output = float;
   template <class T>
@@ -209,9 +212,16 @@ struct mma_tf32 : TensorProduct<16, 64, 8, 8> {
   static constexpr const char* op = "mma_tf32";
 };
 
-/// wgmma: a warpgroup has 64 x 256 of C; A and B are in shared memory.
+/// wgmma: a warpgroup has 64 x 256 of C; A and B are in shared memory, in rows of 128 bytes.
 struct wgmma : TensorProduct<64, 256, 64, 2> {
   static constexpr const char* op = "wgmma";
+};
+struct wgmma_tf32 : TensorProduct<64, 256, 32, 2> {
+  static constexpr const char* op = "wgmma_tf32";
+};
+/// Hopper cuts the sums of fp8 products off 13 bits below the largest number that it adds.
+struct wgmma_e4m3 : TensorProduct<64, 256, 128, 2, (1 << 13) / (16 * 128)> {
+  static constexpr const char* op = "wgmma_e4m3";
 };
 
 /// What a launch costs: a kernel of one-warp blocks that write one float each.
@@ -258,22 +268,5 @@ struct d2h : Transfer {
 struct overlap : Transfer {
   static constexpr const char* op = "overlap";
 };
-
-/// The multiprocessors that a kernel of one wave of blocks is to fill.
-#if defined(LADDER_HOST_EXECUTOR)
-inline unsigned multiprocessors() { return 2; }
-#elif defined(__CUDACC__)
-inline unsigned multiprocessors() {
-  static const int count = [] {
-    int device = 0, attribute = 0;
-    cudaGetDevice(&device);
-    const cudaError_t error =
-        cudaDeviceGetAttribute(&attribute, cudaDevAttrMultiProcessorCount, device);
-    if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
-    return attribute;
-  }();
-  return static_cast<unsigned>(count);
-}
-#endif
 
 }  // namespace roofs

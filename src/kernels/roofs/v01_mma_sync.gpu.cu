@@ -100,6 +100,6 @@ struct MmaSync {
 };
 
 const ladder::Register<MmaSync<roofs::mma>, roofs::mma, ladder::half, ladder::bfloat16> half_types;
-const ladder::Register<MmaSync<roofs::mma_tf32>, roofs::mma_tf32, float> tf32;
+const ladder::Register<MmaSync<roofs::mma_tf32>, roofs::mma_tf32, ladder::tfloat32> tf32;
 
 }  // namespace

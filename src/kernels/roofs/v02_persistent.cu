@@ -4,6 +4,7 @@
 //           the tiles is fixed, so the last round may leave some blocks idle
 // Bound by  DRAM bandwidth
 // Limits    none
+#include "harness/multiprocessors.hpp"
 #include "harness/vector.hpp"
 #include "roofs.hpp"
 
@@ -130,7 +131,7 @@ struct Persistent {
                   : a.mix.is(1, 1) ? persistent<1, 1>
                   : a.mix.is(1, 2) ? persistent<1, 2>
                                    : persistent<0, 0>;
-    const unsigned blocks = kBlocksPerSm * roofs::multiprocessors();
+    const auto blocks = static_cast<unsigned>(kBlocksPerSm * ladder::multiprocessors());
     ladder::launch(kernel, blocks, kBlock, 0, stream, a);
   }
 };

@@ -4,6 +4,7 @@
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0
 // Tile      1024 vectors; six slots, 96 KiB of shared memory, two blocks per SM
+#include "harness/multiprocessors.hpp"
 #include "harness/ptx/tma.hpp"
 #include "harness/vector.hpp"
 #include "roofs.hpp"
@@ -164,7 +165,7 @@ struct Bulk {
                   : a.mix.is(1, 2) ? bulk<1, 2>
                                    : bulk<0, 0>;
     constexpr std::size_t kBytes = kSlots * kFloats * sizeof(float);
-    const unsigned blocks = kBlocksPerSm * roofs::multiprocessors();
+    const auto blocks = static_cast<unsigned>(kBlocksPerSm * ladder::multiprocessors());
     ladder::launch(kernel, blocks, kBlock, kBytes, stream, a);
   }
 };

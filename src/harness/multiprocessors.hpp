@@ -3,10 +3,12 @@
 
 #include "harness/kernel.hpp"
 
+namespace ladder {
+
 #if defined(LADDER_HOST_EXECUTOR)
-inline int gemm_multiprocessors() { return 2; }
+inline int multiprocessors() { return 2; }
 #else
-inline int gemm_multiprocessors() {
+inline int multiprocessors() {
   static const int count = [] {
     int device = 0, attribute = 0;
     cudaGetDevice(&device);
@@ -18,3 +20,5 @@ inline int gemm_multiprocessors() {
   return count;
 }
 #endif
+
+}  // namespace ladder

@@ -1,0 +1,149 @@
+#include "harness/family.hpp"
+#include "gemm_tensor.hpp"
+#include "kernels/gemm/reference.hpp"
+
+#include <limits>
+
+namespace {
+
+template <class Op>
+struct Contract : Op {
+  using Problem = typename Op::Problem;
+  static constexpr const char* problem_help = "MxNxK, each at least 1, e.g. 4096x4096x4096";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 3, 0);
+    if (!d) return std::nullopt;
+    for (std::int64_t size : *d) {
+      if (size > std::numeric_limits<int>::max()) return std::nullopt;
+    }
+    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1]), static_cast<int>((*d)[2])};
+  }
+  static std::string text(const Problem& p) {
+    return std::to_string(p.m) + "x" + std::to_string(p.n) + "x" + std::to_string(p.k);
+  }
+
+  // Sizes that are multiples of 16, for rows of every type that start at multiples of 16 bytes; of
+  // 8 and of 4, for those of 2 and of 4 bytes; and ragged ones.
+  static std::vector<Problem> test_problems() {
+    return {{16, 16, 16},    {128, 128, 128}, {64, 256, 64},  {144, 272, 80}, {16, 528, 1040},
+            {272, 16, 656},  {256, 512, 48},  {400, 144, 16}, {0, 16, 32},    {32, 48, 0},
+            {8, 8, 8},       {136, 264, 72},  {120, 248, 56}, {4, 4, 4},      {132, 260, 20},
+            {1, 1, 1},       {31, 33, 17},    {127, 129, 65}, {1, 257, 100},  {257, 1, 100},
+            {129, 127, 255}, {70, 13, 1030}};
+  }
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    if (backend == ladder::Backend::host) return {{128, 256, 128}, {144, 272, 80}, {143, 271, 80}};
+    return {{2048, 2048, 2048}, {4096, 4096, 4096}, {8192, 8192, 8192}};
+  }
+
+  /// -1, 0 or 1: sums of up to 1040 products stay below 256 but for 12 standard deviations, and are
+  /// exact in every type of C.
+  static double sign_value(std::uint64_t bits, int) { return static_cast<double>(bits % 3) - 1.0; }
+  static std::vector<ladder::InputSet> input_sets() {
+    return {{"uniform", ladder::uniform_value}, {"signs", sign_value, true}};
+  }
+
+  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
+    const double m = p.m, n = p.n, k = p.k;
+    const auto in = static_cast<double>(ladder::size_of(dtype));
+    const auto out = static_cast<double>(ladder::size_of(output_dtype(dtype)));
+    return {
+        .flops = 2 * m * n * k, .bytes_read = (m * k + k * n) * in, .bytes_written = m * n * out};
+  }
+
+  /// fp32 is made of TF32, with three products for one (v04).
+  static ladder::ComputeRoof compute_roof(ladder::DType dtype) {
+    using enum ladder::ComputeRoof::Unit;
+    if (dtype == ladder::DType::f32) return {tensor, ladder::DType::tf32, 3};
+    return {tensor, dtype, 1};
+  }
+
+  // The products are exact. An instruction aligns some of them and the sum so far to the largest,
+  // cuts off what lies more than some bits below it, and adds: 23 bits on the first tensor cores,
+  // 24 and 25 on later ones (Fasi, Higham, Mikaitis and Pranesh, Numerical Behavior of NVIDIA
+  // Tensor Cores, 2021); of e4m3 13 bits on Hopper (DeepSeek-V3 Technical Report, section 3.3.2).
+  //
+  // With u = 2^-23, what is cut off of a number is at most u times the largest partial sum S, and
+  // at most 2 K numbers are cut, the products and no more partial sums than those. It has always
+  // the sign of the number, so nothing averages out where all are positive: there the error is up
+  // to 2 K u (|A||B|). Here inputs have both signs. Partial sums stay below lambda * sqrt(K) times
+  // the rms of a product, which is 4/3 of its mean magnitude (|A||B|) / K: S is at most
+  // 4/3 lambda / sqrt(K) (|A||B|), and even if all cuts went one way, the K of the products came to
+  // 4/3 lambda sqrt(K) u (|A||B|), those of the sums, one per instruction and so K / 4 at most, to a
+  // quarter of that: 13 sqrt(K) u (|A||B|) with lambda = 8, which is never reached. At K = 4096
+  // that is 0.1, and rounding C to bf16 may take as much; a missing slice of 16 changes C by 1.3.
+  //
+  // For e4m3 that would allow more than C itself. There the cuts of the products, whose signs are
+  // random, are taken as the independent numbers they are, of at most u S each: lambda * sqrt(K) of
+  // them come to 4/3 lambda^2 u (|A||B|), and the sums' cuts, one for 32 products and one-sided, to
+  // 4/3 lambda / 32 sqrt(K) u (|A||B|). With a uniform distribution of the cuts (rms u S / sqrt(3)),
+  // partial sums that are on average 2/3 of the last, and lambda = 5, that is
+  // (13 + 0.14 sqrt(K)) u (|A||B|): 2.7 at K = 4096, where C is about 21. A missing slice of 32
+  // changes C by 1.9 on average, and by 4 times that in some of its many elements.
+  //
+  // f32 is held to what gemm's kernels are, which use the ordinary cores, and to 2^-21 (|A||B|) that
+  // products lack when they are made of TF32 (v04): only K below 16 can tell.
+  static ladder::Tolerance tolerance(const Problem& p, ladder::DType dtype) {
+    const double k = p.k, root = std::sqrt(k);
+    const ladder::DType out = output_dtype(dtype);
+    switch (dtype) {
+      case ladder::DType::f32:
+        return {.relative = 0, .scaled = 0x1p-21 + std::min(k, 8 * root) * 0x1p-24};
+      case ladder::DType::e4m3:
+        return {.relative = ladder::unit_roundoff(out),
+                .scaled = std::min(2 * k, 13 + 0.14 * root) * 0x1p-13};
+      default:
+        return {.relative = out == ladder::DType::f32 ? 0 : ladder::unit_roundoff(out),
+                .scaled = std::min(2 * k, 13 * root) * 0x1p-23,
+                .absolute = out == ladder::DType::f16 ? 0x1p-25 : 0};  // subnormal numbers
+    }
+  }
+
+  static std::vector<std::size_t> input_sizes(const Problem& p) {
+    const auto m = static_cast<std::size_t>(p.m), n = static_cast<std::size_t>(p.n),
+               k = static_cast<std::size_t>(p.k);
+    return {m * k, k * n};
+  }
+  static std::size_t output_size(const Problem& p) {
+    return static_cast<std::size_t>(p.m) * static_cast<std::size_t>(p.n);
+  }
+
+  template <class T>
+  using Args = typename Op::template Args<T>;
+  template <class T>
+  static Args<T> bind(const Problem& p, std::span<T* const> inputs,
+                      typename Op::template Output<T>* output) {
+    return {.a = inputs[0], .b = inputs[1], .c = output, .m = p.m, .n = p.n, .k = p.k};
+  }
+
+  template <class T>
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+    return gemm_reference<T>({inputs[0].data(), Op::kTransposedA},
+                             {inputs[1].data(), Op::kTransposedB}, p.m, p.n, p.k);
+  }
+#if defined(LADDER_CUDA_BACKEND)
+  static bool wants_gpu_reference(const Problem& p) { return cost(p, {}).flops > 1e9; }
+  template <class T>
+  static void reference_on_gpu(const Args<T>& g, double* values, double* magnitude) {
+    gemm_reference_on_gpu<T>({g.a, Op::kTransposedA}, {g.b, Op::kTransposedB}, g.m, g.n, g.k,
+                             values, magnitude);
+  }
+#endif
+
+ private:
+  static ladder::DType output_dtype(ladder::DType dtype) {
+    if (dtype == ladder::DType::tf32) return ladder::DType::f32;
+    return dtype == ladder::DType::e4m3 ? ladder::DType::bf16 : dtype;
+  }
+};
+
+using ladder::bfloat16;
+using ladder::float8_e4m3;
+using ladder::half;
+using ladder::tfloat32;
+const ladder::RegisterFamily<Contract<gemm_tensor_nn>, half, bfloat16, tfloat32, float> nn;
+const ladder::RegisterFamily<Contract<gemm_tensor_nt>, half, bfloat16, tfloat32, float8_e4m3> nt;
+const ladder::RegisterFamily<Contract<gemm_tensor_tn>, half, bfloat16, tfloat32> tn;
+
+}  // namespace

@@ -1,0 +1,102 @@
+// The kernel of v13: as many blocks as SMs take tile after tile of 128 x BN.
+#pragma once
+
+#include "harness/multiprocessors.hpp"
+#include "harness/ptx/register_budget.hpp"
+#include "store.hpp"
+#include "tiles.hpp"
+
+namespace gemm_persistent {
+
+using namespace gemm_slices;
+using namespace ladder::ptx;
+
+constexpr int BM = 128, BK = kDepth;
+constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
+template <int BN>
+using Tiles = gemm_slices::Tiles<BM, BN, 16>;
+
+template <Major kB, int BN>
+constexpr int kStageOf = BK*(BM + kHeld<kB, BN>);  // elements
+
+template <class T, Major kA, Major kB, int BN>
+__global__ void __launch_bounds__(kThreads, 1)
+    multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+             const __grid_constant__ CUtensorMap map_c, int slices, Tiles<BN> tiles) {
+  constexpr int kStage = kStageOf<kB, BN>;
+  __shared__ Mbarrier full[kStages], empty[kStages];
+  T* const shared = ladder::dynamic_shared<T>();
+  T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
+
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      mbarrier_init(&full[s], 1);
+      mbarrier_init(&empty[s], kConsumers);
+    }
+    fence_proxy_async();
+  }
+  __syncthreads();  // the barriers exist; the last time that all warps meet
+
+  Place<kStages> place;
+  if (threadIdx.x >= kConsumers * 128) {  // the producer
+    give_registers_back<24>();
+    if (threadIdx.x != kConsumers * 128) return;
+    for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
+      const int2 corner = tiles.at(tile);
+      for (int slice = 0; slice < slices; ++slice, place.next()) {
+        T* const to = ring + place.stage * kStage;
+        Mbarrier* const landed = &full[place.stage];
+        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
+        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
+        mbarrier_arrive_expect_tx(landed, kStage * sizeof(T));
+        load_slice<kA, BM>(to, &map_a, corner.y, slice * BK, landed);
+        load_slice<kB, kHeld<kB, BN>>(to + BM * BK, &map_b, corner.x, slice * BK, landed);
+      }
+    }
+    return;
+  }
+
+  take_registers<240>();
+  const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  T* const patches = ring + kStages * kStage + warp * 2 * Patch::kElements;
+  for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
+    float sum[BN / 2];
+    int before = 0;  // the stage of the slice before
+    for (int slice = 0; slice < slices; ++slice, place.next()) {
+      const T* const from = ring + place.stage * kStage;
+      const auto a = wgmma_descriptor<kA>(from + warpgroup * 64 * BK);
+      const auto b = wgmma_descriptor<kB>(from + BM * BK);
+      mbarrier_wait(&full[place.stage], place.parity);
+      wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < BK / 16; ++k) {
+        wgmma<BN, kA, kB, T>(sum, a + k * wgmma_step(kA), b + k * wgmma_step(kB), slice + k > 0);
+      }
+      wgmma_commit_group();
+      wgmma_wait_group<1>();  // the slice before is done with, this one under way
+      if (slice > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
+      before = place.stage;
+    }
+    wgmma_wait_group<0>(sum);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
+
+    const int2 corner = tiles.at(tile);
+    store_patches(map_c, patches, corner.y + warp * Patch::kRows, corner.x, sum);
+  }
+  if (lane == 0) bulk_wait_group_read<0>();
+}
+
+template <class Op, int BN, class T>
+void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+  constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
+  constexpr int kElements = kStages * kStageOf<kB, BN> + kConsumers * 4 * 2 * Patch::kElements;
+  constexpr std::size_t kShared = kElements * sizeof(T) + 1024;  // to begin at 1024 n
+  const CUtensorMap a = operand_map(kA, g.a, g.m, g.k, BM);
+  const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, BN);
+  const CUtensorMap c = output_map(g.c, g.m, g.n, Patch::kRows);
+  const Tiles<BN> tiles(g.m, g.n);
+  ladder::launch(multiply<T, kA, kB, BN>, tiles.blocks(ladder::multiprocessors()), kThreads,
+                 kShared, stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);
+}
+
+}  // namespace gemm_persistent

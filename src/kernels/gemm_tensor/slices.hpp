@@ -1,0 +1,96 @@
+// What the Hopper versions share: A and B as TMA brings them, in slices that are 64 elements of K
+// deep and lie in shared memory as wgmma reads them (harness/ptx/wgmma.hpp), and C.
+#pragma once
+
+#include "gemm_tensor.hpp"
+#include "harness/cuda/tensor_map.hpp"
+#include "harness/ptx/tma.hpp"
+#include "harness/ptx/wgmma.hpp"
+#include "limits.hpp"
+
+#include <type_traits>
+
+namespace gemm_slices {
+
+using ladder::ptx::Major;
+
+constexpr int kDepth = 64;  // of a slice: 128 bytes, the width of the swizzle
+
+/// Along which index the operands of an operation are contiguous.
+template <class Op>
+constexpr Major kMajorA = Op::kTransposedA ? Major::mn : Major::k;
+template <class Op>
+constexpr Major kMajorB = Op::kTransposedB ? Major::k : Major::mn;
+
+/// A or B for TMA. `mn` is its size along M or N, of which a slice has `rows`.
+template <class T>
+CUtensorMap operand_map(Major major, const T* matrix, int mn, int k, int rows) {
+  const int inner = major == Major::k ? k : mn, outer = major == Major::k ? mn : k;
+  return ladder::tensor_map(ladder::DTypeOf<T>::value, matrix,
+                            {{.size = inner, .stride = sizeof(T), .box = kDepth},
+                             {.size = outer,
+                              .stride = inner * std::int64_t{sizeof(T)},
+                              .box = major == Major::k ? rows : kDepth}},
+                            CU_TENSOR_MAP_SWIZZLE_128B);
+}
+
+/// C for TMA, in patches of `rows` x 64.
+template <class T>
+CUtensorMap output_map(T* c, int m, int n, int rows) {
+  return operand_map(Major::k, c, m, n, rows);
+}
+
+/// How much of M or N a slice holds when kRows of it are needed: where they lie side by side, 64
+/// come at a time.
+template <Major kMajor, int kRows>
+constexpr int kHeld = kMajor == Major::k ? kRows : (kRows + 63) / 64 * 64;
+
+/// Asks for a slice, from row `mn` of M or N and from `k` on.
+template <Major kMajor, int kRows, class T>
+__device__ __forceinline__ void load_slice(T* to, const CUtensorMap* map, int mn, int k,
+                                           ladder::ptx::Mbarrier* landed) {
+  if constexpr (kMajor == Major::k) {
+    ladder::ptx::tensor_load(to, map, k, mn, landed);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kRows; i += 64) {
+      ladder::ptx::tensor_load(to + i * kDepth, map, mn + i, k, landed);
+    }
+  }
+}
+
+/// The same into the blocks of a cluster whose bits are set.
+template <Major kMajor, int kRows, class T>
+__device__ __forceinline__ void load_slice_multicast(T* to, const CUtensorMap* map, int mn, int k,
+                                                     ladder::ptx::Mbarrier* landed,
+                                                     std::uint16_t blocks) {
+  if constexpr (kMajor == Major::k) {
+    ladder::ptx::tensor_load_multicast(to, map, k, mn, landed, blocks);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kRows; i += 64) {
+      ladder::ptx::tensor_load_multicast(to + i * kDepth, map, mn + i, k, landed, blocks);
+    }
+  }
+}
+
+/// Two sums as neighbours of type T.
+template <class T>
+__device__ __forceinline__ std::uint32_t pack(float first, float second) {
+  if constexpr (std::is_same_v<T, half>) {
+    const __half2 pair = __floats2half2_rn(first, second);
+    return reinterpret_cast<const std::uint32_t&>(pair);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
+    return reinterpret_cast<const std::uint32_t&>(pair);
+  }
+}
+
+/// Rows of A, B and C that start at multiples of 16 bytes, as TMA wants them.
+template <class Op>
+ladder::Support supports(const gemm_tensor::Problem& p) {
+  if (p.n % 8 != 0) return ladder::unsupported("rows of C do not start at multiples of 16 bytes");
+  return needs_aligned_rows<Op, half>(p);
+}
+
+}  // namespace gemm_slices

@@ -1,0 +1,156 @@
+// Idea      mma.sync with fragments loaded by ldmatrix: who holds what is known (mma.hpp), so
+//           slices need no padding, and results go from registers straight to C
+// Vs v01    global memory is read 16 bytes at a time. Chunks of 16 bytes lie swizzled in shared
+//           memory: eight rows of a matrix that ldmatrix reads together are all 32 banks once
+// Bound by  latency: nothing is multiplied while a slice is on its way
+// Limits    rows of A and B start at multiples of 16 bytes; compute capability 8.0; M up to 8388480
+// Tile      128 x 128 x 32, 8 warps of 64 x 32, four by two fragments; 16 KiB of shared memory
+//
+//   slice            rows              chunk c of row r is in place
+//   along K          64 bytes          c ^ (r / 2 % 4): two rows are 128 bytes, all banks once
+//   across K         256 bytes         c ^ (r % 8)
+//
+// Slices lie in shared memory as they do in global memory. An operand whose rows are across K (A of
+// tn, B of nn and tn) is turned by ldmatrix_trans on its way to the registers.
+#include "harness/ptx/ldmatrix.hpp"
+#include "harness/ptx/mma.hpp"
+#include "harness/vector.hpp"
+#include "limits.hpp"
+
+namespace {
+
+using namespace ladder::ptx;
+
+constexpr int BM = 128, BN = 128, BK = 32, WM = 64, WN = 32;
+constexpr int kThreads = (BM / WM) * (BN / WN) * 32;
+constexpr int kChunk = 8;  // elements in 16 bytes
+
+/// A slice of A or B, swizzled.
+template <class T, int Rows, int Columns>
+struct Slice {
+  static constexpr int kChunks = Columns / kChunk;                    // in a row
+  static constexpr int kRowsPerLine = kChunks < 8 ? 8 / kChunks : 1;  // a line is all 32 banks
+
+  alignas(128) T element[Rows * Columns];
+
+  /// Where a chunk lies.
+  __device__ T* chunk(int row, int c) {
+    const int place = c ^ (row / kRowsPerLine % (kChunks < 8 ? kChunks : 8));
+    return &element[(row * kChunks + place) * kChunk];
+  }
+
+  /// Copies it from a matrix; beyond the edge of the matrix it is zero.
+  __device__ void load(const T* matrix, int rows, int columns, int row, int column) {
+#pragma unroll
+    for (int i = 0; i < Rows * kChunks / kThreads; ++i) {
+      const int at = static_cast<int>(threadIdx.x) + i * kThreads;
+      const int r = at / kChunks, c = at % kChunks;
+      ladder::Vec128<T> v{};
+      if (row + r < rows && column + c * kChunk < columns) {
+        v = ladder::Vec128<T>::load(matrix + std::int64_t{row + r} * columns + column + c * kChunk);
+      }
+      v.store(chunk(r, c));
+    }
+  }
+};
+
+template <class Op, class T>
+__global__ void __launch_bounds__(kThreads) mma_tiles(gemm_tensor::Args<T> g) {
+  __shared__ std::conditional_t<Op::kTransposedA, Slice<T, BK, BM>, Slice<T, BM, BK>> slice_a;
+  __shared__ std::conditional_t<Op::kTransposedB, Slice<T, BN, BK>, Slice<T, BK, BN>> slice_b;
+  const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
+
+  float sum[WM / 16][WN / 8][4] = {};
+  for (int k0 = 0; k0 < g.k; k0 += BK) {
+    if constexpr (Op::kTransposedA) {
+      slice_a.load(g.a, g.k, g.m, k0, row0);
+    } else {
+      slice_a.load(g.a, g.m, g.k, row0, k0);
+    }
+    if constexpr (Op::kTransposedB) {
+      slice_b.load(g.b, g.n, g.k, col0, k0);
+    } else {
+      slice_b.load(g.b, g.k, g.n, k0, col0);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < BK; k += 16) {
+      std::uint32_t a[WM / 16][4], b[WN / 8][2];
+#pragma unroll
+      for (int i = 0; i < WM / 16; ++i) {  // 16 x 16, four matrices
+        const int m = warp_row + i * 16;
+        if constexpr (Op::kTransposedA) {
+          ldmatrix_trans(a[i],
+                         slice_a.chunk(k + lane % 8 + lane / 16 * 8, m / kChunk + lane / 8 % 2));
+        } else {
+          ldmatrix(a[i], slice_a.chunk(m + lane % 16, k / kChunk + lane / 16));
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < WN / 8;
+           ++j) {  // 16 x 8, two matrices; the other lanes' address is unused
+        const int n = warp_col + j * 8;
+        if constexpr (Op::kTransposedB) {
+          ldmatrix(b[j], slice_b.chunk(n + lane % 8, k / kChunk + lane / 8 % 2));
+        } else {
+          ldmatrix_trans(b[j], slice_b.chunk(k + lane % 16, n / kChunk));
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < WM / 16; ++i) {
+#pragma unroll
+        for (int j = 0; j < WN / 8; ++j) mma_m16n8k16<T>(sum[i][j], a[i], b[j], sum[i][j]);
+      }
+    }
+    __syncthreads();
+  }
+
+  // A lane has two neighbours of C: 4 bytes, and a row of a fragment is half of a sector.
+#pragma unroll
+  for (int i = 0; i < WM / 16; ++i) {
+#pragma unroll
+    for (int j = 0; j < WN / 8; ++j) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int row = row0 + warp_row + i * 16 + half * 8 + lane / 4;
+        const int col = col0 + warp_col + j * 8 + lane % 4 * 2;
+        if (row >= g.m || col >= g.n) continue;
+        T* const to = g.c + std::int64_t{row} * g.n + col;
+        alignas(4) const T pair[] = {T(sum[i][j][half * 2]), T(sum[i][j][half * 2 + 1])};
+        if (g.n % 2 == 0) {
+          *reinterpret_cast<std::uint32_t*>(to) = *reinterpret_cast<const std::uint32_t*>(pair);
+        } else {
+          to[0] = pair[0];
+          if (col + 1 < g.n) to[1] = pair[1];
+        }
+      }
+    }
+  }
+}
+
+template <class Op>
+struct MmaSync {
+  static constexpr ladder::Version version{"mma.sync, ldmatrix, swizzled shared memory"};
+
+  template <class T>
+  static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+    ladder::launch(mma_tiles<Op, T>, dim3(ladder::ceil_div(g.n, BN), ladder::ceil_div(g.m, BM)),
+                   kThreads, 0, stream, g);
+  }
+  template <class T>
+  static ladder::Support supports(const gemm_tensor::Problem& p) {
+    if (p.m > BM * 65535) return ladder::unsupported("M is over 8388480");
+    const ladder::Support rows = needs_aligned_rows<Op, T>(p);
+    return rows.ok ? needs_compute_capability(80) : rows;
+  }
+};
+
+using ladder::bfloat16;
+using ladder::half;
+const ladder::Register<MmaSync<gemm_tensor_nn>, gemm_tensor_nn, half, bfloat16> nn;
+const ladder::Register<MmaSync<gemm_tensor_nt>, gemm_tensor_nt, half, bfloat16> nt;
+const ladder::Register<MmaSync<gemm_tensor_tn>, gemm_tensor_tn, half, bfloat16> tn;
+
+}  // namespace

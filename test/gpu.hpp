@@ -1,0 +1,48 @@
+// What tests on a GPU share: the fixture, which skips where they can't run, and memory.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "harness/cuda/error.hpp"
+
+/// 90 for 9.0.
+inline int compute_capability() {
+  int major = 0, minor = 0;
+  LADDER_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+  LADDER_CUDA(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, 0));
+  return 10 * major + minor;
+}
+
+/// Tests for compute capabilities from kLeast to kMost. Without a GPU they are skipped, or fail
+/// where LADDER_REQUIRE_GPU is set.
+template <int kLeast, int kMost>
+class GpuTest : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override {
+    int count = 0;
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess) {
+      if (std::getenv("LADDER_REQUIRE_GPU")) {
+        FAIL() << "LADDER_REQUIRE_GPU is set, but: " << cudaGetErrorString(error);
+      }
+      GTEST_SKIP() << "nothing ran on a GPU: " << cudaGetErrorString(error);
+    }
+    if (const int present = compute_capability(); present < kLeast || present > kMost) {
+      GTEST_SKIP() << "nothing ran on a GPU: it needs compute capability " << kLeast / 10 << "."
+                   << kLeast % 10 << ", this one has " << present / 10 << "." << present % 10;
+    }
+  }
+};
+
+inline void* allocate(std::size_t bytes) {
+  void* pointer = nullptr;
+  LADDER_CUDA(cudaMalloc(&pointer, bytes));
+  return pointer;
+}
+inline void release(void* pointer) { cudaFree(pointer); }
+inline void copy(void* to, const void* from, std::size_t bytes) {
+  LADDER_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
+}

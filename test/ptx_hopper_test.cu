@@ -1,0 +1,406 @@
+// The tests of what harness/ptx/ has for Hopper alone. Compiled for sm_90a only.
+#include "gpu.hpp"
+
+#include <cstring>
+#include <tuple>
+
+#include "arrays.hpp"
+#include "harness/cuda/tensor_map.hpp"
+#include "harness/ptx/cluster.hpp"
+#include "harness/ptx/register_budget.hpp"
+#include "harness/ptx/stmatrix.hpp"
+#include "harness/ptx/tma.hpp"
+#include "harness/ptx/wgmma.hpp"
+
+namespace {
+
+using ladder::bfloat16;
+using ladder::float8_e4m3;
+using ladder::half;
+using ladder::launch;
+using ladder::tfloat32;
+using namespace ladder::ptx;
+
+class Hopper : public GpuTest<90, 90> {};
+INSTANTIATE_TEST_SUITE_P(Gpu, Hopper, testing::Values(0u));
+
+/// Where chunk `chunk` (16 bytes) of row `row` lies, in chunks: in the 128-byte swizzle, or in that
+/// of 64 bytes for rows of 64 bytes.
+int swizzled(int row, int chunk, int row_bytes = 128) {
+  return row_bytes == 128 ? row * 8 + (chunk ^ row % 8) : row * 4 + (chunk ^ row / 2 % 4);
+}
+
+// --- wgmma ---------------------------------------------------------------------------------------
+
+/// How a slice of A or B lies in shared memory: rows of kRow bytes and, where M or N is the major
+/// index, panels of 64 of it that are kLeading bytes apart.
+template <Major major, int row = 128, int leading = 8192>
+struct Layout {
+  static constexpr Major kMajor = major;
+  static constexpr int kRow = row, kLeading = leading;
+
+  /// The slice's depth, elements of K.
+  template <class T>
+  static constexpr int kDepth = major == Major::k ? row / int{sizeof(T)} : 64;
+
+  /// Elements that `mn` of M or N take.
+  template <class T>
+  static int size(int mn) {
+    return (major == Major::k ? mn * row : (mn + 63) / 64 * leading) / int{sizeof(T)};
+  }
+  /// Where element (mn, k) is.
+  template <class T>
+  static int at(int mn, int k) {
+    constexpr int kChunk = 16 / sizeof(T);
+    if (major == Major::k) return swizzled(mn, k / kChunk, row) * kChunk + k % kChunk;
+    return mn / 64 * leading / int{sizeof(T)} + swizzled(k, mn % 64 / kChunk) * kChunk +
+           mn % kChunk;
+  }
+};
+
+/// A warpgroup's product of slices as they lie in shared memory, one after the other. d[thread][i]
+/// is what thread has in d[i]: as it was, with the product added, or the product alone.
+template <class T, int N, class LayoutA, class LayoutB>
+__global__ void __launch_bounds__(128)
+    multiply(const T* a, int size_a, const T* b, int size_b, float* d, bool add) {
+  T* const shared = ladder::dynamic_shared<T>();
+  T* const slice_a = shared + (-shared_address(shared) & 1023) / sizeof(T);
+  T* const slice_b = slice_a + size_a;  // a multiple of 1024 bytes
+  for (int i = threadIdx.x; i < size_a; i += 128) slice_a[i] = a[i];
+  for (int i = threadIdx.x; i < size_b; i += 128) slice_b[i] = b[i];
+  fence_proxy_async();
+  __syncthreads();
+
+  float sum[N / 2];
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) sum[i] = d[threadIdx.x * N / 2 + i];
+  const auto from_a = wgmma_descriptor<LayoutA::kMajor, LayoutA::kRow, LayoutA::kLeading>(slice_a);
+  const auto from_b = wgmma_descriptor<LayoutB::kMajor, LayoutB::kRow, LayoutB::kLeading>(slice_b);
+  constexpr int kSteps = LayoutA::template kDepth<T> * sizeof(T) / 32;
+  wgmma_fence();
+#pragma unroll
+  for (int k = 0; k < kSteps; ++k) {
+    wgmma<N, LayoutA::kMajor, LayoutB::kMajor, T>(sum, from_a + k * wgmma_step(LayoutA::kMajor),
+                                                  from_b + k * wgmma_step(LayoutB::kMajor),
+                                                  add || k > 0);
+  }
+  wgmma_commit_group();
+  wgmma_wait_group<0>(sum);
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) d[threadIdx.x * N / 2 + i] = sum[i];
+}
+
+/// Small integers, of which all sums are exact: of e4m3 they keep 14 bits.
+template <class T, int N, class LayoutA, class LayoutB>
+void test_wgmma() {
+  constexpr int M = 64, K = LayoutA::template kDepth<T>, kLargest = 8;
+  static_assert(LayoutB::template kDepth<T> == K && K * kLargest * kLargest <= 1 << 13);
+  for (const bool add : {false, true}) {
+    const auto a = random_integers<T>(M * K, kLargest), b = random_integers<T>(N * K, kLargest);
+    std::vector<T> slice_a(LayoutA::template size<T>(M)), slice_b(LayoutB::template size<T>(N));
+    for (int k = 0; k < K; ++k) {
+      for (int m = 0; m < M; ++m) slice_a[LayoutA::template at<T>(m, k)] = a[m * K + k];
+      for (int n = 0; n < N; ++n) slice_b[LayoutB::template at<T>(n, k)] = b[n * K + k];
+    }
+    const auto before = random_integers<float>(M * N, 100);
+    Array<T> array_a(slice_a), array_b(slice_b);
+    Array<float> array_d(before);
+    const auto size_a = static_cast<int>(slice_a.size()), size_b = static_cast<int>(slice_b.size());
+    launch(multiply<T, N, LayoutA, LayoutB>, 1, 128, (size_a + size_b) * sizeof(T) + 1024, nullptr,
+           array_a, size_a, array_b, size_b, array_d, add);
+    const auto after = array_d.read();
+    for (int thread = 0; thread < 128; ++thread) {
+      for (int i = 0; i < N / 2; ++i) {
+        const int lane = thread % 32, at = thread * N / 2 + i;
+        const int row = thread / 32 * 16 + lane / 4 + i % 4 / 2 * 8;
+        const int column = i / 4 * 8 + lane % 4 * 2 + i % 2;
+        float sum = add ? before[at] : 0;
+        for (int k = 0; k < K; ++k) {
+          sum += static_cast<float>(a[row * K + k]) * static_cast<float>(b[column * K + k]);
+        }
+        ASSERT_EQ(after[at], sum) << "64 x " << N << ", row " << row << ", column " << column
+                                  << (add ? ", added" : "");
+      }
+    }
+  }
+}
+
+template <class T, class LayoutA, class LayoutB>
+void test_widths() {
+  test_wgmma<T, 16, LayoutA, LayoutB>();
+  test_wgmma<T, 64, LayoutA, LayoutB>();
+  test_wgmma<T, 128, LayoutA, LayoutB>();
+  test_wgmma<T, 192, LayoutA, LayoutB>();
+  test_wgmma<T, 224, LayoutA, LayoutB>();
+  test_wgmma<T, 256, LayoutA, LayoutB>();
+}
+
+using AlongK = Layout<Major::k>;
+using AcrossK = Layout<Major::mn>;
+
+TEST_P(Hopper, WgmmaF16) { test_widths<half, AlongK, AlongK>(); }
+TEST_P(Hopper, WgmmaF16AAcrossK) { test_widths<half, AcrossK, AlongK>(); }
+TEST_P(Hopper, WgmmaF16BAcrossK) { test_widths<half, AlongK, AcrossK>(); }
+TEST_P(Hopper, WgmmaF16BothAcrossK) { test_widths<half, AcrossK, AcrossK>(); }
+TEST_P(Hopper, WgmmaBf16) { test_widths<bfloat16, AlongK, AlongK>(); }
+TEST_P(Hopper, WgmmaBf16BothAcrossK) { test_widths<bfloat16, AcrossK, AcrossK>(); }
+TEST_P(Hopper, WgmmaTf32) { test_widths<tfloat32, AlongK, AlongK>(); }
+TEST_P(Hopper, WgmmaE4m3) { test_widths<float8_e4m3, AlongK, AlongK>(); }
+TEST_P(Hopper, WgmmaRowsOf64Bytes) {
+  test_wgmma<bfloat16, 128, Layout<Major::k, 64>, Layout<Major::k, 64>>();
+  test_wgmma<tfloat32, 128, Layout<Major::k, 64>, Layout<Major::k, 64>>();
+}
+TEST_P(Hopper, WgmmaPanelsApart) {
+  test_wgmma<bfloat16, 128, AlongK, Layout<Major::mn, 128, 12288>>();
+  test_wgmma<bfloat16, 128, Layout<Major::mn, 128, 12288>, AcrossK>();
+}
+
+// --- stmatrix ------------------------------------------------------------------------------------
+
+/// Element (row, column) of matrix i is 64 i + 8 row + column. The rows lie in no order, with gaps.
+__global__ void store_matrices(std::uint16_t* out) {
+  __shared__ __align__(16) std::uint16_t rows[32][24];
+  const unsigned lane = threadIdx.x;
+  for (std::uint16_t& element : rows[lane]) element = 0xffff;
+  __syncwarp();
+  std::uint32_t fragment[4];
+  for (unsigned i = 0; i < 4; ++i) {
+    const unsigned first = 64 * i + 8 * (lane / 4) + lane % 4 * 2;
+    fragment[i] = first | (first + 1) << 16;
+  }
+  stmatrix(rows[(lane * 5 + 3) % 32], fragment);
+  __syncwarp();
+  for (int column = 0; column < 24; ++column) {
+    out[lane * 24 + column] = rows[(lane * 5 + 3) % 32][column];
+  }
+}
+
+TEST_P(Hopper, Stmatrix) {
+  Array<std::uint16_t> array(32 * 24);
+  launch(store_matrices, 1, 32, 0, nullptr, array);
+  const auto out = array.read();
+  for (int row = 0; row < 32; ++row) {
+    for (int column = 0; column < 24; ++column) {
+      ASSERT_EQ(out[row * 24 + column], column < 8 ? row * 8 + column : 0xffff)
+          << "row " << row << ", column " << column;
+    }
+  }
+}
+
+// --- TMA -----------------------------------------------------------------------------------------
+
+constexpr int kRows = 16, kCols = 32, kBox = kRows * kCols;  // 128 bytes of floats wide
+
+/// Loads a box from (x, y) on, shows how it lies in shared memory, and stores it at (to_x, to_y).
+__global__ void move_box(const __grid_constant__ CUtensorMap from,
+                         const __grid_constant__ CUtensorMap to, int x, int y, int to_x, int to_y,
+                         float* shown) {
+  __shared__ __align__(1024) float box[kBox];
+  __shared__ Mbarrier landed;
+  if (threadIdx.x == 0) {
+    mbarrier_init(&landed, 1);
+    fence_proxy_async();
+    mbarrier_arrive_expect_tx(&landed, sizeof box);
+    tensor_load(box, &from, x, y, &landed);
+  }
+  __syncthreads();
+  mbarrier_wait(&landed, 0);
+  for (int i = threadIdx.x; i < kBox; i += blockDim.x) shown[i] = box[i];
+  if (threadIdx.x == 0) {
+    tensor_store(&to, to_x, to_y, box);
+    bulk_commit_group();
+    bulk_wait_group_read<0>();
+  }
+}
+
+CUtensorMap map_of(const float* matrix, int rows, int cols) {
+  return ladder::tensor_map(ladder::DType::f32, matrix,
+                            {{.size = cols, .stride = 4, .box = kCols},
+                             {.size = rows, .stride = cols * std::int64_t{4}, .box = kRows}},
+                            CU_TENSOR_MAP_SWIZZLE_128B);
+}
+
+TEST_P(Hopper, TensorLoadSwizzlesAndTensorStoreUndoesIt) {
+  constexpr int kM = 40, kN = 68;
+  const auto in = random_integers<float>(kM * kN, 1 << 20);
+  for (const auto& [x, y, to_x, to_y] :
+       {std::tuple{0, 0, 0, 0}, {20, 9, 36, 24}, {60, 30, 60, 30}, {-8, -3, 40, 0}}) {
+    Array<float> from(in), to(std::vector<float>(kM * kN, 0.5f)), shown(kBox);
+    launch(move_box, 1, 64, 0, nullptr, map_of(from, kM, kN), map_of(to, kM, kN), x, y, to_x, to_y,
+           shown);
+    auto element = [&](int row, int column) {  // zero outside
+      const bool inside = row >= 0 && row < kM && column >= 0 && column < kN;
+      return inside ? in[row * kN + column] : 0;
+    };
+    const auto box = shown.read(), out = to.read();
+    for (int row = 0; row < kRows; ++row) {
+      for (int column = 0; column < kCols; ++column) {
+        ASSERT_EQ(box[swizzled(row, column / 4) * 4 + column % 4], element(y + row, x + column))
+            << "box at " << x << ", " << y << ": row " << row << ", column " << column;
+      }
+    }
+    for (int row = 0; row < kM; ++row) {
+      for (int column = 0; column < kN; ++column) {
+        const int i = row - to_y, j = column - to_x;
+        const bool stored = i >= 0 && i < kRows && j >= 0 && j < kCols;
+        ASSERT_EQ(out[row * kN + column], stored ? element(y + i, x + j) : 0.5f)
+            << "stored at " << to_x << ", " << to_y << ": row " << row << ", column " << column;
+      }
+    }
+  }
+}
+
+constexpr int kCluster = 2;
+
+/// Every block asks for its half of a box, for both. shown: every block's box.
+__global__ void __cluster_dims__(kCluster)
+    share_box(const __grid_constant__ CUtensorMap from, float* shown) {
+  __shared__ __align__(1024) float box[kCluster * kBox];
+  __shared__ Mbarrier landed;
+  const unsigned rank = cluster_rank();
+  if (threadIdx.x == 0) {
+    mbarrier_init(&landed, 1);
+    fence_mbarrier_init();
+    mbarrier_arrive_expect_tx(&landed, sizeof box);
+  }
+  cluster_sync();
+  if (threadIdx.x == 0) {
+    tensor_load_multicast(box + rank * kBox, &from, 0, static_cast<int>(rank) * kRows, &landed,
+                          (1 << kCluster) - 1);
+  }
+  mbarrier_wait(&landed, 0);
+  for (int i = threadIdx.x; i < kCluster * kBox; i += blockDim.x) {
+    shown[blockIdx.x * kCluster * kBox + i] = box[i];
+  }
+  cluster_sync();
+}
+
+TEST_P(Hopper, MulticastReachesAllBlocks) {
+  const auto in = random_integers<float>(kCluster * kBox, 1 << 20);
+  Array<float> from(in), shown(kCluster * kCluster * kBox);
+  launch(share_box, kCluster, 64, 0, nullptr, map_of(from, kCluster * kRows, kCols), shown);
+  const auto out = shown.read();
+  for (int block = 0; block < kCluster; ++block) {
+    for (int row = 0; row < kCluster * kRows; ++row) {
+      for (int column = 0; column < kCols; ++column) {
+        const int at = swizzled(row, column / 4) * 4 + column % 4;
+        ASSERT_EQ(out[block * kCluster * kBox + at], in[row * kCols + column])
+            << "block " << block << ", row " << row << ", column " << column;
+      }
+    }
+  }
+}
+
+// --- Clusters ------------------------------------------------------------------------------------
+
+/// Blocks 0 and 1 read each other's value, and then tell each other `rounds` times, by turns, to go
+/// on: an error, if what one arrives at is not what the other waits for.
+__global__ void __cluster_dims__(kCluster) take_turns(int rounds, float* read, unsigned* ranks) {
+  __shared__ __align__(16) float4 value;
+  __shared__ Mbarrier told;
+  const unsigned rank = cluster_rank(), other = rank ^ 1;
+  if (threadIdx.x == 0) {
+    ranks[blockIdx.x] = rank;
+    value = make_float4(rank, rank + 10, rank + 20, rank + 30);
+    mbarrier_init(&told, 1);
+    fence_mbarrier_init();
+  }
+  cluster_sync();
+  if (threadIdx.x == 0) {
+    const float4 theirs = cluster_load(cluster_address(&value, other));
+    read[blockIdx.x * 4] = theirs.x;
+    read[blockIdx.x * 4 + 1] = theirs.y;
+    read[blockIdx.x * 4 + 2] = theirs.z;
+    read[blockIdx.x * 4 + 3] = theirs.w;
+    mbarrier_arrive_remote(cluster_address(&told, other));
+    for (int round = 0; round < rounds; ++round) {
+      mbarrier_wait(&told, round % 2);
+      if (round + 1 < rounds) mbarrier_arrive_remote(cluster_address(&told, other));
+    }
+  }
+  cluster_sync();
+}
+
+TEST_P(Hopper, BlocksOfAClusterReachEachOther) {
+  Array<float> read(kCluster * 4);
+  Array<unsigned> ranks(kCluster);
+  launch(take_turns, kCluster, 32, 0, nullptr, 5, read, ranks);
+  EXPECT_EQ(ranks.read(), (std::vector{0u, 1u}));
+  EXPECT_EQ(read.read(), (std::vector<float>{1, 11, 21, 31, 0, 10, 20, 30}));
+}
+
+/// A barrier that expects both blocks does not let go when only this block has arrived.
+__global__ void __cluster_dims__(kCluster) wait_for_both(int* ready) {
+  __shared__ Mbarrier both;
+  const unsigned rank = cluster_rank();
+  if (threadIdx.x == 0) {
+    mbarrier_init(&both, kCluster);
+    fence_mbarrier_init();
+  }
+  cluster_sync();
+  if (threadIdx.x == 0) {
+    if (rank == 1) {
+      const long long start = clock64();
+      while (clock64() - start < 100'000) {
+      }
+      ready[0] = 1;
+      __threadfence();
+    }
+    for (unsigned to = 0; to < kCluster; ++to) {
+      mbarrier_arrive_remote(cluster_address(&both, to));
+    }
+    mbarrier_wait(&both, 0);
+    __threadfence();
+    if (rank == 0) ready[1] = *static_cast<volatile int*>(ready);
+  }
+  cluster_sync();
+}
+
+TEST_P(Hopper, RemoteArrivalsAreCounted) {
+  Array<int> ready(2);
+  launch(wait_for_both, kCluster, 32, 0, nullptr, ready);
+  EXPECT_EQ(ready.read(), (std::vector{1, 1})) << "block 0 did not wait for block 1";
+}
+
+// --- Registers -----------------------------------------------------------------------------------
+
+/// The second and third warpgroup have more values than the 168 registers that they start with.
+__global__ void __launch_bounds__(384, 1) trade_registers(const float* in, float* out) {
+  if (threadIdx.x < 128) {
+    give_registers_back<24>();
+    return;
+  }
+  take_registers<240>();
+  constexpr int kValues = 200;
+  float value[kValues];
+#pragma unroll
+  for (int i = 0; i < kValues; ++i) value[i] = in[i] * static_cast<float>(threadIdx.x);
+#pragma unroll 1
+  for (int round = 0; round < 3; ++round) {
+#pragma unroll
+    for (int i = 0; i < kValues; ++i) value[i] += value[(i + 1) % kValues];
+  }
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kValues; ++i) sum += value[i];
+  out[threadIdx.x - 128] = sum;
+}
+
+TEST_P(Hopper, RegistersChangeHands) {
+  const auto in = random_integers<float>(200, 8);
+  Array<float> in_array(in), out_array(256);
+  launch(trade_registers, 1, 384, 0, nullptr, in_array, out_array);
+  const auto out = out_array.read();
+  for (int thread = 0; thread < 256; ++thread) {
+    std::vector<float> value(in);
+    for (float& v : value) v *= static_cast<float>(thread + 128);
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < value.size(); ++i) value[i] += value[(i + 1) % value.size()];
+    }
+    float sum = 0;
+    for (float v : value) sum += v;
+    ASSERT_EQ(out[thread], sum) << "thread " << thread;
+  }
+}
+
+}  // namespace
