@@ -1,12 +1,15 @@
 // Every registered kernel, on every test problem and every set of inputs, against its reference.
 // Built once for the host executor, where each case runs under two lane orders, and once for the
-// GPU.
+// GPU. There, kernels whose copies and products no sanitizer watches (vNN_name.sm90a.cu) run 100
+// times more, and must give the same bits each time.
 #include "harness/family.hpp"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <iostream>
+#include <optional>
 #include <random>
 #include <set>
 
@@ -66,6 +69,40 @@ class KernelTest : public testing::Test {
   Device& device_;
 };
 
+/// The first problem of ./bench, many times.
+class RepeatTest : public testing::Test {
+ public:
+  RepeatTest(const Kernel& kernel, Device& device) : kernel_(kernel), device_(device) {}
+
+  void TestBody() override {
+    if (const Support support = architecture_supports(kernel_.file, device_.info()); !support.ok) {
+      GTEST_SKIP() << support.reason;
+    }
+    const Family& family = family_of(kernel_);
+    const std::vector<std::string> problems = family.bench_problems(Backend::cuda);
+    const auto problem = std::find_if(problems.begin(), problems.end(), [&](const auto& text) {
+      return family.supports(kernel_, text).ok;
+    });
+    ASSERT_NE(problem, problems.end()) << "supports no problem of ./bench";
+    const auto workload =
+        family.open(*problem, kernel_.dtype, family.input_sets().front(), seed(), device_);
+    workload->prepare(kernel_);
+    std::optional<std::uint64_t> first;
+    for (int run = 0; run < 100; ++run) {
+      workload->output().poison();
+      device_.run(kernel_, workload->args());
+      const std::uint64_t bits =
+          device_.checksum(workload->output().data(), workload->output().bytes());
+      ASSERT_EQ(bits, first.value_or(bits)) << "run " << run << " of " << *problem;
+      first = bits;
+    }
+  }
+
+ private:
+  Kernel kernel_;
+  Device& device_;
+};
+
 /// Stands in for all kernels of a family where there is no GPU.
 class NoGpu : public testing::Test {
  public:
@@ -101,6 +138,11 @@ void register_tests(std::unique_ptr<Device>& device) {
   for (const Kernel& kernel : device->kernels()) {
     testing::RegisterTest(full_name(kernel).c_str(), backend, nullptr, nullptr, kernel.file, 1,
                           [&]() -> testing::Test* { return new KernelTest(kernel, *device); });
+    if (std::string_view(kernel.file).ends_with(".sm90a.cu") &&
+        device->backend() == Backend::cuda) {
+      testing::RegisterTest(full_name(kernel).c_str(), "gpu_repeats", nullptr, nullptr, kernel.file,
+                            1, [&]() -> testing::Test* { return new RepeatTest(kernel, *device); });
+    }
   }
 }
 
