@@ -27,7 +27,7 @@ const char* const kLegend =
     R"(ld, st   requests, each one instruction of one warp; then the 32-byte sectors of global memory that
          a request touches, of the fewest for its bytes; or the n-way bank conflict in shared memory
 atoms    requests of atomic operations
-syncs    barriers of a block (__syncthreads), over all blocks
+sync     barriers of a block (__syncthreads), over all blocks
 lanes    active threads of a warp, over all requests
 moved    the bytes of all sectors, over those that the operation must read and write
 !        far from the ideal)";
@@ -120,7 +120,7 @@ std::vector<Column> table_columns(std::span<const Row> rows) {
     }));
   }
   if (any([](const Counters& c) { return c.barriers > 0; })) {
-    columns.push_back(column("syncs", rows, [](const Counters& c, const Row&) -> Cell {
+    columns.push_back(column("sync", rows, [](const Counters& c, const Row&) -> Cell {
       return {"", c.barriers == 0 ? "–" : count(c.barriers)};
     }));
   }

@@ -69,15 +69,15 @@ TEST_F(Explain, ATableHasARowPerVersion) {
   add("v04_same.cu", "another way to write it", tiled(1));
   EXPECT_EQ(explain_table(rows, false),
             R"(transpose f32 128x128 · at least 131 kB to move
-                 global ld      global st       shared ld      shared st    syncs    moved
-  v01 naive     512 4 of 4    512 32 of 4 !             –              –        –     4.5x !
+                 global ld      global st       shared ld      shared st    sync    moved
+  v01 naive     512 4 of 4    512 32 of 4 !             –              –       –     4.5x !
       a thread per element · global stores touch 8x the sectors
-  v02 tile      512 4 of 4    512  4 of 4      512 32-way !    512 1-way       16     1.0x
+  v02 tile      512 4 of 4    512  4 of 4      512 32-way !    512 1-way      16     1.0x
       through a tile in shared memory
       global stores 32 of 4 → 4 of 4; now through shared memory, loads 32-way
-  v03 padded    512 4 of 4    512  4 of 4      512  1-way      512 1-way       16     1.0x
+  v03 padded    512 4 of 4    512  4 of 4      512  1-way      512 1-way      16     1.0x
       rows of 33 words · shared loads 32-way → 1-way
-  v04 same      512 4 of 4    512  4 of 4      512  1-way      512 1-way       16     1.0x
+  v04 same      512 4 of 4    512  4 of 4      512  1-way      512 1-way      16     1.0x
       another way to write it · same counts
 )");
 }
@@ -94,7 +94,7 @@ TEST_F(Explain, ColoursChangeNoText) {
 TEST_F(Explain, ColumnsThatNobodyNeedsAreLeftOut) {
   add("v01_naive.cu", "", naive());
   EXPECT_THAT(explain_table(rows, false),
-              AllOf(Not(HasSubstr("shared")), Not(HasSubstr("syncs")), Not(HasSubstr("lanes")),
+              AllOf(Not(HasSubstr("shared")), Not(HasSubstr("sync")), Not(HasSubstr("lanes")),
                     Not(HasSubstr("  atoms  "))));
 
   Counters divergent = naive();
@@ -104,7 +104,7 @@ TEST_F(Explain, ColumnsThatNobodyNeedsAreLeftOut) {
   divergent.barriers = 1'234'567;
   add("v02_divergent.cu", "", divergent);
   EXPECT_THAT(explain_table(rows, false),
-              AllOf(HasSubstr("    atoms    syncs    lanes"),
+              AllOf(HasSubstr("    atoms     sync    lanes"),
                     ContainsRegex("!  +100 +1.23M +12 ! +4.5x"), Not(HasSubstr("shared atomics"))));
 }
 
