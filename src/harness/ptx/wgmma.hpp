@@ -119,21 +119,22 @@ __device__ __forceinline__ void wgmma_wait_group(float (&... d)[kRegisters]) {
   LADDER_TEN(3)        \
   LADDER_TEN(4)        \
   LADDER_TEN(5) LADDER_TEN(6) LADDER_TEN(7) LADDER_TEN(8) "%90, %91, %92, %93, %94, %95"
-#define LADDER_TEXT_112                                                 \
-  LADDER_TEN()                                                          \
-  LADDER_TEN(1)                                                         \
-  LADDER_TEN(2)                                                         \
-  LADDER_TEN(3)                                                         \
-  LADDER_TEN(4)                                                         \
-  LADDER_TEN(5) LADDER_TEN(6) LADDER_TEN(7) LADDER_TEN(8) LADDER_TEN(9) \
-      LADDER_TEN(10) "%110, %111"
-#define LADDER_TEXT_128                                                                \
-  LADDER_TEN()                                                                         \
-  LADDER_TEN(1)                                                                        \
-  LADDER_TEN(2)                                                                        \
-  LADDER_TEN(3)                                                                        \
-  LADDER_TEN(4)                                                                        \
-  LADDER_TEN(5) LADDER_TEN(6) LADDER_TEN(7) LADDER_TEN(8) LADDER_TEN(9) LADDER_TEN(10) \
+#define LADDER_TEXT_112                                                                         \
+  LADDER_TEN()                                                                                  \
+  LADDER_TEN(1)                                                                                 \
+  LADDER_TEN(2)                                                                                 \
+  LADDER_TEN(3)                                                                                 \
+  LADDER_TEN(4)                                                                                 \
+  LADDER_TEN(5) LADDER_TEN(6) LADDER_TEN(7) LADDER_TEN(8) LADDER_TEN(9) LADDER_TEN(10) "%110, " \
+                                                                                       "%111"
+#define LADDER_TEXT_128                                                  \
+  LADDER_TEN()                                                           \
+  LADDER_TEN(1)                                                          \
+  LADDER_TEN(2)                                                          \
+  LADDER_TEN(3)                                                          \
+  LADDER_TEN(4)                                                          \
+  LADDER_TEN(5)                                                          \
+  LADDER_TEN(6) LADDER_TEN(7) LADDER_TEN(8) LADDER_TEN(9) LADDER_TEN(10) \
       LADDER_TEN(11) "%120, %121, %122, %123, %124, %125, %126, %127"
 
 #define LADDER_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
