@@ -103,39 +103,22 @@ __device__ __forceinline__ void wgmma_wait_group(float (&... d)[kRegisters]) {
 
 // The instruction takes each register of D as an operand of its own. In the text they are "%0" to
 // "%127", written ten at a time, by their tens.
-#define LADDER_TEN(t)                                                                    \
-  "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, %" #t "5, %" #t "6, %" #t "7, %" #t \
-  "8"                                                                                    \
-  ", %" #t "9, "
+// clang-format off
+#define LADDER_TEN(t) \
+  "%" #t "0, %" #t "1, %" #t "2, %" #t "3, %" #t "4, " \
+  "%" #t "5, %" #t "6, %" #t "7, %" #t "8, %" #t "9, "
+#define LADDER_THIRTY LADDER_TEN() LADDER_TEN(1) LADDER_TEN(2)
+#define LADDER_SIXTY LADDER_THIRTY LADDER_TEN(3) LADDER_TEN(4) LADDER_TEN(5)
+#define LADDER_NINETY LADDER_SIXTY LADDER_TEN(6) LADDER_TEN(7) LADDER_TEN(8)
 #define LADDER_TEXT_8 "%0, %1, %2, %3, %4, %5, %6, %7"
-#define LADDER_TEXT_32 LADDER_TEN() LADDER_TEN(1) LADDER_TEN(2) "%30, %31"
-#define LADDER_TEXT_64 \
-  LADDER_TEN() LADDER_TEN(1) LADDER_TEN(2) LADDER_TEN(3) LADDER_TEN(4) LADDER_TEN(5) "%60" \
-  ", %61, %62, %63"
-#define LADDER_TEXT_96 \
-  LADDER_TEN()         \
-  LADDER_TEN(1)        \
-  LADDER_TEN(2)        \
-  LADDER_TEN(3)        \
-  LADDER_TEN(4)        \
-  LADDER_TEN(5) LADDER_TEN(6) LADDER_TEN(7) LADDER_TEN(8) "%90, %91, %92, %93, %94, %95"
-#define LADDER_TEXT_112                                                                         \
-  LADDER_TEN()                                                                                  \
-  LADDER_TEN(1)                                                                                 \
-  LADDER_TEN(2)                                                                                 \
-  LADDER_TEN(3)                                                                                 \
-  LADDER_TEN(4)                                                                                 \
-  LADDER_TEN(5) LADDER_TEN(6) LADDER_TEN(7) LADDER_TEN(8) LADDER_TEN(9) LADDER_TEN(10) "%110, " \
-                                                                                       "%111"
-#define LADDER_TEXT_128                                                  \
-  LADDER_TEN()                                                           \
-  LADDER_TEN(1)                                                          \
-  LADDER_TEN(2)                                                          \
-  LADDER_TEN(3)                                                          \
-  LADDER_TEN(4)                                                          \
-  LADDER_TEN(5)                                                          \
-  LADDER_TEN(6) LADDER_TEN(7) LADDER_TEN(8) LADDER_TEN(9) LADDER_TEN(10) \
-      LADDER_TEN(11) "%120, %121, %122, %123, %124, %125, %126, %127"
+#define LADDER_TEXT_32 LADDER_THIRTY "%30, %31"
+#define LADDER_TEXT_64 LADDER_SIXTY "%60, %61, %62, %63"
+#define LADDER_TEXT_96 LADDER_NINETY "%90, %91, %92, %93, %94, %95"
+#define LADDER_TEXT_112 LADDER_NINETY LADDER_TEN(9) LADDER_TEN(10) "%110, %111"
+#define LADDER_TEXT_128 \
+  LADDER_NINETY LADDER_TEN(9) LADDER_TEN(10) LADDER_TEN(11) \
+  "%120, %121, %122, %123, %124, %125, %126, %127"
+// clang-format on
 
 #define LADDER_D4(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3])
 #define LADDER_D8(i) LADDER_D4(i), LADDER_D4(i + 4)
@@ -208,6 +191,9 @@ __device__ __forceinline__ void wgmma(float (&d)[N / 2], std::uint64_t a, std::u
 #undef LADDER_TEXT_64
 #undef LADDER_TEXT_32
 #undef LADDER_TEXT_8
+#undef LADDER_NINETY
+#undef LADDER_SIXTY
+#undef LADDER_THIRTY
 #undef LADDER_TEN
 
 }  // namespace ladder::ptx
