@@ -210,7 +210,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
         for (int j = 0; j < TN; ++j) mine[(i * TN + j) * S::kThreads] = sum[i][j];
       }
       __threadfence();
-      __syncthreads();
+      __syncthreads();  // redundant on the host: all have written before the other block is told
       add = __syncthreads_or(t == 0 && atomicInc(count, 1u) > 0);  // the second one makes it 0
       if (!add) return;
     }
