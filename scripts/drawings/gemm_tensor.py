@@ -7,9 +7,10 @@ from typing import Iterable
 
 from drawings.picture import MARGIN, WIDTH, Picture
 from drawings.rung import rung
+from drawings.timeline import BAR, legend, track
 
 LANE = 5  # the one in focus
-BAR, LEFT = 26, 150  # a bar's height with its gap, and where bars begin
+LEFT = 150  # where bars begin
 
 
 def cells(
@@ -27,25 +28,6 @@ def cells(
 
 def tone(lane: int, pale: str) -> str:
     return "f" if lane == LANE else pale
-
-
-def track(
-    picture: Picture, y: float, name: str, unit: float,
-    bars: Iterable[tuple[float, float, str, str]],
-) -> None:  # fmt: skip
-    """bars: begin and end in units, text and colour."""
-    picture.text(LEFT - 10, y + 17, name, "small", "end")
-    for begin, end, text, look in bars:
-        x, width = LEFT + begin * unit, (end - begin) * unit - 2
-        picture.labelled(round(x, 1), y, round(width, 1), BAR - 3, text, look)
-
-
-def legend(picture: Picture, y: float, entries: Iterable[tuple[str, str]]) -> None:
-    x: float = MARGIN
-    for look, text in entries:
-        picture.box(x, y - 11, 14, 12, look)
-        picture.text(x + 20, y, text, "small", "quiet")
-        x += picture.texts[-1][1].width + 36
 
 
 # ---- v02: mma.sync and ldmatrix
@@ -242,7 +224,7 @@ def ring() -> Picture:
 
     y = 84
     picture.text(LEFT, y - 12, "slices, an example →", "small", "quiet")
-    track(picture, y, "producer", unit,
+    track(picture, LEFT, y, "producer", unit,
           [(t, min(t + 0.25, total), "", "F") for t in asked if t < total])  # fmt: skip
     y += BAR + 10
     for stage in range(stages):
@@ -254,10 +236,10 @@ def ring() -> Picture:
             if landed[s] < total:
                 end = min(max(left[s]), total)
                 bars.append((landed[s], end, f"{s}" if end == max(left[s]) else "", "a"))
-        track(picture, y + stage * BAR, f"stage {stage}", unit, bars)
+        track(picture, LEFT, y + stage * BAR, f"stage {stage}", unit, bars)
     y += stages * BAR + 10
     for group in range(groups):
-        track(picture, y + group * BAR, f"warpgroup {group}", unit, products[group])
+        track(picture, LEFT, y + group * BAR, f"warpgroup {group}", unit, products[group])
     y += groups * BAR + 26
     legend(picture, y, (("F", "asks TMA"), ("idle", "on its way"), ("a", "full"),
                         ("c", "multiplied")))  # fmt: skip
@@ -301,10 +283,10 @@ def epilogue() -> Picture:
                      (begin + multiply, begin + multiply + store, "", "b")]  # fmt: skip
         cores.append((begin, begin + multiply, "", "C"))
         t, tile = begin + multiply + store, tile + 1
-    track(picture, y, "producer", unit, clipped(loads))
+    track(picture, LEFT, y, "producer", unit, clipped(loads))
     for group in range(2):
-        track(picture, y + (1 + group) * BAR, f"warpgroup {group}", unit, clipped(products))
-    track(picture, y + 3 * BAR, "tensor cores", unit, clipped(cores))
+        track(picture, LEFT, y + (1 + group) * BAR, f"warpgroup {group}", unit, clipped(products))
+    track(picture, LEFT, y + 3 * BAR, "tensor cores", unit, clipped(cores))
 
     # While one warpgroup stores, the other has the tensor cores for itself and is twice as fast;
     # so in the long run they are half a tile apart.
@@ -339,10 +321,10 @@ def epilogue() -> Picture:
         bars[g].append((begins[g], total, "", look))
     gap = sum(1 for a, b in zip(busy, busy[1:]) if b - a > 1.5 * step)
     assert gap == 0, "the tensor cores have gaps"
-    track(picture, y, "producer", unit, [(0.0, total, "load, load, load …", "a")])
+    track(picture, LEFT, y, "producer", unit, [(0.0, total, "load, load, load …", "a")])
     for g in range(2):
-        track(picture, y + (1 + g) * BAR, f"warpgroup {g}", unit, bars[g])
-    track(picture, y + 3 * BAR, "tensor cores", unit, [(fill, total, "", "C")])
+        track(picture, LEFT, y + (1 + g) * BAR, f"warpgroup {g}", unit, bars[g])
+    track(picture, LEFT, y + 3 * BAR, "tensor cores", unit, [(fill, total, "", "C")])
     legend(picture, y + 4 * BAR + 24, (("a", "slices come"), ("c", "multiplied"),
                                        ("b", "sums are stored")))  # fmt: skip
     picture.text(MARGIN, y + 4 * BAR + 50,

@@ -8,34 +8,16 @@ from typing import Iterable
 
 from drawings.picture import MARGIN, WIDTH, Picture
 from drawings.rung import rung
+from drawings.timeline import BAR, legend, track
 
-BAR = 26  # the height of a bar, with its gap
 LEFT = 128  # where bars begin, right of the tracks' names
 SMS = 132  # of an H100
-
-
-def track(
-    picture: Picture, y: float, name: str, unit: float,
-    bars: Iterable[tuple[float, float, str, str]],
-) -> None:  # fmt: skip
-    """bars: begin and end in units, text and colour."""
-    picture.text(LEFT - 10, y + 17, name, "small", "end")
-    for begin, end, text, look in bars:
-        picture.labelled(LEFT + begin * unit, y, (end - begin) * unit - 2, BAR - 3, text, look)
 
 
 def barriers(picture: Picture, y0: float, y1: float, unit: float, times: Iterable[float]) -> None:
     for time in times:
         x = LEFT + time * unit - 1
         picture.line([(x, y0), (x, y1)], "oF", "thick")
-
-
-def legend(picture: Picture, y: float, entries: Iterable[tuple[str, str]]) -> None:
-    x: float = MARGIN
-    for look, text in entries:
-        picture.box(x, y - 11, 14, 12, look)
-        picture.text(x + 20, y, text, "small", "quiet")
-        x += picture.texts[-1][1].width + 36
 
 
 # ---- v09: two buffers
@@ -62,8 +44,8 @@ def double_buffer() -> Picture:
             stores.append((t + load, t + load + store, "", "a"))
             products.append((t + load + store, t + turn, f"multiply {i}", "c"))
     picture.text(MARGIN, y - 10, "v08: one buffer, two barriers a slice")
-    track(picture, y, "registers", unit, loads)
-    track(picture, y + BAR, "the buffer", unit, stores + products)
+    track(picture, LEFT, y, "registers", unit, loads)
+    track(picture, LEFT, y + BAR, "the buffer", unit, stores + products)
     times = [t for i in range(len(products)) for t in (begins[i] + load + store, begins[i] + turn)]
     barriers(picture, y - 2, y + 2 * BAR, unit, times)
 
@@ -77,9 +59,9 @@ def double_buffer() -> Picture:
         tracks[i % 2].append((t, t + multiply, f"multiply {i}", "c"))
         tracks[(i + 1) % 2].append((t + multiply, t + turn, "", "a"))
     picture.text(MARGIN, y - 10, "v09: two buffers, one barrier a slice")
-    track(picture, y, "registers", unit, loads)
+    track(picture, LEFT, y, "registers", unit, loads)
     for i in range(2):
-        track(picture, y + (i + 1) * BAR, f"buffer {i}", unit, tracks[i])
+        track(picture, LEFT, y + (i + 1) * BAR, f"buffer {i}", unit, tracks[i])
     barriers(picture, y - 2, y + 3 * BAR, unit, [load + store + i * turn for i in range(count + 1)])
     legend(picture, y + 3 * BAR + 26, (("idle", "on its way"), ("a", "stored to the buffer"),
                                        ("c", "multiplied"), ("F", "barrier")))  # fmt: skip
@@ -105,7 +87,7 @@ def queue(picture: Picture, y: float, stages: int, turns: int, name: str) -> Non
                 names.append((middle, f"copy {slice_}"))
             if slice_ < turns:
                 bars.append((slice_, slice_ + 1, f"mul {slice_}", "c"))
-        track(picture, y + stage * BAR, f"{name} {stage}", unit, bars)
+        track(picture, LEFT, y + stage * BAR, f"{name} {stage}", unit, bars)
         for turn, text in names:
             picture.text(LEFT + turn * unit, y + stage * BAR + 16, text, "small", "middle")
     barriers(picture, y - 2, y + stages * BAR, unit, range(turns + 1))
@@ -223,7 +205,7 @@ def tma() -> Picture:
     unit = (WIDTH - MARGIN - LEFT) / total
     picture.text(LEFT, y - 8, "slices of each warp, an example →", "small", "quiet")
     for w in range(warps):
-        track(picture, y + w * (BAR - 2), f"warp {w}", unit, bars[w])
+        track(picture, LEFT, y + w * (BAR - 2), f"warp {w}", unit, bars[w])
     x = LEFT + shown * unit
     picture.line([(x, y - 4), (x, y + warps * (BAR - 2))], "oF", "ln")
     at = [sum(end <= shown for end in each) for each in left]

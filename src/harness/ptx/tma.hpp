@@ -115,11 +115,6 @@ __device__ __forceinline__ void tensor_store(const CUtensorMap* map, int x, int 
       : "memory");
 }
 
-/// Fetches a map that is used soon: it lies in the kernel's parameters, in global memory.
-__device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
-
 __device__ __forceinline__ void bulk_commit_group() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }

@@ -8,8 +8,8 @@
 // Tile      128 x 256 x 128 bytes, two warpgroups of 64 x 256, 4 stages of 48 KiB and, of e4m3, 4
 //           KiB per warp for sums; one block per SM
 //
-// Sums of e4m3 keep 14 bits only, cut off after every product of 32: good enough for networks, and
-// as good as cuBLASLt's with fast accumulation. v19 does better.
+// Sums of e4m3 keep 14 bits only, cut off after every product of 32: what cuBLASLt calls fast
+// accumulation, which v00b does not ask it for. v19 does better.
 #include "harness/multiprocessors.hpp"
 #include "harness/ptx/register_budget.hpp"
 #include "store.hpp"

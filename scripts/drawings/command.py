@@ -1,0 +1,23 @@
+"""What scripts/draw_gemm and scripts/draw_gemm_tensor have in common."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from drawings.rung import RUNGS
+
+KERNELS = Path(__file__).resolve().parent.parent.parent / "src" / "kernels"
+
+
+def main(family: str, text: str | None) -> None:
+    """Makes the drawings that are in RUNGS. text: the script's, for --help."""
+    parser = argparse.ArgumentParser(
+        description=text, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    default = KERNELS / family / "drawings"
+    parser.add_argument("-o", dest="folder", type=Path, default=default, help="where they go")
+    folder = parser.parse_args().folder
+    folder.mkdir(parents=True, exist_ok=True)
+    for rung in RUNGS.values():
+        (folder / f"{rung.name}.svg").write_text(rung.draw().svg(), encoding="utf-8")
