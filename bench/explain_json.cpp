@@ -1,11 +1,11 @@
 #include "explain.hpp"
 #include "moves.hpp"
+#include "text.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <array>
-#include <string_view>
 #include <vector>
 
 namespace ladder {
@@ -14,20 +14,6 @@ namespace {
 const char* name_of(Access access) {
   constexpr std::array names{"load", "store", "atomic", "async"};
   return names[static_cast<std::size_t>(access)];
-}
-
-std::string json_string(std::string_view text) {
-  std::string out = "\"";
-  for (char c : text) {
-    if (c == '"' || c == '\\') {
-      out += {'\\', c};
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
 }
 
 std::string json(const Requests& r) {

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <limits>
+#include <optional>
 #include <set>
 
 namespace ladder {
@@ -40,8 +41,14 @@ Opened open_device(const Options& options) {
 /// --benchmark_repetitions a benchmark comes again: then its group is measured again.
 class Session {
  public:
-  Session(Device& device, Csv& csv, Console& console, std::uint64_t seed)
-      : device_(device), csv_(csv), console_(console), seed_(seed), roofs_(device, seed) {}
+  /// samples: may be null
+  Session(Device& device, Csv& csv, SamplesJson* samples, Console& console, std::uint64_t seed)
+      : device_(device),
+        csv_(csv),
+        samples_(samples),
+        console_(console),
+        seed_(seed),
+        roofs_(device, seed) {}
 
   void run(const Group& group, const std::string& name, benchmark::State& state) {
     if (&group != group_ || !waiting_.erase(name)) {
@@ -51,6 +58,7 @@ class Session {
       rows_ = measure(group, device_, seed_, roofs_);
       for (const Row& row : rows_) {
         csv_.write(row);
+        if (samples_) samples_->write(row);
         const bool bad =
             row.check.verdict == Verdict::incorrect || row.check.verdict == Verdict::failed;
         all_passed_ = all_passed_ && !bad;
@@ -71,6 +79,7 @@ class Session {
  private:
   Device& device_;
   Csv& csv_;
+  SamplesJson* samples_;
   Console& console_;
   std::uint64_t seed_;
   Roofs roofs_;
@@ -115,13 +124,15 @@ int run(int argc, char** argv) {
   }
 
   Csv csv(options.csv, device->info(), options.seed);
+  std::optional<SamplesJson> samples;
+  if (!options.samples.empty()) samples.emplace(options.samples);
   Console console(options.format == "console" ? stdout : stderr, device->backend());
   console.header(device->info(), why_host, options.seed);
   if (options.device_info) console.device(*device);
   benchmark::AddCustomContext("device", device->info().name);
   benchmark::AddCustomContext("backend", device->backend() == Backend::cuda ? "cuda" : "host");
 
-  Session session(*device, csv, console, options.seed);
+  Session session(*device, csv, samples ? &*samples : nullptr, console, options.seed);
   for (const Group& group : groups) {
     for (const std::string& name : group.selected) {
       benchmark::RegisterBenchmark(

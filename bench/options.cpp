@@ -79,6 +79,7 @@ Options parse_options(int argc, char** argv) {
        }},
       {"--device", [&](Text f, Text v) { options.device = number<int>(f, v); }},
       {"--csv", [&](Text, Text v) { options.csv = v; }},
+      {"--samples", [&](Text, Text v) { options.samples = v; }},
       {"--cache",
        [&](Text, Text v) {
          if (v == "cold")
@@ -138,11 +139,16 @@ Options parse_options(int argc, char** argv) {
     }
   }
 
-  if (options.explain && (options.csv != Options{}.csv || !options.profile.empty() ||
-                          options.device_info || options.passed_on.size() > 1)) {
+  if (options.explain &&
+      (options.csv != Options{}.csv || !options.samples.empty() || !options.profile.empty() ||
+       options.device_info || options.passed_on.size() > 1)) {
     throw UsageError(
-        "--explain prints counts and nothing else; leave out --csv, --profile, --device-info and "
-        "Google Benchmark's flags.");
+        "--explain prints counts and nothing else; leave out --csv, --samples, --profile, "
+        "--device-info and Google Benchmark's flags.");
+  }
+  if (options.samples == options.csv) {
+    throw UsageError(
+        fmt::format("--samples={}: this is the CSV; choose another path.", options.csv));
   }
   if (options.device_info) options.filter = "^roofs/";
   options.inverted_ = options.filter.starts_with('-');
@@ -189,6 +195,8 @@ Why a version is faster, without a GPU
 
 Results
   --csv=PATH                    (default results.csv; an existing file is kept as PATH.bak)
+  --samples=PATH                every row's samples in microseconds, as JSON; scripts/compare.py takes
+                                them from results.json beside results.csv
   --benchmark_format=console|json|csv, --benchmark_out=PATH, --benchmark_out_format=json|csv,
   --benchmark_repetitions=N and Google Benchmark's other flags work as they do everywhere.
 )",

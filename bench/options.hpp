@@ -30,6 +30,7 @@ struct Options {
   std::optional<Backend> backend;  ///< empty: auto
   std::optional<int> device;       ///< GPU number; empty: the first
   std::string csv = "results.csv";
+  std::string samples;  ///< --samples: a file for all samples; empty: none
   std::vector<Cache> caches{Cache::cold};
   std::uint64_t seed = 0;  ///< of the inputs
   std::vector<DType> dtypes{std::begin(kDTypes), std::end(kDTypes)};

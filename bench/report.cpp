@@ -2,6 +2,7 @@
 
 #include "ladder_git_sha.hpp"
 #include "options.hpp"
+#include "text.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -11,6 +12,8 @@
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <set>
+#include <string_view>
 
 namespace ladder {
 namespace {
@@ -116,6 +119,30 @@ std::vector<std::pair<const char*, std::string>> cells(const Row& row, const Dev
   };
 }
 
+/// Opens the file that a flag names; an existing one is renamed to PATH.bak first.
+std::ofstream open_results(const char* flag, const std::string& path) {
+  auto refuse = [&](const std::string& why) {
+    throw UsageError(fmt::format("{}={}: {}; choose another path.", flag, path, why));
+  };
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) refuse("this is a folder");
+  if (std::filesystem::exists(path, error)) {
+    std::filesystem::rename(path, path + ".bak", error);
+    if (error) refuse(error.message());
+  }
+  std::ofstream file(path);
+  if (!file) refuse(std::strerror(errno));
+  return file;
+}
+
+void expect_written(const std::ofstream& file, const std::string& path) {
+  if (!file) {
+    throw std::runtime_error(
+        fmt::format("{} cannot be written any more: {}; the rows before are kept.", path,
+                    std::strerror(errno)));
+  }
+}
+
 }  // namespace
 
 const std::vector<std::string>& csv_columns() {
@@ -136,18 +163,7 @@ std::string csv_field(const std::string& text) {
 }
 
 Csv::Csv(const std::string& path, const DeviceInfo& device, std::uint64_t seed)
-    : path_(path), device_(device), seed_(seed) {
-  auto refuse = [&](const std::string& why) {
-    throw UsageError(fmt::format("--csv={}: {}; choose another path.", path, why));
-  };
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) refuse("this is a folder");
-  if (std::filesystem::exists(path, error)) {
-    std::filesystem::rename(path, path + ".bak", error);
-    if (error) refuse(error.message());
-  }
-  file_.open(path);
-  if (!file_) refuse(std::strerror(errno));
+    : path_(path), file_(open_results("--csv", path)), device_(device), seed_(seed) {
   file_ << fmt::format("{}\n", fmt::join(csv_columns(), ",")) << std::flush;
 }
 
@@ -157,11 +173,29 @@ void Csv::write(const Row& row) {
     file_ << std::exchange(comma, ",") << csv_field(value);
   }
   file_ << '\n' << std::flush;
-  if (!file_) {
-    throw std::runtime_error(
-        fmt::format("{} cannot be written any more: {}; the rows before are kept.", path_,
-                    std::strerror(errno)));
+  expect_written(file_, path_);
+}
+
+SamplesJson::SamplesJson(const std::string& path)
+    : path_(path), file_(open_results("--samples", path)) {
+  file_ << "[\n]\n" << std::flush;
+}
+
+void SamplesJson::write(const Row& row) {
+  if (!row.timed()) return;
+  static const std::set<std::string_view> key{"family",  "op",      "kernel", "dtype",
+                                              "problem", "backend", "cache"};
+  std::string object;
+  for (const auto& [name, value] : cells(row, {}, 0)) {
+    if (key.contains(name)) object += fmt::format("\"{}\": {}, ", name, json_string(value));
   }
+  std::vector<std::string> us;
+  for (double sample : row.samples.us) us.push_back(number(sample));
+  file_.seekp(-3, std::ios::end);  // before the line of the closing bracket
+  file_ << fmt::format("{}\n{{{}\"us\": [{}]}}\n]\n", separator_, object, fmt::join(us, ", "))
+        << std::flush;
+  separator_ = ",";
+  expect_written(file_, path_);
 }
 
 }  // namespace ladder

@@ -1,4 +1,5 @@
-// The CSV: one row per kernel, problem and cache state, written as soon as it is measured.
+// The CSV: one row per kernel, problem and cache state, written as soon as it is measured; and the
+// samples behind the rows.
 #pragma once
 
 #include "harness/counters.hpp"
@@ -54,6 +55,24 @@ class Csv {
   std::ofstream file_;
   DeviceInfo device_;
   std::uint64_t seed_;
+};
+
+/// The file of all samples: an array with an object for each timed row, which holds the row's
+/// `family`, `op`, `kernel`, `dtype`, `problem`, `backend` and `cache` as in the CSV, and its samples
+/// in microseconds, `us`. After every row it is whole.
+class SamplesJson {
+ public:
+  /// Opens the file as Csv does.
+  explicit SamplesJson(const std::string& path);
+
+  /// Appends a row's samples and flushes them. Throws std::runtime_error when they could not be
+  /// written.
+  void write(const Row& row);
+
+ private:
+  std::string path_;
+  std::ofstream file_;
+  const char* separator_ = "";
 };
 
 /// The names of the columns, in order.

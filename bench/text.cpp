@@ -59,6 +59,20 @@ std::string quotient(double value) {
   return text;
 }
 
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\') {
+      out += {'\\', c};
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
 std::string cut(const std::string& line, std::size_t width) {
   if (width_of(line) <= width) return line;
   std::string text;

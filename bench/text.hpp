@@ -1,4 +1,4 @@
-// Text in columns and colours, as the console shows it.
+// Text in columns and colours, as the console shows it, and as JSON.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +29,9 @@ std::string count(std::uint64_t n);
 
 /// 1.5, 4, 32: a decimal where it is not 0 and the number is small.
 std::string quotient(double value);
+
+/// A text as JSON, in its quotes.
+std::string json_string(std::string_view text);
 
 /// Colours, or none.
 class Paint {
