@@ -7,9 +7,10 @@
              beside them: one picture for each family and dtype
   overview   from the first version to the fastest, every family in one picture
 
-A ladder is drawn at its family's main problem (4096x4096x4096 for gemm, 8192x4096 for softmax and
-layernorm, else the largest), with a cold L2 cache, unless the options say otherwise. Rows of the
-host executor have no times: where their accesses were counted, the bytes they moved are drawn.
+A ladder is drawn at its family's main problem (4096x4096x4096 for gemm, 8192x4096 for softmax,
+layernorm and rmsnorm, else the largest), with a cold L2 cache, unless the options say otherwise.
+Rows of the host executor have no times: where their accesses were counted, the bytes they moved are
+drawn.
 
 examples:
   scripts/roofline.py results.csv                            everything, into plots/

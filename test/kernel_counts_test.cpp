@@ -40,6 +40,9 @@ const Exception kExceptions[] = {
     // A thread per row: 3 of 5 reads are of x, the others of weight and bias, the same for all.
     {"layernorm/f32/v01_.*", {.global_load = (3 * 16 + 2.) / (3 * 2 + 2), .global_store = 8}},
     {"layernorm/b?f16/v01_.*", {.global_load = (3 * 16 + 2.) / (3 * 1 + 2), .global_store = 16}},
+    // The same with 2 of 3, and without bias.
+    {"rmsnorm/f32/v01_.*", {.global_load = (2 * 16 + 1.) / (2 * 2 + 1), .global_store = 8}},
+    {"rmsnorm/b?f16/v01_.*", {.global_load = (2 * 16 + 1.) / (2 * 1 + 1), .global_store = 16}},
     {"softmax/f32/v01_.*", {.global_load = 8, .global_store = 8}},
     {"softmax/b?f16/v01_.*", {.global_load = 16, .global_store = 16}},
     // Conflicts of 2, 4, 8, 16, 8, 4, 2 ways as the stride doubles and the threads become fewer.

@@ -1,9 +1,10 @@
-// What must hold for the results of softmax and LayerNorm whatever the inputs, and kernels with
-// well-known mistakes, which their checks must reject.
+// What must hold for the results of softmax, LayerNorm, RMSNorm and compensated sums whatever the
+// inputs, and kernels with well-known mistakes, which their checks must reject.
 #include "harness/family.hpp"
 
 #include "kernels/gemm_tensor/gemm_tensor.hpp"
 #include "kernels/layernorm/layernorm.hpp"
+#include "kernels/rmsnorm/rmsnorm.hpp"
 #include "kernels/softmax/softmax.hpp"
 
 #include <gmock/gmock.h>
@@ -29,10 +30,12 @@ const std::vector<std::unique_ptr<Device>>& devices() {
   return all;
 }
 
+constexpr std::uint64_t kSeed = 7;
+
 /// What a kernel makes of random inputs, which are the same for the same seed.
 std::vector<double> results(const Kernel& kernel, const char* problem, const InputSet& set,
                             Device& device) {
-  const auto workload = family_of(kernel).open(problem, kernel.dtype, set, 7, device);
+  const auto workload = family_of(kernel).open(problem, kernel.dtype, set, kSeed, device);
   workload->prepare(kernel);
   device.run(kernel, workload->args());
   std::vector<unsigned char> bytes(workload->output().bytes());
@@ -128,6 +131,71 @@ TEST(LayerNorm, RowsHaveMeanZeroAndVarianceOne) {
   });
 }
 
+TEST(RmsNorm, RowsHaveMeanSquareOne) {
+  for_each_kernel("rmsnorm", [](const Kernel& kernel, Device& device) {
+    const auto y = results(kernel, kProblem, {"plain", plain_value}, device);
+    const double tolerance = unit_roundoff(kernel.dtype) + 1000 * unit_roundoff(DType::f32);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      double squares = 0;
+      for (std::size_t c = 0; c < kCols; ++c) squares += y[row * kCols + c] * y[row * kCols + c];
+      // eps takes its share of 1/3, the inputs' mean square, which is known to within a tenth.
+      EXPECT_NEAR(squares / kCols, 1 - 3e-5, 2 * tolerance + 3e-6);
+    }
+  });
+}
+
+constexpr std::size_t kSummands = 66'001;
+constexpr const char* kSum = "66001";
+constexpr double kLarge = 0x1p20;
+
+std::uint64_t bits_of_summand(std::size_t i) { return random_bits(kSeed, 0, i); }
+
+// Small numbers, hidden in large ones of both signs, of which the first summand leaves nothing.
+double cancelling_value(std::uint64_t bits, int input) {
+  static const double large_others = [] {
+    double sum = 0;
+    for (std::size_t i = 1; i < kSummands; ++i) {
+      sum += bits_of_summand(i) % 2 == 0 ? kLarge : -kLarge;
+    }
+    return sum;
+  }();
+  if (bits == bits_of_summand(0)) return -large_others;
+  return (bits % 2 == 0 ? kLarge : -kLarge) + uniform_value(bits, input);
+}
+
+TEST(Sum, LosesNothingWhereItIsCompensated) {
+  long double exact = 0, magnitudes = 0;
+  for (std::size_t i = 0; i < kSummands; ++i) {
+    const auto x = static_cast<float>(cancelling_value(bits_of_summand(i), 0));
+    exact += x;
+    magnitudes += std::abs(x);
+  }
+  // A number goes through fewer than 32 additions, and so does what they round off.
+  const double u = unit_roundoff(DType::f32);
+  const auto limit = static_cast<double>(u * std::abs(exact) + 32 * u * 32 * u * magnitudes);
+  for_each_kernel("reduction", [&](const Kernel& kernel, Device& device) {
+    if (kernel.op != std::string_view("sum") || kernel.dtype != DType::f32) return;
+    if (kernel.version.baseline) return;  // a library may add in any order
+    const auto y = results(kernel, kSum, {"cancelling", cancelling_value}, device);
+    const auto error = static_cast<double>(std::abs(y.front() - exact));
+    if (full_name(kernel).ends_with("compensated")) {
+      EXPECT_LE(error, limit);
+    } else {
+      EXPECT_GT(error, limit) << "these inputs are too easy";
+    }
+  });
+}
+
+TEST(Sum, OfInfinityIsInfinity) {
+  for_each_kernel("reduction", [](const Kernel& kernel, Device& device) {
+    if (kernel.op != std::string_view("sum")) return;
+    const InputSet infinite{"infinite", [](std::uint64_t bits, int) {
+                              return bits % 64 == 0 ? double{INFINITY} : 1.0;
+                            }};
+    EXPECT_EQ(results(kernel, kSum, infinite, device).front(), INFINITY);
+  });
+}
+
 // --- Well-known mistakes: kernels in plain C++ on the host device's memory ----------------------
 
 template <class Args, class F>
@@ -144,7 +212,7 @@ Verdict verdict_on(F, const char* problem, std::string_view inputs) {
   for (const InputSet& set : family_of(kernel).input_sets()) {
     if (set.name != inputs) continue;
     Device& host = *devices().front();
-    const auto workload = family_of(kernel).open(problem, kernel.dtype, set, 7, host);
+    const auto workload = family_of(kernel).open(problem, kernel.dtype, set, kSeed, host);
     return check(kernel, *workload, host).verdict;
   }
   ADD_FAILURE() << "no inputs are called " << inputs;
@@ -248,6 +316,51 @@ TEST(LayerNormCheck, AcceptsRightAndRejectsKnownMistakes) {
   EXPECT_EQ(verdict_on<layernorm>(without_eps, "20x999", "constant"), Verdict::incorrect);
   EXPECT_EQ(verdict_on<layernorm>(sum_of_squares, "20x999", "uniform"), Verdict::passed);
   EXPECT_EQ(verdict_on<layernorm>(sum_of_squares, "20x999", "offset"), Verdict::incorrect);
+}
+
+/// A kernel from a function that gives what a row is divided by.
+template <class F>
+auto rmsnorm_by(F) {
+  return [](const rmsnorm::Args<float>& a) {
+    for (int r = 0; r < a.rows; ++r) {
+      const float* const x = a.x + r * a.cols;
+      const float root = F{}(x, a.cols);
+      for (int c = 0; c < a.cols; ++c) a.y[r * a.cols + c] = x[c] / root * a.weight[c];
+    }
+  };
+}
+
+float mean_square(const float* x, int n, float mean = 0) {
+  float squares = 0;
+  for (int c = 0; c < n; ++c) squares += (x[c] - mean) * (x[c] - mean);
+  return squares / static_cast<float>(n);
+}
+
+TEST(RmsNormCheck, AcceptsRightAndRejectsKnownMistakes) {
+  constexpr float kEps = rmsnorm::kEpsilon;
+  auto right =
+      rmsnorm_by([](const float* x, int n) { return std::sqrt(mean_square(x, n) + kEps); });
+  auto without_eps = rmsnorm_by([](const float* x, int n) { return std::sqrt(mean_square(x, n)); });
+  auto eps_after_root =
+      rmsnorm_by([](const float* x, int n) { return std::sqrt(mean_square(x, n)) + kEps; });
+  auto without_last = rmsnorm_by([](const float* x, int n) {
+    return std::sqrt(mean_square(x, n - 1) * static_cast<float>(n - 1) / static_cast<float>(n) +
+                     kEps);
+  });
+  auto about_the_mean = rmsnorm_by([](const float* x, int n) {
+    float sum = 0;
+    for (int c = 0; c < n; ++c) sum += x[c];
+    return std::sqrt(mean_square(x, n, sum / static_cast<float>(n)) + kEps);
+  });
+  for (const char* inputs : {"uniform", "large", "outliers", "tiny", "zero"}) {
+    EXPECT_EQ(verdict_on<rmsnorm>(right, "20x999", inputs), Verdict::passed) << inputs;
+  }
+  EXPECT_EQ(verdict_on<rmsnorm>(without_eps, "20x999", "large"), Verdict::passed);
+  EXPECT_EQ(verdict_on<rmsnorm>(without_eps, "20x999", "tiny"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<rmsnorm>(without_eps, "20x999", "zero"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<rmsnorm>(eps_after_root, "20x999", "tiny"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<rmsnorm>(without_last, "20x999", "uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<rmsnorm>(about_the_mean, "20x999", "uniform"), Verdict::incorrect);
 }
 
 /// A product of A and the transpose of B from a function that adds up n products.

@@ -56,7 +56,7 @@ list(JOIN names "\",\"" names)
 target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\""
                                                 "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
-# What holds for the results of softmax and LayerNorm whatever the inputs
+# What holds for the results of sums and of functions of rows whatever the inputs
 ladder_test(properties_test test/properties_test.cpp)
 target_link_libraries(properties_test PRIVATE ladder GTest::gtest_main)
 
@@ -110,10 +110,15 @@ endif()
 if(Python3_Interpreter_FOUND)
   add_test(NAME scripts.roofline_and_readme
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/scripts_test.py)
+  add_test(NAME scripts.report
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/report_page_test.py)
+  set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77)
   add_test(NAME scripts.validate_counters
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
   add_test(NAME scripts.autotune
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/autotune_test.py)
+  add_test(NAME scripts.compare
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/compare_test.py $<TARGET_FILE:bench>)
   add_test(NAME scripts.draw_gemm
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
   add_test(NAME scripts.draw_gemm_tensor

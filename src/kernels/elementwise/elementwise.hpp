@@ -8,7 +8,7 @@
 namespace elementwise {
 
 struct Problem {
-  std::int64_t n;
+  std::int64_t rows, cols;  // a vector is one row; only a bias asks where rows end
 };
 
 template <class Op, class T>
@@ -56,22 +56,54 @@ struct gelu : Operation<gelu> {
   }
 };
 
+/// gelu with tanh in place of erf: x/2 (1 + tanh w), w = sqrt(2/pi) (x + 0.044715 x^3).
+struct gelu_tanh : Operation<gelu_tanh> {
+  static constexpr const char* op = "gelu_tanh";
+  static constexpr int inputs = 1;
+  static constexpr int flops = 8;  // a tanh counts as one
+  __host__ __device__ static float w(float x) {
+    constexpr float kLinear = 0.79788456f, kCubic = 0.035677408f;
+    return x * fmaf(kCubic, x * x, kLinear);
+  }
+  __host__ __device__ static float apply(const float (&x)[1]) {
+    const float half_x = 0.5f * x[0];
+    return fmaf(half_x, tanhf(w(x[0])), half_x);
+  }
+};
+
+/// gelu_tanh where the result may be off by |x| / 4096, which is what the hardware's tanh can
+/// promise. Its version is v06.
+struct gelu_tanh_approx : Operation<gelu_tanh_approx> {
+  static constexpr const char* op = "gelu_tanh_approx";
+  static constexpr int inputs = 1;
+  static constexpr int flops = gelu_tanh::flops;
+};
+
+/// silu(x0) x1 with silu(x) = x / (1 + exp(-x)): the gate of a SwiGLU layer.
+struct silu_mul : Operation<silu_mul> {
+  static constexpr const char* op = "silu_mul";
+  static constexpr int inputs = 2;
+  static constexpr int flops = 4;  // an exp counts as one, a division too
+  __host__ __device__ static float apply(const float (&x)[2]) {
+    return x[0] / (1.0f + expf(-x[0])) * x[1];
+  }
+};
+
 /// gelu(x + bias) + residual, the end of a transformer's feed-forward layer; the bias has one value
-/// per channel, and channels follow each other in memory. Its versions are v20 and up.
+/// per column. Its versions are v20 and up.
 struct bias_gelu_residual : Operation<bias_gelu_residual> {
   static constexpr const char* op = "bias_gelu_residual";
   static constexpr int inputs = 3;
   static constexpr int flops = 7;
-  static constexpr int channels = 4096;
 };
 
 template <class T>
 struct Args<bias_gelu_residual, T> {
-  const T* x;         // [n]
-  const T* bias;      // [channels]; of element i it is bias[i % channels]
+  const T* x;         // [n], rows of cols
+  const T* bias;      // [cols]; of element i it is bias[i % cols]
   const T* residual;  // [n]
   T* y;               // [n]
-  std::int64_t n;
+  std::int64_t n, cols;
   void* workspace;
 };
 

@@ -28,9 +28,10 @@ double edge_value(std::uint64_t bits, int input) {
   return values[bits % std::size(values)];
 }
 
-// For gelu: every type's smallest numbers; where 1 + erf cancels and where erf has become 1; large
-// ones, of which three still make no infinity in fp16; and the infinity that makes no NaN.
-double gelu_edge_value(std::uint64_t bits, int input) {
+// For gelu and silu: every type's smallest numbers; where gelu's 1 + erf cancels and where erf has
+// become 1; where exp(-x) leaves fp32's range; large ones, of which three still make no infinity in
+// fp16; and the infinity that makes no NaN.
+double activation_edge_value(std::uint64_t bits, int input) {
   const double infinity = input == 0 ? limits::infinity() : 0.5;
   const double values[] = {0.0,
                            -0.0,
@@ -48,42 +49,82 @@ double gelu_edge_value(std::uint64_t bits, int input) {
                            -5.4,
                            14.0,
                            -14.0,
+                           88.0,
+                           -88.0,
+                           -89.0,
                            1e4,
                            -1e4,
                            infinity};
   return values[bits % std::size(values)];
 }
 
+// What silu is multiplied by: no zero, because of the infinity, and no more than fp16 holds.
+double gate_edge_value(std::uint64_t bits, int input) {
+  if (input == 0) return activation_edge_value(bits, input);
+  const double values[] = {1.0, -1.0, 3.0, -3.0, 0.3, 0x1p-14, -0x1p-24};
+  return values[bits % std::size(values)];
+}
+
+template <class Op>
+std::vector<ladder::InputSet> input_sets_of() {
+  const bool simple = std::same_as<Op, relu> || std::same_as<Op, add>;
+  return {{"uniform", ladder::uniform_value},
+          {"edges", simple                       ? edge_value
+                    : std::same_as<Op, silu_mul> ? gate_edge_value
+                                                 : activation_edge_value}};
+}
+
 template <class Op>
 struct Contract : Op {
   static constexpr bool is_chain = std::same_as<Op, bias_gelu_residual>;
-  static constexpr const char* problem_help = "N elements, at least 1, e.g. 16777216";
+  static constexpr const char* problem_help =
+      "N elements or ROWSxCOLS, at least 1, e.g. 16777216 or 4096x4096";
+
+  static std::int64_t elements(const Problem& p) { return p.rows * p.cols; }
 
   static std::optional<Problem> parse(std::string_view text) {
-    const auto n = ladder::parse_dimensions(text, 1, 0);
-    return n ? std::optional(Problem{n->front()}) : std::nullopt;
+    if (const auto n = ladder::parse_dimensions(text, 1, 0)) return Problem{1, n->front()};
+    const auto d = ladder::parse_dimensions(text, 2, 0);
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;  // so that their product is an int64
+    if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
+    return Problem{(*d)[0], (*d)[1]};
   }
-  static std::string text(const Problem& p) { return std::to_string(p.n); }
+  static std::string text(const Problem& p) {
+    const std::string cols = std::to_string(p.cols);
+    return p.rows == 1 ? cols : std::to_string(p.rows) + "x" + cols;
+  }
 
+  // Of the chain: rows of whole vectors and others, some shorter than a vector.
   static std::vector<Problem> test_problems() {
-    return {{0},    {1},    {7},    {31},   {33},    {255},           {257},
-            {1021}, {4095}, {4096}, {4097}, {65537}, {(1 << 20) + 13}};
+    if (is_chain) {
+      return {{1, 0},   {3, 0},    {0, 5},    {1, 1},     {33, 1},   {1, 31},     {7, 3},
+              {85, 3},  {31, 33},  {255, 5},  {257, 8},   {64, 36},  {2, 4096},   {3, 4097},
+              {5, 819}, {16, 257}, {1021, 4}, {31, 1000}, {1, 4099}, {1021, 1031}};
+    }
+    std::vector<Problem> problems;
+    for (const std::int64_t n :
+         {0, 1, 7, 31, 33, 255, 257, 1021, 4095, 4096, 4097, 65537, (1 << 20) + 13}) {
+      problems.push_back({1, n});
+    }
+    return problems;
   }
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
-    if (backend == ladder::Backend::host) return {{1 << 16}, {100'003}};
-    return {{1 << 20}, {100'000'007}, {1 << 28}};
+    const bool host = backend == ladder::Backend::host;
+    if (is_chain) {
+      if (host) return {{16, 4096}, {97, 1031}};
+      return {{256, 4096}, {9973, 10007}, {65536, 4096}};
+    }
+    if (host) return {{1, 1 << 16}, {1, 100'003}};
+    return {{1, 1 << 20}, {1, 100'000'007}, {1, 1 << 28}};
   }
-  static std::vector<ladder::InputSet> input_sets() {
-    const bool has_gelu = is_chain || std::same_as<Op, gelu>;
-    return {{"uniform", ladder::uniform_value}, {"edges", has_gelu ? gelu_edge_value : edge_value}};
-  }
+  static std::vector<ladder::InputSet> input_sets() { return input_sets_of<Op>(); }
 
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    double elements = 0;
-    for (std::size_t size : input_sizes(p)) elements += static_cast<double>(size);
-    const auto n = static_cast<double>(p.n);
+    double read = 0;  // elements
+    for (std::size_t size : input_sizes(p)) read += static_cast<double>(size);
+    const auto n = static_cast<double>(elements(p));
     const auto size = static_cast<double>(ladder::size_of(dtype));
-    return {.flops = Op::flops * n, .bytes_read = elements * size, .bytes_written = n * size};
+    return {.flops = Op::flops * n, .bytes_read = read * size, .bytes_written = n * size};
   }
   // The whole limit is in the magnitudes, which hold the error allowed: see reference.hpp.
   static ladder::Tolerance tolerance(const Problem&, ladder::DType) {
@@ -91,11 +132,11 @@ struct Contract : Op {
   }
 
   static std::vector<std::size_t> input_sizes(const Problem& p) {
-    std::vector<std::size_t> sizes(Op::inputs, static_cast<std::size_t>(p.n));
-    if constexpr (is_chain) sizes[1] = Op::channels;
+    std::vector<std::size_t> sizes(Op::inputs, output_size(p));
+    if constexpr (is_chain) sizes[1] = static_cast<std::size_t>(p.cols);
     return sizes;
   }
-  static std::size_t output_size(const Problem& p) { return static_cast<std::size_t>(p.n); }
+  static std::size_t output_size(const Problem& p) { return static_cast<std::size_t>(elements(p)); }
 
   template <class T>
   static Args<Op, T> bind(const Problem& p, std::span<T* const> inputs, T* output) {
@@ -122,7 +163,7 @@ struct Contract : Op {
 
 #if defined(LADDER_CUDA_BACKEND)
   // The tests' problems go by the CPU's reference, so that each kernel is checked against both.
-  static bool wants_gpu_reference(const Problem& p) { return p.n > 1 << 24; }
+  static bool wants_gpu_reference(const Problem& p) { return elements(p) > 1 << 24; }
   template <class T>
   static void reference_on_gpu(const Args<Op, T>& args, double* values, double* allowed) {
     elementwise::reference_on_gpu(args, values, allowed);
@@ -133,9 +174,15 @@ struct Contract : Op {
   template <class T>
   static Args<Op, T> arguments(const Problem& p, const std::vector<const T*>& x, T* y) {
     if constexpr (is_chain) {
-      return {.x = x[0], .bias = x[1], .residual = x[2], .y = y, .n = p.n, .workspace = nullptr};
+      return {.x = x[0],
+              .bias = x[1],
+              .residual = x[2],
+              .y = y,
+              .n = elements(p),
+              .cols = p.cols,
+              .workspace = nullptr};
     } else {
-      Args<Op, T> args{.x = {}, .y = y, .n = p.n};
+      Args<Op, T> args{.x = {}, .y = y, .n = elements(p)};
       std::copy(x.begin(), x.end(), args.x);
       return args;
     }
@@ -147,6 +194,9 @@ using Family = ladder::RegisterFamily<Contract<Op>, float, ladder::half, ladder:
 const Family<relu> register_relu;
 const Family<add> register_add;
 const Family<gelu> register_gelu;
+const Family<gelu_tanh> register_gelu_tanh;
+const Family<gelu_tanh_approx> register_gelu_tanh_approx;
+const Family<silu_mul> register_silu_mul;
 const Family<bias_gelu_residual> register_bias_gelu_residual;
 
 }  // namespace

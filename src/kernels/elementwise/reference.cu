@@ -32,6 +32,9 @@ void reference_on_gpu(const Args<Op, T>& a, double* values, double* allowed) {
 INSTANTIATE(relu);
 INSTANTIATE(add);
 INSTANTIATE(gelu);
+INSTANTIATE(gelu_tanh);
+INSTANTIATE(gelu_tanh_approx);
+INSTANTIATE(silu_mul);
 INSTANTIATE(bias_gelu_residual);
 #undef INSTANTIATE
 

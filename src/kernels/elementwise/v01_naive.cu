@@ -30,5 +30,9 @@ struct Naive {
 const ladder::Register<Naive, elementwise::relu, float, ladder::half, ladder::bfloat16> relu;
 const ladder::Register<Naive, elementwise::add, float, ladder::half, ladder::bfloat16> add;
 const ladder::Register<Naive, elementwise::gelu, float, ladder::half, ladder::bfloat16> gelu;
+const ladder::Register<Naive, elementwise::gelu_tanh, float, ladder::half, ladder::bfloat16>
+    gelu_tanh;
+const ladder::Register<Naive, elementwise::silu_mul, float, ladder::half, ladder::bfloat16>
+    silu_mul;
 
 }  // namespace

@@ -36,5 +36,9 @@ struct GridStride {
 const ladder::Register<GridStride, elementwise::relu, float, ladder::half, ladder::bfloat16> relu;
 const ladder::Register<GridStride, elementwise::add, float, ladder::half, ladder::bfloat16> add;
 const ladder::Register<GridStride, elementwise::gelu, float, ladder::half, ladder::bfloat16> gelu;
+const ladder::Register<GridStride, elementwise::gelu_tanh, float, ladder::half, ladder::bfloat16>
+    gelu_tanh;
+const ladder::Register<GridStride, elementwise::silu_mul, float, ladder::half, ladder::bfloat16>
+    silu_mul;
 
 }  // namespace

@@ -57,5 +57,9 @@ struct Vec128 {
 const ladder::Register<Vec128, elementwise::relu, float, ladder::half, ladder::bfloat16> relu;
 const ladder::Register<Vec128, elementwise::add, float, ladder::half, ladder::bfloat16> add;
 const ladder::Register<Vec128, elementwise::gelu, float, ladder::half, ladder::bfloat16> gelu;
+const ladder::Register<Vec128, elementwise::gelu_tanh, float, ladder::half, ladder::bfloat16>
+    gelu_tanh;
+const ladder::Register<Vec128, elementwise::silu_mul, float, ladder::half, ladder::bfloat16>
+    silu_mul;
 
 }  // namespace

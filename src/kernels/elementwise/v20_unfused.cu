@@ -11,10 +11,10 @@ using elementwise::bias_gelu_residual;
 using elementwise::gelu;
 
 template <class T>
-__global__ void add_bias(const T* x, const T* bias, T* sum, std::int64_t n) {
+__global__ void add_bias(const T* x, const T* bias, std::int64_t cols, T* sum, std::int64_t n) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= n) return;
-  const T b = bias[i % bias_gelu_residual::channels];
+  const T b = bias[i % cols];
   sum[i] = T(static_cast<float>(x[i]) + static_cast<float>(b));
 }
 
@@ -45,12 +45,13 @@ struct Unfused {
     constexpr int kBlock = 256;
     const std::int64_t blocks = ladder::ceil_div(a.n, kBlock);
     T* between = static_cast<T*>(a.workspace);
-    ladder::launch(add_bias<T>, blocks, kBlock, 0, stream, a.x, a.bias, between, a.n);
+    ladder::launch(add_bias<T>, blocks, kBlock, 0, stream, a.x, a.bias, a.cols, between, a.n);
     ladder::launch(gelu_in_place<T>, blocks, kBlock, 0, stream, between, a.n);
     ladder::launch(add_residual<T>, blocks, kBlock, 0, stream, between, a.residual, a.y, a.n);
   }
 };
 
-const ladder::Register<Unfused, bias_gelu_residual, float, ladder::bfloat16> registration;
+const ladder::Register<Unfused, bias_gelu_residual, float, ladder::half, ladder::bfloat16>
+    registration;
 
 }  // namespace

@@ -15,7 +15,7 @@ __global__ void fused(bias_gelu_residual::Args<T> a) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= a.n) return;
   const auto x = static_cast<float>(a.x[i]);
-  const auto bias = static_cast<float>(a.bias[i % bias_gelu_residual::channels]);
+  const auto bias = static_cast<float>(a.bias[i % a.cols]);
   const auto residual = static_cast<float>(a.residual[i]);
   a.y[i] = T(gelu::apply({x + bias}) + residual);
 }
@@ -30,6 +30,7 @@ struct Fused {
   }
 };
 
-const ladder::Register<Fused, bias_gelu_residual, float, ladder::bfloat16> registration;
+const ladder::Register<Fused, bias_gelu_residual, float, ladder::half, ladder::bfloat16>
+    registration;
 
 }  // namespace

@@ -89,7 +89,7 @@ Findings find(const std::vector<T>& x) {
 double sum_error(double n, const Findings& x) {
   constexpr double kLambda = 8;
   if (x.magnitudes == 0) return 0;
-  // Chains of v01 to v10 are up to 64 long, plus n / 2^22 where the number of blocks is limited; of
+  // Chains of v01 to v11 are up to 64 long, plus n / 2^22 where the number of blocks is limited; of
   // CUB, which we don't choose, some 200 at 2^28.
   const double c = std::min(n, 256 + n / (1 << 20));
   const double s = x.magnitudes, largest = x.max_magnitude;
@@ -109,7 +109,7 @@ struct Contract : Op {
   static std::string text(const Problem& p) { return std::to_string(p.n); }
 
   // v01 to v03 begin a second pass beyond 256 elements and a third beyond 65536, v04 to v06 a
-  // second beyond 512; v07 to v10 use more than one block beyond 16384, those with 16-bit elements
+  // second beyond 512; v07 to v11 use more than one block beyond 16384, those with 16-bit elements
   // 32768.
   static std::vector<Problem> test_problems() {
     return {{0},   {1},   {2},    {7},    {31},   {33},   {255},    {256},   {257},

@@ -1,0 +1,55 @@
+// How kernels that hold a row of a matrix in registers spread it over threads: by its length.
+#pragma once
+
+#include "harness/vector.hpp"
+
+namespace ladder {
+
+/// A vector of one element, for rows that are no whole number of 128-bit vectors.
+template <class T>
+struct Vec1 {
+  static constexpr int size = 1;
+  T element;
+
+  __device__ T& operator[](int) { return element; }
+  __device__ const T& operator[](int) const { return element; }
+  __device__ static Vec1 load(const T* from) { return {*from}; }
+  __device__ void store(T* to) const { *to = element; }
+  __device__ static Vec1 load_streaming(const T* from) { return {*from}; }
+  __device__ void store_streaming(T* to) const { *to = element; }
+};
+
+/// How a row is held: by kThreads threads, kElements elements in each.
+template <class Vec_, int kThreads_, int kElements_>
+struct Row {
+  using Vec = Vec_;
+  static constexpr int kThreads = kThreads_;
+  static constexpr int kElements = kElements_;            // of a thread
+  static constexpr int kVectors = kElements / Vec::size;  // of a thread
+  static constexpr int kBlock = kThreads < 128 ? 128 : kThreads;
+  static constexpr int kRows = kBlock / kThreads;     // of a block
+  static constexpr int kLeastBlocks = 1024 / kBlock;  // of a multiprocessor
+};
+
+/// Calls launch(Row<…>{}) with the smallest of these that holds a row of `cols` elements.
+///
+/// A row of up to 1024 elements belongs to a warp, which needs no barrier, and shares its block
+/// with three others; a longer one belongs to a block. A thread holds at most 32 elements, so that
+/// 64 registers are enough for it and 1024 threads fit a multiprocessor. What of a row is beyond
+/// the largest, of 32768 elements, is not held.
+template <class T, class Launch>
+void launch_by_row_length(int cols, Launch launch) {
+  auto smallest = [&]<class Vec>(Vec) {
+    if (cols <= 32 * 8) return launch(Row<Vec, 32, 8>{});
+    if (cols <= 32 * 16) return launch(Row<Vec, 32, 16>{});
+    if (cols <= 32 * 32) return launch(Row<Vec, 32, 32>{});
+    if (cols <= 128 * 16) return launch(Row<Vec, 128, 16>{});
+    if (cols <= 128 * 32) return launch(Row<Vec, 128, 32>{});
+    if (cols <= 256 * 32) return launch(Row<Vec, 256, 32>{});
+    if (cols <= 512 * 32) return launch(Row<Vec, 512, 32>{});
+    launch(Row<Vec, 1024, 32>{});
+  };
+  cols % Vec128<T>::size == 0 ? smallest(Vec128<T>{}) : smallest(Vec1<T>{});
+}
+
+}  // namespace ladder
