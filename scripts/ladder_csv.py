@@ -21,7 +21,7 @@ MAIN_PROBLEM = {"gemm": "4096x4096x4096", "softmax": "8192x4096", "layernorm": "
                 "rmsnorm": "8192x4096"}  # fmt: skip
 MEMORY = ("dram", "memory", "copy", "read", "write")  # names that the device memory goes by
 DTYPES = ("f32", "f16", "bf16", "tf32", "e4m3", "f64")  # in the order of tables
-VENDORS = {"cublas": "cuBLAS", "cub": "CUB", "cudnn": "cuDNN"}
+VENDORS = {"cublas": "cuBLAS", "cublaslt": "cuBLASLt", "cub": "CUB", "cudnn": "cuDNN"}
 
 
 class LadderError(Exception):

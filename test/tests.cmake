@@ -123,8 +123,6 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
   add_test(NAME scripts.draw_gemm_tensor
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_tensor_test.py)
-  add_test(NAME scripts.compare
-    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/compare_test.py $<TARGET_FILE:bench>)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's
