@@ -179,15 +179,19 @@ TEST_P(Ptx, LdmatrixX4Transposed) { test_ldmatrix<4, true>(); }
 
 constexpr char kBefore = 0x55;
 
+enum class Through { l1, l2, streaming };
+
 /// Copies a piece per thread onto bytes that were something else, and reads another thread's.
-template <int kBytes, bool kThroughL1>
+template <int kBytes, Through kThrough>
 __global__ void copy_pieces(const char* in, char* out, int valid_bytes) {
   alignas(16) __shared__ char pieces[64][kBytes];
   const int mine = threadIdx.x, other = 63 - mine;
   for (char& byte : pieces[mine]) byte = kBefore;
   __syncthreads();
-  if constexpr (kThroughL1) {
+  if constexpr (kThrough == Through::l1) {
     cp_async_ca<kBytes>(pieces[mine], in + mine * kBytes, valid_bytes);
+  } else if constexpr (kThrough == Through::streaming) {
+    cp_async_streaming(pieces[mine], in + mine * kBytes, valid_bytes);
   } else {
     cp_async<kBytes>(pieces[mine], in + mine * kBytes, valid_bytes);
   }
@@ -196,12 +200,12 @@ __global__ void copy_pieces(const char* in, char* out, int valid_bytes) {
   for (int i = 0; i < kBytes; ++i) out[other * kBytes + i] = pieces[other][i];
 }
 
-template <int kBytes, bool kThroughL1>
+template <int kBytes, Through kThrough>
 void test_copies() {
   const auto in = random_integers<std::int8_t>(64 * kBytes, 100);
   for (int valid_bytes = 0; valid_bytes <= kBytes; ++valid_bytes) {
     Array<std::int8_t> in_array(in), out_array(in.size());
-    launch(copy_pieces<kBytes, kThroughL1>, 1, 64, 0, nullptr, reinterpret_cast<char*>(+in_array),
+    launch(copy_pieces<kBytes, kThrough>, 1, 64, 0, nullptr, reinterpret_cast<char*>(+in_array),
            reinterpret_cast<char*>(+out_array), valid_bytes);
     const auto out = out_array.read();
     for (int i = 0; i < 64 * kBytes; ++i) {
@@ -211,12 +215,13 @@ void test_copies() {
   }
 }
 
-TEST_P(Ptx, CpAsync4Bytes) { test_copies<4, false>(); }
-TEST_P(Ptx, CpAsync8Bytes) { test_copies<8, false>(); }
-TEST_P(Ptx, CpAsync16Bytes) { test_copies<16, false>(); }
-TEST_P(Ptx, CpAsync4BytesThroughL1) { test_copies<4, true>(); }
-TEST_P(Ptx, CpAsync8BytesThroughL1) { test_copies<8, true>(); }
-TEST_P(Ptx, CpAsync16BytesThroughL1) { test_copies<16, true>(); }
+TEST_P(Ptx, CpAsync4Bytes) { test_copies<4, Through::l2>(); }
+TEST_P(Ptx, CpAsync8Bytes) { test_copies<8, Through::l2>(); }
+TEST_P(Ptx, CpAsync16Bytes) { test_copies<16, Through::l2>(); }
+TEST_P(Ptx, CpAsync4BytesThroughL1) { test_copies<4, Through::l1>(); }
+TEST_P(Ptx, CpAsync8BytesThroughL1) { test_copies<8, Through::l1>(); }
+TEST_P(Ptx, CpAsync16BytesThroughL1) { test_copies<16, Through::l1>(); }
+TEST_P(Ptx, CpAsync16BytesStreaming) { test_copies<16, Through::streaming>(); }
 
 /// Every third thread copies.
 template <int kBytes>

@@ -37,6 +37,10 @@ template <int kBytes>
                                                int valid_bytes = kBytes) {
   cp_async<kBytes>(shared, global, valid_bytes);
 }
+[[gnu::always_inline]] inline void cp_async_streaming(void* shared, const void* global,
+                                                      int valid_bytes = 16) {
+  cp_async<16>(shared, global, valid_bytes);
+}
 template <int kBytes>
 [[gnu::always_inline]] inline void cp_async_if(bool condition, void* shared, const void* global) {
   if (condition) cp_async<kBytes>(shared, global);

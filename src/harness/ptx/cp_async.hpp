@@ -15,7 +15,8 @@
 // Of the source only valid_bytes are read, none if that is 0; the rest of the destination becomes
 // zero. The edge of a matrix needs no branch then: 0, and any address that is aligned.
 //
-// cp_async_if copies all or nothing: then the destination stays as it is.
+// cp_async_if copies all or nothing: then the destination stays as it is. cp_async_streaming is for
+// data that nobody reads again soon.
 //
 // Compute capability 8.0. Below, the copy is made at once and byte by byte: right, but slow.
 #pragma once
@@ -69,6 +70,24 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global,
   }
 #endif
   cp_async_ca<kBytes>(shared, global, valid_bytes);
+}
+
+/// 16 bytes that are the first to leave the L2. A stream of them takes each other's place there, not
+/// that of what other kernels wrote, which would have to go to DRAM first.
+__device__ __forceinline__ void cp_async_streaming(void* shared, const void* global,
+                                                   int valid_bytes = 16) {
+#if __CUDA_ARCH__ >= 800
+  const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  const auto from = __cvta_generic_to_global(global);
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;"
+               :
+               : "r"(to), "l"(from), "r"(valid_bytes), "l"(policy)
+               : "memory");
+#else
+  copy_now<16>(shared, global, valid_bytes);
+#endif
 }
 
 /// A whole copy, or none. Takes fewer instructions than a count of valid bytes, and no branch.

@@ -90,7 +90,12 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
         const std::int64_t row = std::int64_t{inside ? k + s : k} * g.n;
 #pragma unroll
         for (int i = 0; i < kTurnsB; ++i) {
-          cp_async<4 * W>(&to->b[s][i * 32 + lane * W], b_from[i] + row, inside ? 4 * W : 0);
+          float* const b = &to->b[s][i * 32 + lane * W];
+          if constexpr (W == V) {
+            cp_async_streaming(b, b_from[i] + row, inside ? 16 : 0);
+          } else {
+            cp_async<4>(b, b_from[i] + row, inside ? 4 : 0);
+          }
         }
       }
       if (a_aligned) {

@@ -15,6 +15,9 @@
 // The queue: five groups of 4 rows of B are on their way while one is multiplied, 2 KiB each. That
 // is 80 KiB per SM; 3 TB/s, one microsecond away, are 23 KiB per SM, and twice that under load.
 //
+// Up to 16 rows read B once, and say so: its lines leave the L2 first. Otherwise they push out what
+// kernels before have written there, and the reads wait for those writes to reach DRAM.
+//
 // Where that makes fewer blocks than there are places, K is split, as in v15. The kernels are in
 // skinny.hpp, because v20 has them too.
 #include "skinny.hpp"
