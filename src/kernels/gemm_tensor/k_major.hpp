@@ -1,5 +1,5 @@
-// The kernel of v18, for operands of any type that lie along K: as many blocks as SMs take tile after
-// tile of 128 x 256, in slices of 128 bytes of K.
+// The kernel of v18, for operands of any type that lie along K: as many blocks as SMs take tile
+// after tile of 128 x 256, in slices of 128 bytes of K.
 #pragma once
 
 #include "harness/multiprocessors.hpp"

@@ -1,10 +1,11 @@
 // The kernel of v15: the blocks of a cluster share a tile of C by splitting K.
 #pragma once
 
-#include "harness/multiprocessors.hpp"
 #include "harness/ptx/cluster.hpp"
 #include "slices.hpp"
 #include "tiles.hpp"
+
+#include <array>
 
 namespace gemm_split_k {
 
@@ -148,18 +149,43 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
   wait_for_others();
 }
 
+template <class S, Major kA>
+constexpr std::size_t kShared = Ring<S, kA>::kBytes + 1024;  // to begin at 1024 n
+
 template <class Op, class S, int kParts, class T>
 void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   const CUtensorMap a = operand_map(kA, g.a, g.m, g.k, S::BM);
   const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, S::BN);
   const int tiles = ladder::ceil_div(g.m, S::BM) * ladder::ceil_div(g.n, S::BN);
-  ladder::launch(multiply<T, kA, kB, S, kParts>, tiles * kParts, S::kThreads,
-                 Ring<S, kA>::kBytes + 1024, stream, a, b, g.c, g.m, g.n,
-                 ladder::ceil_div(g.k, BK));
+  ladder::launch(multiply<T, kA, kB, S, kParts>, tiles * kParts, S::kThreads, kShared<S, kA>,
+                 stream, a, b, g.c, g.m, g.n, ladder::ceil_div(g.k, BK));
 }
 
-/// With `splits` blocks for a tile: one of kSplits.
+/// How many blocks run at the same time. A cluster is in one GPC, whose multiprocessors it need not
+/// divide evenly.
+template <class Op, class S, int kParts, class T>
+int places() {
+  static const int blocks = [] {
+    constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
+    const auto kernel = multiply<T, kA, kB, S, kParts>;
+    cudaLaunchConfig_t config{};
+    config.gridDim = kParts;
+    config.blockDim = S::kThreads;
+    config.dynamicSmemBytes = kShared<S, kA>;
+    int clusters = 0;
+    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                             static_cast<int>(config.dynamicSmemBytes));
+    if (error == cudaSuccess) error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+    if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+    return clusters * kParts;
+  }();
+  return blocks;
+}
+
+constexpr std::array<int, 5> kSplits{1, 2, 3, 4, 8};  // blocks of a cluster
+
+/// The same with `splits` blocks for a tile: one of kSplits.
 template <class Op, class S, class T>
 void launch(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {
   (splits == 1   ? launch<Op, S, 1, T>
@@ -168,19 +194,13 @@ void launch(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {
    : splits == 4 ? launch<Op, S, 4, T>
                  : launch<Op, S, 8, T>)(g, stream);
 }
-
-using Shape16 = Shape<16, 64, 2>;
-using Shape64 = Shape<64, 128, 2>;
-using Shape128 = Shape<128, 128, 1>;
-using Shape256 = Shape<256, 128, 1>;
-constexpr int kSplits[] = {1, 2, 3, 4, 8};  // blocks of a cluster
-
-/// How many blocks of a shape run at the same time, in clusters of `splits`. Clusters of more than
-/// two do not divide the multiprocessors of a GPC evenly: about a tenth stays without one.
-template <class S>
+template <class Op, class S, class T>
 int places(int splits) {
-  const int blocks = S::kBlocksPerSm * ladder::multiprocessors();
-  return splits > 2 ? blocks * 10 / 11 : blocks;
+  return (splits == 1   ? places<Op, S, 1, T>
+          : splits == 2 ? places<Op, S, 2, T>
+          : splits == 3 ? places<Op, S, 3, T>
+          : splits == 4 ? places<Op, S, 4, T>
+                        : places<Op, S, 8, T>)();
 }
 
 }  // namespace gemm_split_k
