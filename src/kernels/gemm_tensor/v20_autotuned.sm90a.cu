@@ -70,8 +70,8 @@ struct Choice {
       const double at_once = S::template places<Op, T>(parts);
       const double of_an_sm = std::ceil(tiles * parts * S::kBlocksPerSm / at_once);
       const double slices = std::ceil(k / (gemm_slices::kDepth * parts));
-      double estimate = std::hypot(of_an_sm * slices * ns_of_slice, dram) +
-                        S::kSumBytes / gpu.sum_bytes_per_ns;
+      double estimate =
+          std::hypot(of_an_sm * slices * ns_of_slice, dram) + S::kSumBytes / gpu.sum_bytes_per_ns;
       if (parts > 1) estimate += gpu.cluster_ns;
       if (estimate < ns) *this = {number, parts, estimate};
     }
