@@ -30,8 +30,11 @@ NEAR = 2.0  # times the least time of a product, up to which a time counts
 SURE_PLACES = 0.85  # share of the multiprocessors that clusters of three and more can surely fill
 
 
+TYPES = {"v13": "Persistent", "v15": "SplitK", "v24": "PushedSums"}  # in tile_shapes.hpp
+
+
 class Shape(NamedTuple):
-    rung: str  # whose kernel it is: v13 or v15
+    rung: str  # whose kernel it is: one of TYPES
     bm: int
     bn: int
     blocks: int  # on a multiprocessor
@@ -39,12 +42,17 @@ class Shape(NamedTuple):
     @property
     def sum_bytes(self) -> float:
         """Of a tile, that go through shared memory as fp32."""
-        return 4.0 * self.bm * self.bn if self.rung == "v15" else 0.0
+        return 0.0 if self.rung == "v13" else 4.0 * self.bm * self.bn
 
     def __str__(self) -> str:
-        if self.rung == "v13":
-            return f"Persistent<{self.bn}>"
-        return f"SplitK<{self.bm}, {self.bn}, {self.blocks}>"
+        sizes = [self.bn] if self.rung == "v13" else self[1:]
+        return f"{TYPES[self.rung]}<{', '.join(map(str, sizes))}>"
+
+    @staticmethod
+    def of_type(name: str, sizes: str) -> Shape:
+        (rung,) = (rung for rung, type_name in TYPES.items() if type_name == name)
+        numbers = [int(size) for size in sizes.split(",")]
+        return Shape(rung, *(numbers if len(numbers) == 3 else (128, *numbers, 1)))
 
 
 class Kernel(NamedTuple):
@@ -54,7 +62,7 @@ class Kernel(NamedTuple):
     @staticmethod
     def of(name: str) -> Kernel:
         """v20a_v15_128x64_2_3"""
-        found = re.fullmatch(r"v20a_(v13|v15)_(\d+)x(\d+)_(\d+)_(\d+)", name)
+        found = re.fullmatch(r"v20a_(v\d\d)_(\d+)x(\d+)_(\d+)_(\d+)", name)
         if found is None:
             fail(f"{name} is not the name of a tile's shape.")
         *numbers, splits = map(int, found.groups()[1:])
@@ -165,10 +173,8 @@ Table = dict[str, Numbers]  # by the name of the GPU; the first is also for thos
 
 
 def parse(text: str) -> Table:
-    shapes = [
-        Shape("v13", 128, int(columns), 1) if columns else Shape("v15", *map(int, tile.split(",")))
-        for columns, tile in re.findall(r"Persistent<(\d+)>|SplitK<([\d, ]+)>", text)
-    ]
+    types = re.findall(rf"({'|'.join(TYPES.values())})<([\d, ]+)>", text)
+    shapes = [Shape.of_type(*found) for found in types]
     table: Table = {}
     for name, ns, constants in re.findall(r'\{"([^"]+)", \{([\d., ]+)\}, ([\d., ]+)\}', text):
         of_slice = dict(zip(shapes, map(float, ns.split(",")), strict=True))

@@ -32,15 +32,6 @@ struct Ring {
   static_assert(S::BM * S::kPitch * sizeof(float) <= kBytes, "the sums take the ring's place");
 };
 
-/// At the end: the others have read this block's sums. Unlike cluster_sync it hands over nothing
-/// that was written, and so need not wait until C is in the L2.
-__device__ __forceinline__ void wait_for_others() {
-  asm volatile(
-      "barrier.cluster.arrive.relaxed;\n"
-      "barrier.cluster.wait;" ::
-          : "memory");
-}
-
 /// The tile is multiplied as its transpose: columns of C, of which there are many even where rows
 /// are few, are the 64 rows of wgmma.
 template <class T, Major kA, Major kB, class S, int kParts>
@@ -146,7 +137,8 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
           make_uint2(pack<T>(total.x, total.y), pack<T>(total.z, total.w));
     }
   }
-  wait_for_others();
+  cluster_arrive();  // the others have read this block's sums when all have arrived
+  cluster_wait();
 }
 
 template <class S, Major kA>
@@ -162,24 +154,26 @@ void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
                  stream, a, b, g.c, g.m, g.n, ladder::ceil_div(g.k, BK));
 }
 
-/// How many blocks run at the same time. A cluster is in one GPC, whose multiprocessors it need not
-/// divide evenly.
+/// How many blocks of a kernel run at the same time, in clusters. A cluster is in one GPC, whose
+/// multiprocessors it need not divide evenly.
+template <class Kernel>
+int blocks_at_once(Kernel* kernel, int cluster, int threads, std::size_t shared) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = cluster;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared;
+  int clusters = 0;
+  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(shared));
+  if (error == cudaSuccess) error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  return clusters * cluster;
+}
 template <class Op, class S, int kParts, class T>
 int places() {
-  static const int blocks = [] {
-    constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-    const auto kernel = multiply<T, kA, kB, S, kParts>;
-    cudaLaunchConfig_t config{};
-    config.gridDim = kParts;
-    config.blockDim = S::kThreads;
-    config.dynamicSmemBytes = kShared<S, kA>;
-    int clusters = 0;
-    cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             static_cast<int>(config.dynamicSmemBytes));
-    if (error == cudaSuccess) error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
-    if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
-    return clusters * kParts;
-  }();
+  constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
+  static const int blocks =
+      blocks_at_once(multiply<T, kA, kB, S, kParts>, kParts, S::kThreads, kShared<S, kA>);
   return blocks;
 }
 

@@ -27,9 +27,8 @@ struct Candidate {
 template <class S>
 std::string file_name(int splits) {
   auto text = [](int size) { return std::to_string(size); };
-  const bool persistent = S::kSumBytes == 0;
-  return std::string("v20a_") + (persistent ? "v13_" : "v15_") + text(S::BM) + "x" + text(S::BN) +
-         "_" + text(S::kBlocksPerSm) + "_" + text(splits) + ".sm90a.cu";
+  return std::string("v20a_") + S::kRung + "_" + text(S::BM) + "x" + text(S::BN) + "_" +
+         text(S::kBlocksPerSm) + "_" + text(splits) + ".sm90a.cu";
 }
 
 std::list<std::string> names;  // the registry has pointers to them
