@@ -105,6 +105,12 @@ class Roof(NamedTuple):
         return max(r for r in (self.value, self.pin) if r > 0)
 
 
+def results_folder(gpu: str, root: Path = ROOT) -> Path:
+    """results/h100 for an NVIDIA H100 80GB HBM3."""
+    found = re.search(r"(h|a|b|l|t|v)\d+|[rg]tx *\d+( ti)?", gpu.lower())
+    return root / "results" / (found[0].replace(" ", "") if found else "gpu")
+
+
 def is_compute(roof: str) -> bool:
     return roof.startswith(("fma", "mma", "wgmma"))
 

@@ -2,8 +2,8 @@
 """Writes the measured tables and pictures of README.md and of every family's README.
 
 The numbers come from the CSVs under results/<gpu>/: for each family from the newest one that has
-its rows. Left out are *-shapes.csv, further problems of some versions. What stands between these
-markers is replaced, and nothing else:
+its rows. Left out are *-shapes.csv, further problems of some versions, and what scripts/autotune
+measured. What stands between these markers is replaced, and nothing else:
 
   <!-- table:begin --> … <!-- table:end -->
   <!-- plot:begin -->  … <!-- plot:end -->
@@ -246,8 +246,8 @@ def newest_runs(root: Path) -> dict[str, Run]:
     """For every family the newest run that has its rows."""
     runs = []
     for path in sorted(root.glob("results/*/*.csv")):
-        if path.name == "counters.csv" or path.name.endswith("-shapes.csv"):
-            continue  # of scripts/validate_counters; further problems of some versions
+        if re.search(r"^counters\.csv$|-shapes\.csv$|-autotune-\w+\.csv$", path.name):
+            continue  # of scripts/validate_counters; further problems of some versions; of autotune
         rows = tuple(r for r in ladder_csv.read(path) if r.backend == "cuda")
         if rows:
             runs.append(Run(path, rows))

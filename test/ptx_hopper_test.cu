@@ -158,6 +158,7 @@ TEST_P(Hopper, WgmmaPanelsApart) {
 // --- stmatrix ------------------------------------------------------------------------------------
 
 /// Element (row, column) of matrix i is 64 i + 8 row + column. The rows lie in no order, with gaps.
+template <bool kTransposed>
 __global__ void store_matrices(std::uint16_t* out) {
   __shared__ __align__(16) std::uint16_t rows[32][24];
   const unsigned lane = threadIdx.x;
@@ -168,7 +169,11 @@ __global__ void store_matrices(std::uint16_t* out) {
     const unsigned first = 64 * i + 8 * (lane / 4) + lane % 4 * 2;
     fragment[i] = first | (first + 1) << 16;
   }
-  stmatrix(rows[(lane * 5 + 3) % 32], fragment);
+  if (kTransposed) {
+    stmatrix_transposed(rows[(lane * 5 + 3) % 32], fragment);
+  } else {
+    stmatrix(rows[(lane * 5 + 3) % 32], fragment);
+  }
   __syncwarp();
   for (int column = 0; column < 24; ++column) {
     out[lane * 24 + column] = rows[(lane * 5 + 3) % 32][column];
@@ -177,11 +182,24 @@ __global__ void store_matrices(std::uint16_t* out) {
 
 TEST_P(Hopper, Stmatrix) {
   Array<std::uint16_t> array(32 * 24);
-  launch(store_matrices, 1, 32, 0, nullptr, array);
+  launch(store_matrices<false>, 1, 32, 0, nullptr, array);
   const auto out = array.read();
   for (int row = 0; row < 32; ++row) {
     for (int column = 0; column < 24; ++column) {
       ASSERT_EQ(out[row * 24 + column], column < 8 ? row * 8 + column : 0xffff)
+          << "row " << row << ", column " << column;
+    }
+  }
+}
+
+TEST_P(Hopper, StmatrixTransposed) {
+  Array<std::uint16_t> array(32 * 24);
+  launch(store_matrices<true>, 1, 32, 0, nullptr, array);
+  const auto out = array.read();
+  for (int row = 0; row < 32; ++row) {
+    for (int column = 0; column < 24; ++column) {
+      const int element = row / 8 * 64 + column * 8 + row % 8;  // its column is now the row
+      ASSERT_EQ(out[row * 24 + column], column < 8 ? element : 0xffff)
           << "row " << row << ", column " << column;
     }
   }
@@ -360,6 +378,35 @@ TEST_P(Hopper, RemoteArrivalsAreCounted) {
   Array<int> ready(2);
   launch(wait_for_both, kCluster, 32, 0, nullptr, ready);
   EXPECT_EQ(ready.read(), (std::vector{1, 1})) << "block 0 did not wait for block 1";
+}
+
+/// Every thread sends the other block four floats, and reads what its own has been sent.
+__global__ void __cluster_dims__(kCluster) send_floats(float* got) {
+  __shared__ __align__(16) float4 inbox[32];
+  __shared__ Mbarrier received;
+  const unsigned rank = cluster_rank(), lane = threadIdx.x;
+  if (lane == 0) {
+    mbarrier_init(&received, 1);
+    mbarrier_arrive_expect_tx(&received, sizeof inbox);
+    fence_mbarrier_init();
+  }
+  cluster_arrive();
+  cluster_wait();
+  const float x = 1000.0f * rank + 4 * lane;
+  cluster_store_async(cluster_address(&inbox[lane], rank ^ 1), make_float4(x, x + 1, x + 2, x + 3),
+                      cluster_address(&received, rank ^ 1));
+  mbarrier_wait_cluster(&received, 0);
+  reinterpret_cast<float4*>(got)[blockIdx.x * 32 + lane] = inbox[31 - lane];
+}
+
+TEST_P(Hopper, AsynchronousStoresAreCountedWhenTheyLand) {
+  Array<float> array(kCluster * 128);
+  launch(send_floats, kCluster, 32, 0, nullptr, array);
+  const auto got = array.read();
+  for (int i = 0; i < kCluster * 128; ++i) {
+    const int lane = i % 128 / 4;
+    ASSERT_EQ(got[i], (i < 128 ? 1000 : 0) + 4 * (31 - lane) + i % 4) << "float " << i;
+  }
 }
 
 // --- Registers -----------------------------------------------------------------------------------

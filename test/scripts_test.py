@@ -437,6 +437,14 @@ class Tables(TreeCase):
         self.assertNotIn("v02", pages["gemm"])
         self.assertIn("old.csv", pages["elementwise"])
 
+    def test_what_autotune_and_others_measured_makes_no_table(self) -> None:
+        self.tree("gemm")
+        self.write(ALL, "results/gpu/one.csv")
+        new = [{**gemm("v20a_shape", 9), "timestamp": "2026-02-02T00:00:00Z"}]
+        for name in ("2026-02-02-autotune-gemm.csv", "2026-02-02-gemm-shapes.csv", "counters.csv"):
+            self.write(new, f"results/gpu/{name}")
+        self.assertIn("[one.csv]", self.pages()["gemm"])
+
     def test_the_roofs_have_a_table_of_their_own(self) -> None:
         self.tree("roofs")
         self.write(ALL, "results/gpu/one.csv")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "validate_counters"
 sys.dont_write_bytecode = True  # none beside the script
+sys.path.insert(0, str(SCRIPT.parent))
 loader = SourceFileLoader("validate_counters", str(SCRIPT))
 spec = importlib.util.spec_from_loader("validate_counters", loader)
 assert spec
@@ -159,7 +160,9 @@ class ValidateCounters(unittest.TestCase):
         file.write_text("==ERROR== ERR_NVGPUCTRPERM: no permission\n")
         code = f"import runpy; v = runpy.run_path({str(SCRIPT)!r}); " \
                f"v['hardware_counts'](v['Path']({str(file)!r}), [])"  # fmt: skip
-        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        result = subprocess.run(
+            [sys.executable, "-Bc", code], cwd=SCRIPT.parent, capture_output=True, text=True
+        )
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, r"^validate_counters: .*has no table: .*ERR_NVGPUCTRPERM")
 

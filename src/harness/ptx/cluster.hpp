@@ -11,7 +11,8 @@
 //   const unsigned peer = cluster_address(&tile, rank ^ 1);
 //
 // A block may use another's shared memory when that one has started, and as long as it has not
-// ended: cluster_sync() at the beginning and at the end sees to both.
+// ended: cluster_sync() at the beginning and at the end sees to both. At the end it is not needed
+// where a block waits by itself for all that others have to do in its memory.
 //
 // Compute capability 9.0. PTX ISA, "Parallel Synchronization and Communication Instructions:
 // barrier.cluster" and "Data Movement and Conversion Instructions: mapa".
@@ -36,6 +37,16 @@ __device__ __forceinline__ void cluster_sync() {
           : "memory");
 }
 
+/// A barrier in two halves, and what a thread does between them need not wait for the others. It
+/// hands over no more than that they have come this far, and barriers after fence_mbarrier_init():
+/// for anything written a thread would wait here until the L2 has it.
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+
 /// Where the block of this rank has what this one has at p.
 __device__ __forceinline__ unsigned cluster_address(const void* p, unsigned rank) {
   unsigned address;
@@ -44,7 +55,7 @@ __device__ __forceinline__ unsigned cluster_address(const void* p, unsigned rank
 }
 
 /// Makes barriers just made by this thread visible to the cluster, for remote arrivals and copies
-/// after the next cluster_sync.
+/// after the next cluster_sync or cluster_arrive and cluster_wait.
 __device__ __forceinline__ void fence_mbarrier_init() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
@@ -66,6 +77,34 @@ __device__ __forceinline__ float4 cluster_load(unsigned address) {
                : "r"(address)
                : "memory");
   return v;
+}
+
+/// Stores four floats to any block's shared memory, and goes on: they tell a barrier of that block
+/// when they have landed, as bytes (mbarrier.hpp).
+__device__ __forceinline__ void cluster_store_async(unsigned address, float4 v, unsigned barrier) {
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+      "[%5];" ::"r"(address),
+      "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(barrier)
+      : "memory");
+}
+
+/// Waits for the end of a phase of this block's own barrier, as mbarrier_wait does, and sees what
+/// threads of other blocks have stored.
+__device__ __forceinline__ void mbarrier_wait_cluster(Mbarrier* barrier, unsigned parity) {
+#pragma unroll 1
+  for (int tries = 0; tries < 1 << 22; ++tries) {
+    unsigned done;
+    asm volatile(
+        "{\n.reg .pred done;\n"
+        "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 done, [%1], %2;\n"
+        "selp.u32 %0, 1, 0, done;\n}"
+        : "=r"(done)
+        : "r"(shared_address(barrier)), "r"(parity)
+        : "memory");
+    if (done) return;
+  }
+  __trap();
 }
 
 }  // namespace ladder::ptx

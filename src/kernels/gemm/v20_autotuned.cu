@@ -15,7 +15,7 @@
 // of 16 bytes, many rows of A are worth a copy of B whose rows do.
 //
 // scripts/autotune measures the speeds, and chooses the shapes among those of tile_shapes.hpp.
-#include "gpu_name.hpp"
+#include "harness/gpu_name.hpp"
 #include "last_wave.hpp"
 #include "pack_rows.hpp"
 #include "partial_sums.hpp"
@@ -50,14 +50,6 @@ constexpr Gpu<4> kGpus[] = {
 // autotune:end
 // clang-format on
 
-/// The speeds on this GPU; on one that the table lacks those of the first.
-const Speed* speeds() {
-  const auto* const found = std::find_if(std::begin(kGpus), std::end(kGpus), [](const auto& gpu) {
-    return gpu.name == gemm_gpu_name();
-  });
-  return (found == std::end(kGpus) ? kGpus : found)->speeds;
-}
-
 constexpr int kSliceOverhead = 4;           // slices' time before the first one and after the last
 constexpr double kSumLaunch = 4000;         // cycles of a second launch
 constexpr double kSumBytesPerCycle = 2000;  // of all SMs
@@ -85,11 +77,12 @@ struct Tiling {
   void consider(int number, const gemm::Args<float>& g) {
     if (S::kRun > 0 != std::min(g.m, g.n) <= kFewForRuns) return;
     const double sms = ladder::multiprocessors();
+    const Speed* const speeds = ladder::entry_of_this_gpu(kGpus).speeds;
     const Plan whole = plan_of<S>(g);
     // Cycles of an SM for `blocks` blocks of `slices` slices each.
     auto multiply = [&](double blocks, double slices) {
       const int together = static_cast<int>(std::clamp<double>(blocks, 1, S::kBlocksPerSm));
-      const double rate = 128 * speeds()[number].of_blocks[std::min(together, 3) - 1];
+      const double rate = 128 * speeds[number].of_blocks[std::min(together, 3) - 1];
       return blocks * (slices + kSliceOverhead) * S::BM * S::BN * S::BK / rate;
     };
     const int most = std::clamp(whole.slices / kLeastSlices, 1, kMostSplits);

@@ -1,10 +1,11 @@
 // The kernel of v15: the blocks of a cluster share a tile of C by splitting K.
 #pragma once
 
-#include "harness/multiprocessors.hpp"
 #include "harness/ptx/cluster.hpp"
 #include "slices.hpp"
 #include "tiles.hpp"
+
+#include <array>
 
 namespace gemm_split_k {
 
@@ -30,15 +31,6 @@ struct Ring {
   static constexpr std::size_t kBytes = kStages * kStage * 2;
   static_assert(S::BM * S::kPitch * sizeof(float) <= kBytes, "the sums take the ring's place");
 };
-
-/// At the end: the others have read this block's sums. Unlike cluster_sync it hands over nothing
-/// that was written, and so need not wait until C is in the L2.
-__device__ __forceinline__ void wait_for_others() {
-  asm volatile(
-      "barrier.cluster.arrive.relaxed;\n"
-      "barrier.cluster.wait;" ::
-          : "memory");
-}
 
 /// The tile is multiplied as its transpose: columns of C, of which there are many even where rows
 /// are few, are the 64 rows of wgmma.
@@ -145,8 +137,12 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
           make_uint2(pack<T>(total.x, total.y), pack<T>(total.z, total.w));
     }
   }
-  wait_for_others();
+  cluster_arrive();  // the others have read this block's sums when all have arrived
+  cluster_wait();
 }
+
+template <class S, Major kA>
+constexpr std::size_t kShared = Ring<S, kA>::kBytes + 1024;  // to begin at 1024 n
 
 template <class Op, class S, int kParts, class T>
 void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
@@ -154,12 +150,36 @@ void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
   const CUtensorMap a = operand_map(kA, g.a, g.m, g.k, S::BM);
   const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, S::BN);
   const int tiles = ladder::ceil_div(g.m, S::BM) * ladder::ceil_div(g.n, S::BN);
-  ladder::launch(multiply<T, kA, kB, S, kParts>, tiles * kParts, S::kThreads,
-                 Ring<S, kA>::kBytes + 1024, stream, a, b, g.c, g.m, g.n,
-                 ladder::ceil_div(g.k, BK));
+  ladder::launch(multiply<T, kA, kB, S, kParts>, tiles * kParts, S::kThreads, kShared<S, kA>,
+                 stream, a, b, g.c, g.m, g.n, ladder::ceil_div(g.k, BK));
 }
 
-/// With `splits` blocks for a tile: one of kSplits.
+/// How many blocks of a kernel run at the same time, in clusters. A cluster is in one GPC, whose
+/// multiprocessors it need not divide evenly.
+template <class Kernel>
+int blocks_at_once(Kernel* kernel, int cluster, int threads, std::size_t shared) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = cluster;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared;
+  int clusters = 0;
+  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(shared));
+  if (error == cudaSuccess) error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  return clusters * cluster;
+}
+template <class Op, class S, int kParts, class T>
+int places() {
+  constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
+  static const int blocks =
+      blocks_at_once(multiply<T, kA, kB, S, kParts>, kParts, S::kThreads, kShared<S, kA>);
+  return blocks;
+}
+
+constexpr std::array<int, 5> kSplits{1, 2, 3, 4, 8};  // blocks of a cluster
+
+/// The same with `splits` blocks for a tile: one of kSplits.
 template <class Op, class S, class T>
 void launch(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {
   (splits == 1   ? launch<Op, S, 1, T>
@@ -168,19 +188,13 @@ void launch(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {
    : splits == 4 ? launch<Op, S, 4, T>
                  : launch<Op, S, 8, T>)(g, stream);
 }
-
-using Shape16 = Shape<16, 64, 2>;
-using Shape64 = Shape<64, 128, 2>;
-using Shape128 = Shape<128, 128, 1>;
-using Shape256 = Shape<256, 128, 1>;
-constexpr int kSplits[] = {1, 2, 3, 4, 8};  // blocks of a cluster
-
-/// How many blocks of a shape run at the same time, in clusters of `splits`. Clusters of more than
-/// two do not divide the multiprocessors of a GPC evenly: about a tenth stays without one.
-template <class S>
+template <class Op, class S, class T>
 int places(int splits) {
-  const int blocks = S::kBlocksPerSm * ladder::multiprocessors();
-  return splits > 2 ? blocks * 10 / 11 : blocks;
+  return (splits == 1   ? places<Op, S, 1, T>
+          : splits == 2 ? places<Op, S, 2, T>
+          : splits == 3 ? places<Op, S, 3, T>
+          : splits == 4 ? places<Op, S, 4, T>
+                        : places<Op, S, 8, T>)();
 }
 
 }  // namespace gemm_split_k

@@ -15,6 +15,11 @@ namespace {
 
 using namespace gemm_split_k;
 
+using Shape16 = Shape<16, 64, 2>;
+using Shape64 = Shape<64, 128, 2>;
+using Shape128 = Shape<128, 128, 1>;
+using Shape256 = Shape<256, 128, 1>;
+
 template <class Op>
 struct SplitK {
   static constexpr ladder::Version version{"blocks of a cluster split K"};
@@ -26,7 +31,7 @@ struct SplitK {
         std::int64_t{ladder::ceil_div(g.m, S::BM)} * ladder::ceil_div(g.n, S::BN);
     int splits = 1;
     for (const int more : kSplits) {
-      if (tiles * more <= places<S>(more) && g.k >= more * BK) splits = more;
+      if (tiles * more <= places<Op, S, T>(more) && g.k >= more * BK) splits = more;
     }
     gemm_split_k::launch<Op, S>(g, splits, stream);
   }

@@ -25,6 +25,7 @@
 #include "harness/vector.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
+#include "transpose_tile.hpp"
 
 namespace {
 
@@ -82,29 +83,14 @@ __global__ void __launch_bounds__(kSplitThreads) split(const float* matrix, Part
   small.store(to + parts.part());
 }
 
-constexpr int kTurn = 32, kTurnRows = 8;  // a tile, and its rows that a block moves at a time
-
 /// Splits a [columns][rows] matrix and transposes it: a tile per block.
-__global__ void __launch_bounds__(kTurn* kTurnRows)
-    split_transposed(const float* matrix, Parts parts) {
-  __shared__ float tile[kTurn][kTurn + 1];  // columns in 32 banks, too
-  const int x = threadIdx.x % kTurn, y = threadIdx.x / kTurn;
-  const int row0 = blockIdx.x * kTurn, column0 = blockIdx.y * kTurn;
-#pragma unroll
-  for (int i = y; i < kTurn; i += kTurnRows) {
-    if (column0 + i < parts.columns && row0 + x < parts.rows) {
-      tile[i][x] = __ldcs(&matrix[std::int64_t{column0 + i} * parts.rows + row0 + x]);
-    }
-  }
-  __syncthreads();
-#pragma unroll
-  for (int i = y; i < kTurn; i += kTurnRows) {
-    if (row0 + i >= parts.rows || column0 + x >= parts.columns) continue;
-    tfloat32* const to = parts.data + std::int64_t{row0 + i} * parts.row() + column0 + x;
-    const tfloat32 large(tile[x][i]), small(tile[x][i] - float(large));
+__global__ void __launch_bounds__(kTurnThreads) split_transposed(const float* matrix, Parts parts) {
+  transpose_tile(matrix, parts.rows, parts.columns, [&](int row, int column, float x) {
+    tfloat32* const to = parts.data + std::int64_t{row} * parts.row() + column;
+    const tfloat32 large(x), small(x - float(large));
     to[0] = large;
     to[parts.part()] = small;
-  }
+  });
 }
 
 __global__ void __launch_bounds__(kThreads, 1)
@@ -211,17 +197,13 @@ struct SplitTf32 {
     ladder::launch(aligned ? split<true> : split<false>,
                    static_cast<unsigned>(ladder::ceil_div(chunks, kSplitThreads)), kSplitThreads, 0,
                    stream, g.a, a);
-    ladder::launch(split_transposed,
-                   dim3(ladder::ceil_div(g.n, kTurn), ladder::ceil_div(g.k, kTurn)),
-                   kTurn * kTurnRows, 0, stream, g.b, b);
+    ladder::launch(split_transposed, tiles_to_transpose(g.n, g.k), kTurnThreads, 0, stream, g.b, b);
 
     const Tiles tiles(g.m, g.n);
     ladder::launch(multiply, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
                    parts_map(a, BM), parts_map(b, BN), g, tiles);
   }
-  static ladder::Support supports(const gemm_tensor::Problem& p) {
-    return p.k <= kTurn * 65535 ? ladder::supported() : ladder::unsupported("K over 2097120");
-  }
+  static ladder::Support supports(const gemm_tensor::Problem& p) { return supports_transposing(p); }
 };
 
 const ladder::Register<SplitTf32, gemm_tensor_nn, float> registration;

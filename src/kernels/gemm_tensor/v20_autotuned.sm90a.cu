@@ -9,69 +9,81 @@
 // The estimate, in nanoseconds: the slices of the blocks that the busiest SM gets, times what the
 // table gives for a slice; the time in which DRAM could read A and B and write C; the square root
 // of the sum of their squares, because they overlap, but not quite. For split K the sums, which go
-// through shared memory, and a barrier of the cluster.
-#include "persistent.hpp"
-#include "split_k.hpp"
+// through shared memory, and what a cluster takes until all its blocks are there, and gone.
+//
+// scripts/autotune fits the table to times that it measures, and chooses the shapes among those of
+// tile_shapes.hpp.
+#include "harness/gpu_name.hpp"
+#include "tile_shapes.hpp"
 
 #include <cmath>
 
 namespace {
 
-using namespace gemm_split_k;
-
-constexpr double kNsOfSlice[] = {
-    // autotune:begin
-    660,  // 128 x 256
-    590,  // 128 x 224
-    130,  // split K: 16 x 64
-    360,  // 64 x 128
-    480,  // 128 x 128
-    740,  // 256 x 128
-          // autotune:end
+template <int kShapes>
+struct Gpu {
+  const char* name;
+  double ns_of_slice[kShapes];  // in the order of Tiles
+  double dram_bytes_per_ns;
+  double sum_bytes_per_ns;  // of an SM
+  double cluster_ns;
 };
-constexpr double kDramBytesPerNs = 2700;
-constexpr double kSumBytesPerNs = 60;  // of an SM
-constexpr double kClusterNs = 1000;    // until all blocks of a cluster are there, and gone
 
-/// A line of the table, and in how many parts K is split.
+// clang-format off
+// autotune:begin
+using Tiles = Shapes<
+    Persistent<256>,
+    Persistent<224>,
+    SplitK<16, 64, 2>,
+    SplitK<64, 128, 2>,
+    SplitK<128, 128, 1>,
+    SplitK<256, 128, 1>>;
+constexpr Gpu<6> kGpus[] = {
+    {"NVIDIA H100 80GB HBM3", {660, 590, 130, 360, 480, 740}, 2700, 60, 1000},
+};
+// autotune:end
+// clang-format on
+
+/// Which of Tiles, and in how many parts K is split.
 struct Choice {
   int shape = 0, splits = 1;
   double ns = 1e300;
 
-  template <class T>
-  explicit Choice(const gemm_tensor::Args<T>& g) {
-    consider(0, 1, ladder::multiprocessors(), 128, 256, g);
-    consider(1, 1, ladder::multiprocessors(), 128, 224, g);
-    consider<Shape16>(2, g);
-    consider<Shape64>(3, g);
-    consider<Shape128>(4, g);
-    consider<Shape256>(5, g);
+  template <class Op, class T, class... S>
+  static Choice of(Shapes<S...>, const gemm_tensor::Args<T>& g) {
+    Choice choice;
+    int number = 0;
+    (choice.consider<Op, S>(number++, g), ...);
+    return choice;
   }
 
  private:
-  template <class T>
-  void consider(int line, int parts, int sms, int rows, int cols, const gemm_tensor::Args<T>& g,
-                double more_ns = 0) {
+  template <class Op, class S, class T>
+  void consider(int number, const gemm_tensor::Args<T>& g) {
+    const auto& gpu = ladder::entry_of_this_gpu(kGpus);
+    const double ns_of_slice = gpu.ns_of_slice[number];
+    if (ns_of_slice == 0) return;  // not measured there
     const double m = g.m, n = g.n, k = g.k;
-    const double tiles = std::ceil(m / rows) * std::ceil(n / cols);
-    const double of_an_sm = std::ceil(tiles * parts / sms);
-    const double slices = std::ceil(k / (BK * parts));
-    const double bytes = (m * k + k * n + m * n) * sizeof(T);
-    const double estimate =
-        std::hypot(of_an_sm * slices * kNsOfSlice[line], bytes / kDramBytesPerNs) + more_ns;
-    if (estimate >= ns) return;
-    shape = line;
-    splits = parts;
-    ns = estimate;
-  }
-  template <class S, class T>
-  void consider(int line, const gemm_tensor::Args<T>& g) {
-    for (const int parts : kSplits) {
-      consider(line, parts, places<S>(parts) / S::kBlocksPerSm, S::BM, S::BN, g,
-               sizeof(float) * S::BM * S::BN / kSumBytesPerNs + (parts > 1 ? kClusterNs : 0));
+    const double tiles = std::ceil(m / S::BM) * std::ceil(n / S::BN);
+    const double dram = (m * k + k * n + m * n) * sizeof(T) / gpu.dram_bytes_per_ns;
+    for (const int parts : S::kSplits) {
+      const double at_once = S::template places<Op, T>(parts);
+      const double of_an_sm = std::ceil(tiles * parts * S::kBlocksPerSm / at_once);
+      const double slices = std::ceil(k / (gemm_slices::kDepth * parts));
+      double estimate =
+          std::hypot(of_an_sm * slices * ns_of_slice, dram) + S::kSumBytes / gpu.sum_bytes_per_ns;
+      if (parts > 1) estimate += gpu.cluster_ns;
+      if (estimate < ns) *this = {number, parts, estimate};
     }
   }
 };
+
+template <class Op, class T, class... S>
+void launch_choice(Shapes<S...>, const Choice& choice, const gemm_tensor::Args<T>& g,
+                   cudaStream_t stream) {
+  int number = 0;
+  ((number++ == choice.shape ? S::template launch<Op>(g, choice.splits, stream) : void()), ...);
+}
 
 template <class Op>
 struct Autotuned {
@@ -84,21 +96,7 @@ struct Autotuned {
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
       return;
     }
-    const Choice choice(g);
-    switch (choice.shape) {
-      case 0:
-        return gemm_persistent::launch<Op, 256>(g, stream);
-      case 1:
-        return gemm_persistent::launch<Op, 224>(g, stream);
-      case 2:
-        return gemm_split_k::launch<Op, Shape16>(g, choice.splits, stream);
-      case 3:
-        return gemm_split_k::launch<Op, Shape64>(g, choice.splits, stream);
-      case 4:
-        return gemm_split_k::launch<Op, Shape128>(g, choice.splits, stream);
-      default:
-        return gemm_split_k::launch<Op, Shape256>(g, choice.splits, stream);
-    }
+    launch_choice<Op>(Tiles{}, Choice::of<Op, T>(Tiles{}, g), g, stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
     return gemm_slices::supports<Op>(p);

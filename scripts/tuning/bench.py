@@ -1,0 +1,111 @@
+"""What the ladders' tuning shares: measuring with ./bench, choosing shapes, rewriting a table."""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, NoReturn, TypeVar
+
+BEGIN, END = "// autotune:begin\n", "// autotune:end\n"
+WORTH = 1.01  # a shape is in the table if products take 1 % longer without it, on average
+
+Shape = TypeVar("Shape")
+Times = dict[Shape, dict[str, float]]  # microseconds by problem
+
+
+def fail(sentence: object) -> NoReturn:
+    print(f"autotune: {sentence}", file=sys.stderr)
+    sys.exit(1)
+
+
+# ---- Measurements
+
+
+class Run(NamedTuple):
+    gpu: str
+    multiprocessors: int
+    rows: list[dict[str, str]]  # of the shapes, not of the library; those that passed
+
+
+@dataclass
+class Bench:
+    """The ./bench of a build with every shape. Keeps the lines of all its CSVs."""
+
+    program: Path
+    header: str = ""
+    lines: list[str] = field(default_factory=list)
+
+    def run(self, family: str, names: str, problems: list[str]) -> Run:
+        path = self.program.parent / "autotune.csv"
+        command = [self.program, "--backend=cuda", f"--csv={path}"]
+        command += [f"--{family}=" + ",".join(problems), f"--benchmark_filter=^{family}/{names}"]
+        result = subprocess.run(command, capture_output=True, text=True)
+        if result.returncode != 0:
+            if "No benchmark matches" in result.stderr:
+                fail(f"{self.program} has no shapes: build it with -DLADDER_ALL_TILES=ON.")
+            said = (result.stderr.strip() or result.stdout.strip()).splitlines()
+            fail(said[-1] if said else f"{self.program} failed and said nothing.")
+        device = re.search(r"^(.+), sm_\d+, (\d+) SMs", result.stdout, re.MULTILINE)
+        if device is None:
+            fail(f"{self.program} does not tell which GPU this is.")
+        self.header, *lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        self.lines += lines
+        rows = [
+            row
+            for row in csv.DictReader([self.header, *lines])
+            if row["verdict"] == "passed" and not row["kernel"].startswith("v00")
+        ]
+        return Run(device[1], int(device[2]), rows)
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.header + "".join(self.lines), encoding="utf-8")
+
+
+# ---- Choosing
+
+
+def mean_excess(chosen: list[Shape], measured: Times[Shape]) -> float:
+    """How much longer than with all shapes products take with these, as a geometric mean."""
+    problems = {p for times in measured.values() for p in times}
+    logs = [
+        math.log(fastest(chosen, measured, p) / fastest(list(measured), measured, p))
+        for p in problems
+    ]
+    return math.exp(sum(logs) / len(logs))
+
+
+def fastest(shapes: list[Shape], measured: Times[Shape], problem: str) -> float:
+    """A shape that cannot do a problem is no help with it."""
+    return min((measured[s].get(problem, 1e9) for s in shapes), default=1e9)
+
+
+def winners(measured: Times[Shape]) -> list[Shape]:
+    """The best shape, and then the one that helps most, for as long as one is worth it."""
+    chosen: list[Shape] = []
+    while True:
+        rest = [s for s in measured if s not in chosen]
+        if not rest:
+            return chosen
+        best = min(rest, key=lambda s: mean_excess([*chosen, s], measured))
+        with_it = mean_excess([*chosen, best], measured)
+        if chosen and mean_excess(chosen, measured) < WORTH * with_it:
+            return chosen
+        chosen.append(best)
+
+
+# ---- The table
+
+
+def split(source: str) -> tuple[str, str, str]:
+    """What is before the table, the table, and what follows."""
+    before, begin, rest = source.partition(BEGIN)
+    table, end, after = rest.partition(END)
+    if not begin or not end:
+        fail("the table's markers, autotune:begin and autotune:end, are not there.")
+    return before + begin, table, end + after

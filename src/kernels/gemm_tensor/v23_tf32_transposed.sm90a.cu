@@ -1,0 +1,71 @@
+// Idea      TF32 for nn and tn: operands that lie across K are transposed first, into scratch
+//           memory, because wgmma reads this type along K only
+// Vs v18    its kernel, after one more for B and, in tn, one for A. An operand travels three times:
+//           it is read, written turned over, and read again
+// Bound by  the tensor cores, and power. Transposing takes time in proportion to the matrices: the
+//           smaller they are, the larger its share
+// Limits    compute capability 9.0; nn, rows of A start at multiples of 16 bytes. K up to 2097120
+// Tile      as in v18; what is transposed 32 x 32, 256 threads, 4.1 KiB of shared memory
+#include "k_major.hpp"
+#include "transpose_tile.hpp"
+
+namespace {
+
+using namespace gemm_slices;
+using ladder::tfloat32;
+
+/// From [k][rows] to [rows][pitch]: a tile per block.
+__global__ void __launch_bounds__(kTurnThreads)
+    transpose(const float* matrix, float* turned, int rows, int k, int pitch) {
+  transpose_tile(matrix, rows, k, [&](int row, int column, float x) {
+    turned[std::int64_t{row} * pitch + column] = x;
+  });
+}
+
+template <class Op>
+struct Tf32Transposed {
+  static constexpr ladder::Version version{"operands across K are transposed first"};
+  using Args = gemm_tensor::Args<tfloat32>;
+
+  /// Of what is transposed: rows as TMA wants them.
+  static int pitch(const Args& g) { return ladder::ceil_div(g.k, 4) * 4; }
+  /// Of A and B transposed, A first.
+  static std::int64_t elements_a(const Args& g) {
+    return Op::kTransposedA ? std::int64_t{g.m} * pitch(g) : 0;
+  }
+  static std::size_t workspace(const Args& g) {
+    return (elements_a(g) + std::int64_t{g.n} * pitch(g)) * sizeof(tfloat32);
+  }
+
+  /// An operand that lies across K, turned over into `to`.
+  static gemm_k_major::Operand<tfloat32> turn(const tfloat32* matrix, tfloat32* to, int rows,
+                                              const Args& g, cudaStream_t stream) {
+    ladder::launch(transpose, tiles_to_transpose(rows, g.k), kTurnThreads, 0, stream,
+                   reinterpret_cast<const float*>(matrix), reinterpret_cast<float*>(to), rows, g.k,
+                   pitch(g));
+    return {to, pitch(g)};
+  }
+  static void launch(const Args& g, cudaStream_t stream) {
+    if (g.m == 0 || g.n == 0) return;
+    if (g.k == 0) {  // there are no maps of nothing
+      ladder::fill_async(g.c, 0, sizeof(*g.c) * g.m * g.n, stream);
+      return;
+    }
+    auto* const turned_a = static_cast<tfloat32*>(g.workspace);
+    auto* const turned_b = turned_a + elements_a(g);
+    gemm_k_major::Operand<tfloat32> a{g.a, g.k};
+    if constexpr (Op::kTransposedA) a = turn(g.a, turned_a, g.m, g, stream);
+    gemm_k_major::launch(a, turn(g.b, turned_b, g.n, g, stream), g, stream);
+  }
+  static ladder::Support supports(const gemm_tensor::Problem& p) {
+    if (!Op::kTransposedA && p.k % 4 != 0) {
+      return ladder::unsupported("rows of A do not start at multiples of 16 bytes");
+    }
+    return supports_transposing(p);
+  }
+};
+
+const ladder::Register<Tf32Transposed<gemm_tensor_nn>, gemm_tensor_nn, tfloat32> nn;
+const ladder::Register<Tf32Transposed<gemm_tensor_tn>, gemm_tensor_tn, tfloat32> tn;
+
+}  // namespace
