@@ -38,8 +38,8 @@ struct Choice {
   int shape = 0, splits = 1;
   double ns = 1e300;
 
-  template <class T>
-  explicit Choice(const gemm_tensor::Args<T>& g) {
+  template <class T, class C>
+  explicit Choice(const gemm_tensor::Args<T, C>& g) {
     consider(0, 1, ladder::multiprocessors(), 128, 256, g);
     consider(1, 1, ladder::multiprocessors(), 128, 224, g);
     consider<Shape16>(2, g);
@@ -49,14 +49,14 @@ struct Choice {
   }
 
  private:
-  template <class T>
-  void consider(int line, int parts, int sms, int rows, int cols, const gemm_tensor::Args<T>& g,
+  template <class T, class C>
+  void consider(int line, int parts, int sms, int rows, int cols, const gemm_tensor::Args<T, C>& g,
                 double more_ns = 0) {
     const double m = g.m, n = g.n, k = g.k;
     const double tiles = std::ceil(m / rows) * std::ceil(n / cols);
     const double of_an_sm = std::ceil(tiles * parts / sms);
     const double slices = std::ceil(k / (BK * parts));
-    const double bytes = (m * k + k * n + m * n) * sizeof(T);
+    const double bytes = (m * k + k * n) * sizeof(T) + m * n * sizeof(C);
     const double estimate =
         std::hypot(of_an_sm * slices * kNsOfSlice[line], bytes / kDramBytesPerNs) + more_ns;
     if (estimate >= ns) return;
@@ -64,8 +64,8 @@ struct Choice {
     splits = parts;
     ns = estimate;
   }
-  template <class S, class T>
-  void consider(int line, const gemm_tensor::Args<T>& g) {
+  template <class S, class T, class C>
+  void consider(int line, const gemm_tensor::Args<T, C>& g) {
     for (const int parts : kSplits) {
       consider(line, parts, places<S>(parts) / S::kBlocksPerSm, S::BM, S::BN, g,
                sizeof(float) * S::BM * S::BN / kSumBytesPerNs + (parts > 1 ? kClusterNs : 0));
@@ -77,11 +77,11 @@ template <class Op>
 struct Autotuned {
   static constexpr ladder::Version version{"the best of all, by a table"};
 
-  template <class T>
-  static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+  template <class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
     if (g.k == 0) {  // there are no maps of nothing
-      ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
+      ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
       return;
     }
     const Choice choice(g);
@@ -108,5 +108,7 @@ struct Autotuned {
 const ladder::Register<Autotuned<gemm_tensor_nn>, gemm_tensor_nn, half, ladder::bfloat16> nn;
 const ladder::Register<Autotuned<gemm_tensor_nt>, gemm_tensor_nt, half, ladder::bfloat16> nt;
 const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn, half, ladder::bfloat16> tn;
+const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn_f32, half, ladder::bfloat16>
+    tn_f32;
 
 }  // namespace
