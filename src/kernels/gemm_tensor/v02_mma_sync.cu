@@ -121,7 +121,7 @@ __global__ void __launch_bounds__(kThreads) mma_tiles(gemm_tensor::Args<T, C> g)
         if (row >= g.m || col >= g.n) continue;
         C* const to = g.c + std::int64_t{row} * g.n + col;
         alignas(Pair) const C pair[] = {C(sum[i][j][half * 2]), C(sum[i][j][half * 2 + 1])};
-        if (g.n % 2 == 0) {
+        if (!Op::kTransposedB || g.n % 2 == 0) {  // rows of N elements of B: N is a multiple of 8
           *reinterpret_cast<Pair*>(to) = *reinterpret_cast<const Pair*>(pair);
         } else {
           to[0] = pair[0];
