@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <cstring>
@@ -419,6 +420,82 @@ TEST(GemmTensorCheck, AcceptsTensorCoresAndRejectsKnownMistakes) {
   expect_the_check_tells_products_apart<bfloat16, 16, 23>();
   expect_the_check_tells_products_apart<tfloat32, 8, 23>();
   expect_the_check_tells_products_apart<float8_e4m3, 32, 13>();
+}
+
+/// gelu(A * B^T + bias) from a function of products and a bias.
+template <class T, class F>
+auto bias_gelu_by(F) {
+  return [](const gemm_tensor::Args<T>& g) {
+    for (int row = 0; row < g.m; ++row) {
+      for (int col = 0; col < g.n; ++col) {
+        const auto product = [&](int depth) {
+          double sum = 0;
+          for (int k = 0; k < depth; ++k)
+            sum += widen(g.a[row * g.k + k]) * widen(g.b[col * g.k + k]);
+          return sum;
+        };
+        g.c[row * g.n + col] = T(static_cast<float>(F{}(product, g, col)));
+      }
+    }
+  };
+}
+
+double gelu_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(0.79788456080286536 * (x + 0.044715 * x * x * x)));
+}
+
+template <class T>
+void expect_the_check_tells_epilogues_apart() {
+  const auto right = bias_gelu_by<T>([](auto product, const auto& g, int col) {
+    return gelu_tanh(product(g.k) + widen(g.bias[col]));
+  });
+  const auto unfused = bias_gelu_by<T>([](auto product, const auto& g, int col) {
+    return gelu_tanh(widen(T(static_cast<float>(product(g.k)))) + widen(g.bias[col]));
+  });
+  const auto with_tanh_of_11_bits = bias_gelu_by<T>([](auto product, const auto& g, int col) {
+    const double x = product(g.k) + widen(g.bias[col]);
+    return 0.5 * x + (gelu_tanh(x) - 0.5 * x) * (1 - 0x1p-11);
+  });
+  const auto without_bias =
+      bias_gelu_by<T>([](auto product, const auto& g, int) { return gelu_tanh(product(g.k)); });
+  const auto with_the_next_bias = bias_gelu_by<T>([](auto product, const auto& g, int col) {
+    return gelu_tanh(product(g.k) + widen(g.bias[(col + 1) % g.n]));
+  });
+  const auto bias_behind_gelu = bias_gelu_by<T>([](auto product, const auto& g, int col) {
+    return gelu_tanh(product(g.k)) + widen(g.bias[col]);
+  });
+  const auto relu = bias_gelu_by<T>([](auto product, const auto& g, int col) {
+    return std::max(0.0, product(g.k) + widen(g.bias[col]));
+  });
+  const auto with_sigmoid = bias_gelu_by<T>([](auto product, const auto& g, int col) {
+    const double x = product(g.k) + widen(g.bias[col]);
+    return x / (1 + std::exp(-1.702 * x));
+  });
+  const auto without_last_products = bias_gelu_by<T>([](auto product, const auto& g, int col) {
+    return gelu_tanh(product(g.k - 16) + widen(g.bias[col]));
+  });
+  const auto verdict = [](auto kernel, const char* inputs, const char* problem = "64x64x1024") {
+    return verdict_on<gemm_tensor_nt_bias_gelu, T>(kernel, problem, inputs);
+  };
+  for (const char* inputs : {"uniform", "small"}) {
+    SCOPED_TRACE(inputs);
+    EXPECT_EQ(verdict(right, inputs), Verdict::passed);
+    EXPECT_EQ(verdict(unfused, inputs), Verdict::passed);
+    EXPECT_EQ(verdict(with_tanh_of_11_bits, inputs), Verdict::passed);
+    EXPECT_EQ(verdict(without_bias, inputs), Verdict::incorrect);
+    EXPECT_EQ(verdict(with_the_next_bias, inputs), Verdict::incorrect);
+    EXPECT_EQ(verdict(bias_behind_gelu, inputs), Verdict::incorrect);
+    EXPECT_EQ(verdict(relu, inputs), Verdict::incorrect);
+    EXPECT_EQ(verdict(without_last_products, inputs), Verdict::incorrect);
+  }
+  // Where the product is small, gelu's own error is the larger part.
+  EXPECT_EQ(verdict(with_tanh_of_11_bits, "small", "64x64x16"), Verdict::passed);
+  EXPECT_EQ(verdict(with_sigmoid, "small"), Verdict::incorrect);
+}
+
+TEST(GemmTensorCheck, AcceptsFusedAndUnfusedEpiloguesAndRejectsKnownMistakes) {
+  expect_the_check_tells_epilogues_apart<half>();
+  expect_the_check_tells_epilogues_apart<bfloat16>();
 }
 
 }  // namespace

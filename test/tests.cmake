@@ -78,9 +78,9 @@ add_test(NAME host_library.exports_one_function
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DLIBRARY=$<TARGET_FILE:ladder_host>
           -P ${CMAKE_SOURCE_DIR}/test/host_library_exports.cmake)
 
-# The PTX wrappers, on both backends
+# The PTX wrappers, on both backends; and what is done to the results of one that the host lacks
 ladder_test(ptx_on_host_test)
-ladder_host_executor(ptx_on_host_test KERNELS test/ptx_host_test.cpp)
+ladder_host_executor(ptx_on_host_test KERNELS test/epilogue_test.cpp test/ptx_host_test.cpp)
 target_link_libraries(ptx_on_host_test PRIVATE GTest::gtest_main)
 if(LADDER_CUDA)
   add_executable(ptx_on_gpu_test test/ptx_gpu_test.cu src/harness/registry.cpp)

@@ -256,7 +256,7 @@ def ring() -> Picture:
     "Timelines of an SM: in v12 it is idle while blocks end and start, in v13 it goes on",
     "kStages = 4, kConsumers = BM / 64,",
     "tile += gridDim.x",
-    "store_patches(map_c, patches, corner.y + warp * Patch::kRows, corner.x, sum);",
+    "c.store(patches, corner.y + warp * Patch::kRows, corner.x, sum);",
 )
 def epilogue() -> Picture:
     fill, multiply, store, total = 0.8, 3.2, 0.7, 12.6  # an example's

@@ -1,6 +1,7 @@
 #include "harness/family.hpp"
 #include "gemm_tensor.hpp"
 #include "kernels/gemm/reference.hpp"
+#include "reference.hpp"
 
 #include <limits>
 
@@ -133,9 +134,75 @@ struct Contract : Op {
 
  private:
   static ladder::DType output_dtype(ladder::DType dtype) {
+    if (std::is_same_v<typename Op::template Output<ladder::half>, float>) {
+      return ladder::DType::f32;
+    }
     if (dtype == ladder::DType::tf32) return ladder::DType::f32;
     return dtype == ladder::DType::e4m3 ? ladder::DType::bf16 : dtype;
   }
+};
+
+/// What is to be said of nt_bias_gelu beyond nt. Magnitudes hold the error allowed.
+struct BiasGelu : Contract<gemm_tensor_nt_bias_gelu> {
+  using Product = Contract<gemm_tensor_nt>;
+
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    if (backend == ladder::Backend::host) return Product::bench_problems(backend);
+    return {{512, 14336, 4096}, {4096, 14336, 4096}, {8192, 8192, 8192}};  // Llama-3-8B's, a cube
+  }
+
+  /// Small ones are where gelu is curved, whatever K.
+  static double small_value(std::uint64_t bits, int input) {
+    return ladder::uniform_value(bits, input) * (input == 0 ? 0x1p-4 : 1);
+  }
+  static std::vector<ladder::InputSet> input_sets() {
+    return {{"uniform", ladder::uniform_value}, {"small", small_value}};
+  }
+
+  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
+    ladder::Cost cost = Product::cost(p, dtype);
+    const double m = p.m, n = p.n;
+    cost.flops += (1 + elementwise::gelu_tanh::flops) * m * n;
+    cost.bytes_read += n * static_cast<double>(ladder::size_of(dtype));
+    return cost;
+  }
+  static ladder::Tolerance tolerance(const Problem&, ladder::DType) {
+    return {.relative = 0, .scaled = 1};
+  }
+
+  static std::vector<std::size_t> input_sizes(const Problem& p) {
+    std::vector<std::size_t> sizes = Product::input_sizes(p);
+    sizes.push_back(static_cast<std::size_t>(p.n));
+    return sizes;
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, std::span<T* const> inputs, Output<T>* output) {
+    Args<T> args = Product::bind(p, inputs, output);
+    args.bias = inputs[2];
+    return args;
+  }
+
+  template <class T>
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+    ladder::Expected c = Product::reference(p, inputs);
+    const double scaled = Product::tolerance(p, ladder::DTypeOf<T>::value).scaled;
+    const std::vector<T>& bias = inputs[2];
+    for (std::size_t i = 0; i < c.values.size(); ++i) {
+      const gemm_tensor_reference::Answer y = gemm_tensor_reference::bias_gelu(
+          c.values[i], scaled * c.magnitude[i], bias[i % bias.size()]);
+      c.values[i] = y.value;
+      c.magnitude[i] = y.allowed;
+    }
+    return c;
+  }
+#if defined(LADDER_CUDA_BACKEND)
+  template <class T>
+  static void reference_on_gpu(const Args<T>& g, double* values, double* magnitude) {
+    Product::reference_on_gpu(g, values, magnitude);
+    const double scaled = Product::tolerance({g.m, g.n, g.k}, ladder::DTypeOf<T>::value).scaled;
+    gemm_tensor_reference::bias_gelu_on_gpu(g.bias, g.m, g.n, scaled, values, magnitude);
+  }
+#endif
 };
 
 using ladder::bfloat16;
@@ -145,5 +212,7 @@ using ladder::tfloat32;
 const ladder::RegisterFamily<Contract<gemm_tensor_nn>, half, bfloat16, tfloat32, float> nn;
 const ladder::RegisterFamily<Contract<gemm_tensor_nt>, half, bfloat16, tfloat32, float8_e4m3> nt;
 const ladder::RegisterFamily<Contract<gemm_tensor_tn>, half, bfloat16, tfloat32> tn;
+const ladder::RegisterFamily<BiasGelu, half, bfloat16> nt_bias_gelu;
+const ladder::RegisterFamily<Contract<gemm_tensor_tn_f32>, half, bfloat16> tn_f32;
 
 }  // namespace

@@ -23,13 +23,14 @@ struct gemm_tensor {
   template <class T>
   using Output = typename OutputOf<T>::type;
 
-  template <class T>
+  template <class T, class C = Output<T>>
   struct Args {
-    const T* a;    // nn, nt: [M][K]; tn: [K][M]
-    const T* b;    // nn, tn: [K][N]; nt: [N][K]
-    Output<T>* c;  // [M][N]
+    const T* a;  // nn, nt: [M][K]; tn: [K][M]
+    const T* b;  // nn, tn: [K][N]; nt: [N][K]
+    C* c;        // [M][N]
     int m, n, k;
     void* workspace = nullptr;  // for versions that ask for some
+    const T* bias = nullptr;    // [N], of nt_bias_gelu
   };
 };
 
@@ -53,4 +54,19 @@ struct gemm_tensor_nt : gemm_tensor {
 struct gemm_tensor_tn : gemm_tensor {
   static constexpr const char* op = "tn";
   static constexpr bool kTransposedA = true, kTransposedB = false;
+};
+
+/// C = gelu(A * B + bias), with a bias for each column and gelu in the form with tanh
+/// (elementwise.hpp).
+struct gemm_tensor_nt_bias_gelu : gemm_tensor_nt {
+  static constexpr const char* op = "nt_bias_gelu";
+};
+
+/// tn with C in fp32 whatever the type of A and B.
+struct gemm_tensor_tn_f32 : gemm_tensor_tn {
+  static constexpr const char* op = "tn_f32";
+  template <class T>
+  using Output = float;
+  template <class T>
+  using Args = gemm_tensor::Args<T, float>;
 };

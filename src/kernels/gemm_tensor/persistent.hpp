@@ -1,6 +1,9 @@
-// The kernel of v13: as many blocks as SMs take tile after tile of 128 x BN.
+// The kernel of v13: as many blocks as SMs take tile after tile of 128 x BN. What it does to sums
+// before it stores them is an epilogue (epilogue.hpp), and what becomes of them then a destination
+// (store.hpp).
 #pragma once
 
+#include "epilogue.hpp"
 #include "harness/multiprocessors.hpp"
 #include "harness/ptx/register_budget.hpp"
 #include "store.hpp"
@@ -19,10 +22,11 @@ using Tiles = gemm_slices::Tiles<BM, BN, 16>;
 template <Major kB, int BN>
 constexpr int kStageOf = BK*(BM + kHeld<kB, BN>);  // elements
 
-template <class T, Major kA, Major kB, int BN>
+template <class T, class C, Major kA, Major kB, int BN, class Epilogue>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ CUtensorMap map_c, int slices, Tiles<BN> tiles) {
+             const __grid_constant__ Destination<C> c, int slices, Tiles<BN> tiles,
+             Epilogue epilogue) {
   constexpr int kStage = kStageOf<kB, BN>;
   __shared__ Mbarrier full[kStages], empty[kStages];
   T* const shared = ladder::dynamic_shared<T>();
@@ -58,8 +62,9 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   take_registers<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  T* const patches = ring + kStages * kStage + warp * 2 * Patch::kElements;
+  C* const patches = reinterpret_cast<C*>(ring + kStages * kStage) + warp * 2 * Patch::kElements;
   for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
+    const auto loaded = epilogue.load(tiles.at(tile).x);
     float sum[BN / 2];
     int before = 0;  // the stage of the slice before
     for (int slice = 0; slice < slices; ++slice, place.next()) {
@@ -81,22 +86,24 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
 
     const int2 corner = tiles.at(tile);
-    store_patches(map_c, patches, corner.y + warp * Patch::kRows, corner.x, sum);
+    epilogue.apply(sum, loaded);
+    c.store(patches, corner.y + warp * Patch::kRows, corner.x, sum);
   }
   if (lane == 0) bulk_wait_group_read<0>();
 }
 
-template <class Op, int BN, class T>
-void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+template <class Op, int BN, class T, class C, class Epilogue = Identity>
+void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream, Epilogue epilogue = {}) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  constexpr int kElements = kStages * kStageOf<kB, BN> + kConsumers * 4 * 2 * Patch::kElements;
-  constexpr std::size_t kShared = kElements * sizeof(T) + 1024;  // to begin at 1024 n
+  constexpr std::size_t kShared = kStages * kStageOf<kB, BN> * sizeof(T) +
+                                  kConsumers * 4 * Destination<C>::kBytesPerWarp +
+                                  1024;  // to begin at 1024 n
   const CUtensorMap a = operand_map(kA, g.a, g.m, g.k, BM);
   const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, BN);
-  const CUtensorMap c = output_map(g.c, g.m, g.n, Patch::kRows);
+  const Destination<C> c(g.c, g.m, g.n);
   const Tiles<BN> tiles(g.m, g.n);
-  ladder::launch(multiply<T, kA, kB, BN>, tiles.blocks(ladder::multiprocessors()), kThreads,
-                 kShared, stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);
+  ladder::launch(multiply<T, C, kA, kB, BN, Epilogue>, tiles.blocks(ladder::multiprocessors()),
+                 kThreads, kShared, stream, a, b, c, ladder::ceil_div(g.k, BK), tiles, epilogue);
 }
 
 }  // namespace gemm_persistent

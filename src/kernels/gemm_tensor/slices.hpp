@@ -7,8 +7,7 @@
 #include "harness/ptx/tma.hpp"
 #include "harness/ptx/wgmma.hpp"
 #include "limits.hpp"
-
-#include <type_traits>
+#include "pairs.hpp"
 
 namespace gemm_slices {
 
@@ -72,18 +71,6 @@ __device__ __forceinline__ void load_slice_multicast(T* to, const CUtensorMap* m
     for (int i = 0; i < kRows; i += 64) {
       ladder::ptx::tensor_load_multicast(to + i * kDepth, map, mn + i, k, landed, blocks);
     }
-  }
-}
-
-/// Two sums as neighbours of type T.
-template <class T>
-__device__ __forceinline__ std::uint32_t pack(float first, float second) {
-  if constexpr (std::is_same_v<T, half>) {
-    const __half2 pair = __floats2half2_rn(first, second);
-    return reinterpret_cast<const std::uint32_t&>(pair);
-  } else {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(first, second);
-    return reinterpret_cast<const std::uint32_t&>(pair);
   }
 }
 

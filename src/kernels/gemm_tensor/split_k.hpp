@@ -2,6 +2,7 @@
 #pragma once
 
 #include "harness/ptx/cluster.hpp"
+#include "harness/vector.hpp"
 #include "slices.hpp"
 #include "tiles.hpp"
 
@@ -34,10 +35,10 @@ struct Ring {
 
 /// The tile is multiplied as its transpose: columns of C, of which there are many even where rows
 /// are few, are the 64 rows of wgmma.
-template <class T, Major kA, Major kB, class S, int kParts>
+template <class T, class C, Major kA, Major kB, class S, int kParts>
 __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             T* c, int m, int n, int slices) {
+             C* c, int m, int n, int slices) {
   constexpr int BM = S::BM, BN = S::BN, kThreads = S::kThreads;
   constexpr int kStages = Ring<S, kA>::kStages, kStage = Ring<S, kA>::kStage;
   __shared__ Mbarrier full[kStages], empty[kStages];
@@ -133,8 +134,13 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
         total.z += part[u][z].z;
         total.w += part[u][z].w;
       }
-      *reinterpret_cast<uint2*>(c + std::int64_t{row0 + i / kQuads} * n + col0 + i % kQuads * 4) =
-          make_uint2(pack<T>(total.x, total.y), pack<T>(total.z, total.w));
+      C* const to = c + std::int64_t{row0 + i / kQuads} * n + col0 + i % kQuads * 4;
+      if constexpr (std::is_same_v<C, float>) {
+        ladder::Vec128<float>{{total.x, total.y, total.z, total.w}}.store(to);
+      } else {
+        *reinterpret_cast<uint2*>(to) =
+            make_uint2(pack<C>(total.x, total.y), pack<C>(total.z, total.w));
+      }
     }
   }
   cluster_arrive();  // the others have read this block's sums when all have arrived
@@ -144,13 +150,13 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
 template <class S, Major kA>
 constexpr std::size_t kShared = Ring<S, kA>::kBytes + 1024;  // to begin at 1024 n
 
-template <class Op, class S, int kParts, class T>
-void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+template <class Op, class S, int kParts, class T, class C>
+void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   const CUtensorMap a = operand_map(kA, g.a, g.m, g.k, S::BM);
   const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, S::BN);
   const int tiles = ladder::ceil_div(g.m, S::BM) * ladder::ceil_div(g.n, S::BN);
-  ladder::launch(multiply<T, kA, kB, S, kParts>, tiles * kParts, S::kThreads, kShared<S, kA>,
+  ladder::launch(multiply<T, C, kA, kB, S, kParts>, tiles * kParts, S::kThreads, kShared<S, kA>,
                  stream, a, b, g.c, g.m, g.n, ladder::ceil_div(g.k, BK));
 }
 
@@ -169,32 +175,32 @@ int blocks_at_once(Kernel* kernel, int cluster, int threads, std::size_t shared)
   if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
   return clusters * cluster;
 }
-template <class Op, class S, int kParts, class T>
+template <class Op, class S, int kParts, class T, class C>
 int places() {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   static const int blocks =
-      blocks_at_once(multiply<T, kA, kB, S, kParts>, kParts, S::kThreads, kShared<S, kA>);
+      blocks_at_once(multiply<T, C, kA, kB, S, kParts>, kParts, S::kThreads, kShared<S, kA>);
   return blocks;
 }
 
 constexpr std::array<int, 5> kSplits{1, 2, 3, 4, 8};  // blocks of a cluster
 
 /// The same with `splits` blocks for a tile: one of kSplits.
-template <class Op, class S, class T>
-void launch(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {
-  (splits == 1   ? launch<Op, S, 1, T>
-   : splits == 2 ? launch<Op, S, 2, T>
-   : splits == 3 ? launch<Op, S, 3, T>
-   : splits == 4 ? launch<Op, S, 4, T>
-                 : launch<Op, S, 8, T>)(g, stream);
+template <class Op, class S, class T, class C>
+void launch(const gemm_tensor::Args<T, C>& g, int splits, cudaStream_t stream) {
+  (splits == 1   ? launch<Op, S, 1, T, C>
+   : splits == 2 ? launch<Op, S, 2, T, C>
+   : splits == 3 ? launch<Op, S, 3, T, C>
+   : splits == 4 ? launch<Op, S, 4, T, C>
+                 : launch<Op, S, 8, T, C>)(g, stream);
 }
-template <class Op, class S, class T>
+template <class Op, class S, class T, class C>
 int places(int splits) {
-  return (splits == 1   ? places<Op, S, 1, T>
-          : splits == 2 ? places<Op, S, 2, T>
-          : splits == 3 ? places<Op, S, 3, T>
-          : splits == 4 ? places<Op, S, 4, T>
-                        : places<Op, S, 8, T>)();
+  return (splits == 1   ? places<Op, S, 1, T, C>
+          : splits == 2 ? places<Op, S, 2, T, C>
+          : splits == 3 ? places<Op, S, 3, T, C>
+          : splits == 4 ? places<Op, S, 4, T, C>
+                        : places<Op, S, 8, T, C>)();
 }
 
 }  // namespace gemm_split_k

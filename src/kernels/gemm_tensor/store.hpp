@@ -67,4 +67,38 @@ __device__ __forceinline__ void store_pairs(float* c, int m, int n, int row, int
   }
 }
 
+/// C as the parameter of a kernel, and the way into it: of 16 bits through patches and TMA.
+template <class C>
+struct Destination {
+  static constexpr std::size_t kBytesPerWarp = 2 * Patch::kElements * sizeof(C);
+
+  Destination(C* c, int m, int n) : map(output_map(c, m, n, Patch::kRows)) {}
+
+  /// `patches` are the warp's; row and column are where its 16 rows begin.
+  template <int kSums>
+  __device__ __forceinline__ void store(C* patches, int row, int column,
+                                        const float (&sum)[kSums]) const {
+    store_patches(map, patches, row, column, sum);
+  }
+
+  CUtensorMap map;
+};
+
+/// Of fp32 from registers.
+template <>
+struct Destination<float> {
+  static constexpr std::size_t kBytesPerWarp = 0;
+
+  Destination(float* to, int rows, int columns) : c(to), m(rows), n(columns) {}
+
+  template <int kSums>
+  __device__ __forceinline__ void store(float*, int row, int column,
+                                        const float (&sum)[kSums]) const {
+    store_pairs(c, m, n, row, column, sum);
+  }
+
+  float* c;
+  int m, n;
+};
+
 }  // namespace gemm_slices

@@ -17,12 +17,12 @@ struct Persistent {
   static constexpr std::array<int, 1> kSplits{1};
   static constexpr int kSumBytes = 0;  // of a tile, that go through shared memory as fp32
 
-  template <class Op, class T>
+  template <class Op, class T, class C>
   static int places(int) {
     return ladder::multiprocessors();
   }
-  template <class Op, class T>
-  static void launch(const gemm_tensor::Args<T>& g, int, cudaStream_t stream) {
+  template <class Op, class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, int, cudaStream_t stream) {
     gemm_persistent::launch<Op, BN>(g, stream);
   }
 };
@@ -36,12 +36,12 @@ struct SplitK {
   static constexpr auto kSplits = gemm_split_k::kSplits;
   static constexpr int kSumBytes = sizeof(float) * BM * BN;
 
-  template <class Op, class T>
+  template <class Op, class T, class C>
   static int places(int splits) {
-    return gemm_split_k::places<Op, Shape, T>(splits);
+    return gemm_split_k::places<Op, Shape, T, C>(splits);
   }
-  template <class Op, class T>
-  static void launch(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {
+  template <class Op, class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, int splits, cudaStream_t stream) {
     gemm_split_k::launch<Op, Shape>(g, splits, stream);
   }
 };
@@ -55,7 +55,7 @@ struct PushedSums {
   static constexpr auto kSplits = gemm_pushed_sums::kSplits;
   static constexpr int kSumBytes = sizeof(float) * BM * BN;
 
-  template <class Op, class T>
+  template <class Op, class T, class C>
   static int places(int splits) {
     return gemm_pushed_sums::places<Op, Shape, T>(splits);
   }

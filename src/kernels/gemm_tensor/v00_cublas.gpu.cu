@@ -21,8 +21,8 @@ template <class Op>
 struct Cublas {
   static constexpr ladder::Version version{"NVIDIA's library, cublasGemmEx", true};
 
-  template <class T>
-  static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+  template <class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
     const float one = 1, zero = 0;
     const int row_a = Op::kTransposedA ? g.m : g.k, row_b = Op::kTransposedB ? g.k : g.n;
@@ -30,8 +30,7 @@ struct Cublas {
     LADDER_CUBLAS(cublasGemmEx(ladder::cublas(stream), Op::kTransposedB ? CUBLAS_OP_T : CUBLAS_OP_N,
                                Op::kTransposedA ? CUBLAS_OP_T : CUBLAS_OP_N, g.n, g.m, g.k, &one,
                                g.b, kType<T>, std::max(row_b, 1), g.a, kType<T>, std::max(row_a, 1),
-                               &zero, g.c, kType<gemm_tensor::Output<T>>, g.n, kCompute<T>,
-                               CUBLAS_GEMM_DEFAULT));
+                               &zero, g.c, kType<C>, g.n, kCompute<T>, CUBLAS_GEMM_DEFAULT));
   }
 };
 
@@ -41,5 +40,6 @@ using ladder::tfloat32;
 const ladder::Register<Cublas<gemm_tensor_nn>, gemm_tensor_nn, half, bfloat16, tfloat32, float> nn;
 const ladder::Register<Cublas<gemm_tensor_nt>, gemm_tensor_nt, half, bfloat16, tfloat32> nt;
 const ladder::Register<Cublas<gemm_tensor_tn>, gemm_tensor_tn, half, bfloat16, tfloat32> tn;
+const ladder::Register<Cublas<gemm_tensor_tn>, gemm_tensor_tn_f32, half, bfloat16> tn_f32;
 
 }  // namespace

@@ -3,6 +3,8 @@
 // Vs v00    cuBLAS takes the algorithm that it expects to be the fastest. This one has fp8 too
 // Bound by  tensor cores
 // Limits    f16, bf16, tf32; e4m3 with B transposed; no empty matrices
+//
+// Its epilogue of bias and gelu is gelu in the form with tanh.
 #include "gemm_tensor.hpp"
 #include "harness/cuda/cublas.hpp"
 #include "harness/cuda/error.hpp"
@@ -26,6 +28,10 @@ constexpr cudaDataType_t kType<ladder::float8_e4m3> = CUDA_R_8F_E4M3;
 template <class T>
 constexpr cublasComputeType_t kCompute =
     std::is_same_v<T, ladder::tfloat32> ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+
+/// Whether a product goes on as gelu(product + bias).
+template <class Op>
+constexpr bool kBiasGelu = std::is_same_v<Op, gemm_tensor_nt_bias_gelu>;
 
 constexpr std::size_t kMostWorkspace = 32 << 20;  // bytes; what NVIDIA recommends for Hopper
 constexpr int kMostAlgorithms = 16;
@@ -61,9 +67,14 @@ Plan make_plan(const gemm_tensor::Problem& p) {
       cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, &b, sizeof b));
   LADDER_CUBLAS(
       cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, &a, sizeof a));
+  if constexpr (kBiasGelu<Op>) {
+    const cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_GELU_BIAS;
+    LADDER_CUBLAS(cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE,
+                                                 &epilogue, sizeof epilogue));
+  }
   plan.b = Op::kTransposedB ? layout(kType<T>, p.n, p.k) : layout(kType<T>, p.k, p.n);
   plan.a = Op::kTransposedA ? layout(kType<T>, p.k, p.m) : layout(kType<T>, p.m, p.k);
-  plan.c = layout(kType<gemm_tensor::Output<T>>, p.m, p.n);
+  plan.c = layout(kType<typename Op::template Output<T>>, p.m, p.n);
 
   cublasLtMatmulPreference_t preference = nullptr;
   LADDER_CUBLAS(cublasLtMatmulPreferenceCreate(&preference));
@@ -89,6 +100,12 @@ Plan& plan_of(const gemm_tensor::Problem& p) {
   const auto [at, fresh] = plans.try_emplace({p.m, p.n, p.k});
   if (fresh) at->second = make_plan<Op, T>(p);
   return at->second;
+}
+
+/// One for every row of the column-major C^T.
+void set_bias(Plan& plan, const void* bias) {
+  LADDER_CUBLAS(cublasLtMatmulDescSetAttribute(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
+                                               &bias, sizeof bias));
 }
 
 cublasStatus_t multiply(const Plan& plan, const Algorithm& algorithm, const void* a, const void* b,
@@ -159,17 +176,19 @@ struct CublasLt {
                ? ladder::unsupported("cublasLt has no algorithm for this type and size")
                : ladder::supported();
   }
-  template <class T>
-  static std::size_t workspace(const gemm_tensor::Args<T>& g) {
+  template <class T, class C>
+  static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {
     Plan& plan = plan_of<Op, T>({g.m, g.n, g.k});
+    if constexpr (kBiasGelu<Op>) set_bias(plan, g.bias);
     if (plan.algorithms.size() > 1) {
       tune(plan, g.a, g.b, sizeof *g.c * static_cast<std::size_t>(g.m) * std::size_t(g.n));
     }
     return plan.algorithms.front().workspace;
   }
-  template <class T>
-  static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
-    const Plan& plan = plan_of<Op, T>({g.m, g.n, g.k});
+  template <class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
+    Plan& plan = plan_of<Op, T>({g.m, g.n, g.k});
+    if constexpr (kBiasGelu<Op>) set_bias(plan, g.bias);
     LADDER_CUBLAS(multiply(plan, plan.algorithms.front(), g.a, g.b, g.c, g.workspace, stream));
   }
 };
@@ -183,5 +202,8 @@ const ladder::Register<CublasLt<gemm_tensor_nt>, gemm_tensor_nt, half, bfloat16,
                        float8_e4m3>
     nt;
 const ladder::Register<CublasLt<gemm_tensor_tn>, gemm_tensor_tn, half, bfloat16, tfloat32> tn;
+const ladder::Register<CublasLt<gemm_tensor_nt_bias_gelu>, gemm_tensor_nt_bias_gelu, half, bfloat16>
+    nt_bias_gelu;
+const ladder::Register<CublasLt<gemm_tensor_tn_f32>, gemm_tensor_tn_f32, half, bfloat16> tn_f32;
 
 }  // namespace

@@ -54,8 +54,8 @@ struct Slice {
   }
 };
 
-template <class Op, class T>
-__global__ void __launch_bounds__(kThreads) mma_tiles(gemm_tensor::Args<T> g) {
+template <class Op, class T, class C>
+__global__ void __launch_bounds__(kThreads) mma_tiles(gemm_tensor::Args<T, C> g) {
   __shared__ std::conditional_t<Op::kTransposedA, Slice<T, BK, BM>, Slice<T, BM, BK>> slice_a;
   __shared__ std::conditional_t<Op::kTransposedB, Slice<T, BN, BK>, Slice<T, BK, BN>> slice_b;
   const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
@@ -107,7 +107,9 @@ __global__ void __launch_bounds__(kThreads) mma_tiles(gemm_tensor::Args<T> g) {
     __syncthreads();
   }
 
-  // A lane has two neighbours of C: 4 bytes, and a row of a fragment is half of a sector.
+  // A lane has two neighbours of C. Of 16 bits each they are 4 bytes, and a row of a fragment is
+  // half of a sector.
+  using Pair = std::conditional_t<sizeof(C) == 2, std::uint32_t, std::uint64_t>;
 #pragma unroll
   for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
@@ -117,10 +119,10 @@ __global__ void __launch_bounds__(kThreads) mma_tiles(gemm_tensor::Args<T> g) {
         const int row = row0 + warp_row + i * 16 + half * 8 + lane / 4;
         const int col = col0 + warp_col + j * 8 + lane % 4 * 2;
         if (row >= g.m || col >= g.n) continue;
-        T* const to = g.c + std::int64_t{row} * g.n + col;
-        alignas(4) const T pair[] = {T(sum[i][j][half * 2]), T(sum[i][j][half * 2 + 1])};
-        if (g.n % 2 == 0) {
-          *reinterpret_cast<std::uint32_t*>(to) = *reinterpret_cast<const std::uint32_t*>(pair);
+        C* const to = g.c + std::int64_t{row} * g.n + col;
+        alignas(Pair) const C pair[] = {C(sum[i][j][half * 2]), C(sum[i][j][half * 2 + 1])};
+        if (!Op::kTransposedB || g.n % 2 == 0) {  // rows of N elements of B: N is a multiple of 8
+          *reinterpret_cast<Pair*>(to) = *reinterpret_cast<const Pair*>(pair);
         } else {
           to[0] = pair[0];
           if (col + 1 < g.n) to[1] = pair[1];
@@ -134,9 +136,9 @@ template <class Op>
 struct MmaSync {
   static constexpr ladder::Version version{"mma.sync, ldmatrix, swizzled shared memory"};
 
-  template <class T>
-  static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
-    ladder::launch(mma_tiles<Op, T>, dim3(ladder::ceil_div(g.n, BN), ladder::ceil_div(g.m, BM)),
+  template <class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
+    ladder::launch(mma_tiles<Op, T, C>, dim3(ladder::ceil_div(g.n, BN), ladder::ceil_div(g.m, BM)),
                    kThreads, 0, stream, g);
   }
   template <class T>
@@ -152,5 +154,6 @@ using ladder::half;
 const ladder::Register<MmaSync<gemm_tensor_nn>, gemm_tensor_nn, half, bfloat16> nn;
 const ladder::Register<MmaSync<gemm_tensor_nt>, gemm_tensor_nt, half, bfloat16> nt;
 const ladder::Register<MmaSync<gemm_tensor_tn>, gemm_tensor_tn, half, bfloat16> tn;
+const ladder::Register<MmaSync<gemm_tensor_tn>, gemm_tensor_tn_f32, half, bfloat16> tn_f32;
 
 }  // namespace

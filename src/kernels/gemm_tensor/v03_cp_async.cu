@@ -185,8 +185,8 @@ struct Stage {
   Slice<T, BN<T>, !Op::kTransposedB> b;
 };
 
-template <class Op, class T>
-__global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T> g) {
+template <class Op, class T, class Out>
+__global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T, Out> g) {
   constexpr int WN = ::WN<T>, BN = ::BN<T>;
   auto* const stages = ladder::dynamic_shared<Stage<Op, T>>();
   auto* const last_stage = stages + kStages - 1;
@@ -253,7 +253,6 @@ __global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T> g
   __syncthreads();
 
   // C leaves through shared memory, in parts of which a warp's take 8 KiB.
-  using Out = gemm_tensor::Output<T>;
   using Vec = ladder::Vec128<Out>;
   using Pair = std::conditional_t<sizeof(Out) == 2, std::uint32_t, std::uint64_t>;
   constexpr int kRows = 8192 / (WN * int{sizeof(Out)}) < WM ? 8192 / (WN * int{sizeof(Out)}) : WM;
@@ -295,11 +294,11 @@ template <class Op>
 struct CpAsync {
   static constexpr ladder::Version version{"cp.async, three slices in a queue, tiles of 128 x 256"};
 
-  template <class T>
-  static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+  template <class T, class Out>
+  static void launch(const gemm_tensor::Args<T, Out>& g, cudaStream_t stream) {
     const std::int64_t tiles =
         std::int64_t{ladder::ceil_div(g.m, BM)} * ladder::ceil_div(g.n, BN<T>);
-    ladder::launch(multistage<Op, T>, static_cast<unsigned>(tiles), kThreads,
+    ladder::launch(multistage<Op, T, Out>, static_cast<unsigned>(tiles), kThreads,
                    kStages * sizeof(Stage<Op, T>), stream, g);
   }
   template <class T>
@@ -322,5 +321,6 @@ const ladder::Register<CpAsync<gemm_tensor_nt>, gemm_tensor_nt, half, bfloat16, 
                        float8_e4m3>
     nt;
 const ladder::Register<CpAsync<gemm_tensor_tn>, gemm_tensor_tn, half, bfloat16, tfloat32> tn;
+const ladder::Register<CpAsync<gemm_tensor_tn>, gemm_tensor_tn_f32, half, bfloat16> tn_f32;
 
 }  // namespace

@@ -31,7 +31,7 @@ struct SplitK {
         std::int64_t{ladder::ceil_div(g.m, S::BM)} * ladder::ceil_div(g.n, S::BN);
     int splits = 1;
     for (const int more : kSplits) {
-      if (tiles * more <= places<Op, S, T>(more) && g.k >= more * BK) splits = more;
+      if (tiles * more <= places<Op, S, T, T>(more) && g.k >= more * BK) splits = more;
     }
     gemm_split_k::launch<Op, S>(g, splits, stream);
   }

@@ -49,8 +49,8 @@ struct Choice {
   int shape = 0, splits = 1;
   double ns = 1e300;
 
-  template <class Op, class T, class... S>
-  static Choice of(Shapes<S...>, const gemm_tensor::Args<T>& g) {
+  template <class Op, class T, class C, class... S>
+  static Choice of(Shapes<S...>, const gemm_tensor::Args<T, C>& g) {
     Choice choice;
     int number = 0;
     (choice.consider<Op, S>(number++, g), ...);
@@ -58,16 +58,16 @@ struct Choice {
   }
 
  private:
-  template <class Op, class S, class T>
-  void consider(int number, const gemm_tensor::Args<T>& g) {
+  template <class Op, class S, class T, class C>
+  void consider(int number, const gemm_tensor::Args<T, C>& g) {
     const auto& gpu = ladder::entry_of_this_gpu(kGpus);
     const double ns_of_slice = gpu.ns_of_slice[number];
     if (ns_of_slice == 0) return;  // not measured there
     const double m = g.m, n = g.n, k = g.k;
     const double tiles = std::ceil(m / S::BM) * std::ceil(n / S::BN);
-    const double dram = (m * k + k * n + m * n) * sizeof(T) / gpu.dram_bytes_per_ns;
+    const double dram = ((m * k + k * n) * sizeof(T) + m * n * sizeof(C)) / gpu.dram_bytes_per_ns;
     for (const int parts : S::kSplits) {
-      const double at_once = S::template places<Op, T>(parts);
+      const double at_once = S::template places<Op, T, C>(parts);
       const double of_an_sm = std::ceil(tiles * parts * S::kBlocksPerSm / at_once);
       const double slices = std::ceil(k / (gemm_slices::kDepth * parts));
       double estimate =
@@ -78,8 +78,8 @@ struct Choice {
   }
 };
 
-template <class Op, class T, class... S>
-void launch_choice(Shapes<S...>, const Choice& choice, const gemm_tensor::Args<T>& g,
+template <class Op, class T, class C, class... S>
+void launch_choice(Shapes<S...>, const Choice& choice, const gemm_tensor::Args<T, C>& g,
                    cudaStream_t stream) {
   int number = 0;
   ((number++ == choice.shape ? S::template launch<Op>(g, choice.splits, stream) : void()), ...);
@@ -89,11 +89,11 @@ template <class Op>
 struct Autotuned {
   static constexpr ladder::Version version{"the best of all, by a table"};
 
-  template <class T>
-  static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+  template <class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
     if (g.k == 0) {  // there are no maps of nothing
-      ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
+      ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
       return;
     }
     launch_choice<Op>(Tiles{}, Choice::of<Op, T>(Tiles{}, g), g, stream);
@@ -106,5 +106,7 @@ struct Autotuned {
 const ladder::Register<Autotuned<gemm_tensor_nn>, gemm_tensor_nn, half, ladder::bfloat16> nn;
 const ladder::Register<Autotuned<gemm_tensor_nt>, gemm_tensor_nt, half, ladder::bfloat16> nt;
 const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn, half, ladder::bfloat16> tn;
+const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn_f32, half, ladder::bfloat16>
+    tn_f32;
 
 }  // namespace

@@ -1,0 +1,66 @@
+// What is done to the sums of a tile before they are stored. A kernel asks an epilogue to `load`
+// when it begins a tile, so that what is in memory has the time of all products to arrive, and to
+// `apply` that to the sums, which are as wgmma leaves them (harness/ptx/wgmma.hpp).
+#pragma once
+
+#include "kernels/elementwise/approx.hpp"
+#include "kernels/elementwise/elementwise.hpp"
+#include "pairs.hpp"
+
+namespace gemm_slices {
+
+/// Nothing.
+struct Identity {
+  struct Loaded {};
+  __device__ Loaded load(int) const { return {}; }
+  template <int kSums>
+  __device__ void apply(float (&)[kSums], Loaded) const {}
+};
+
+/// gelu in the form with tanh, and with the hardware's tanh: one instruction, and a result that may
+/// be wrong by |x| / 4096. What that means beside other errors: reference.hpp.
+__device__ __forceinline__ float gelu(float x) {
+  const float half_x = 0.5f * x;
+  return fmaf(half_x, elementwise::tanh_approx(elementwise::gelu_tanh::w(x)), half_x);
+}
+
+/// gelu(sum + bias), of kCols columns. A thread has the same two neighbours in every 8 columns, so
+/// its bias is kCols / 8 words.
+template <class T, int kCols>
+struct BiasGelu {
+  struct Loaded {
+    std::uint32_t word[kCols / 8];
+  };
+
+  /// From a column on that is a multiple of 8; n is one, too.
+  __device__ Loaded load(int column) const {
+    Loaded loaded{};
+    const T* const from = bias + column + threadIdx.x % 4 * 2;
+    const int left = n - column;
+#pragma unroll
+    for (int j = 0; j < kCols / 8; ++j) {
+      if (j * 8 >= left) continue;
+      loaded.word[j] = __ldg(reinterpret_cast<const std::uint32_t*>(from + j * 8));
+    }
+    return loaded;
+  }
+
+  template <int kSums>
+  __device__ void apply(float (&sum)[kSums], const Loaded& loaded) const {
+    static_assert(kSums == kCols / 2);
+#pragma unroll
+    for (int j = 0; j < kCols / 8; ++j) {
+      const float2 pair = unpack<T>(loaded.word[j]);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        float& s = sum[j * 4 + i];
+        s = gelu(s + (i % 2 == 0 ? pair.x : pair.y));
+      }
+    }
+  }
+
+  const T* bias;  // [n]
+  int n;
+};
+
+}  // namespace gemm_slices
