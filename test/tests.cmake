@@ -126,6 +126,8 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/autotune_test.py)
   add_test(NAME scripts.compare
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/compare_test.py $<TARGET_FILE:bench>)
+  add_test(NAME scripts.peers_torch
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/peers_torch_test.py)
   add_test(NAME scripts.draw_gemm
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
   add_test(NAME scripts.draw_gemm_tensor
