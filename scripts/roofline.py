@@ -249,7 +249,8 @@ def _points(axes: Axes, ladder: Ladder, points: Sequence[Row], x_of: dict[Row, f
     for row in points:
         marker, colour = _mark(ladder, row)
         axes.plot(x_of[row], row.gflops, marker=marker, color=colour, markersize=7,
-                  markeredgecolor="white", markeredgewidth=0.8, zorder=4)  # fmt: skip
+                  markeredgecolor="white", markeredgewidth=0.8,
+                  zorder=3.5 if row.is_peer else 4)  # fmt: skip
 
 
 def _mark(ladder: Ladder, row: Row) -> tuple[str, str]:

@@ -1,8 +1,8 @@
-// Idea      a thread has fewer vectors where the problem is small: all of it is resident at once, so
-//           what counts is how many threads share the work, not how many loads each has in flight
+// Idea      fewer vectors per thread where the problem is small: all of it is resident at once, so
+//           what counts is how many threads share the work, not the loads that each has in flight
 // Vs v06    4 vectors per thread only where that still makes 4 blocks per multiprocessor, else 1.
-//           2^20 2-byte elements are 128 blocks of 4 vectors: a warp per scheduler and a little
-//           more, whose arithmetic nobody hides, and some multiprocessors with nothing to do
+//           2^20 2-byte elements are 128 blocks of 4 vectors: a warp or two per scheduler, whose
+//           arithmetic nothing hides, and some multiprocessors with nothing to do
 // Bound by  DRAM bandwidth; small problems by a launch, one latency and their bytes
 // Limits    none; arrays start at multiples of 16 bytes
 #include "approx.hpp"

@@ -1,7 +1,7 @@
-// Idea      the copy engine moves a block's tile to shared memory and back: one thread asks for it, the
-//           others only compute
-// Vs v07    no registers hold what is under way, so a multiprocessor has 128 KiB and more in flight.
-//           A block still does one tile and ends, as in v04
+// Idea      the copy engine moves a block's tile to shared memory and back: one thread asks for it,
+//           the others only compute
+// Vs v07    no registers hold what is under way, and a multiprocessor has 128 KiB and more of it in
+//           flight. A block still does one tile and ends, as in v04
 // Bound by  DRAM bandwidth, with a barrier, and a way through shared memory, that v07 does without
 // Limits    compute capability 9.0; arrays start at multiples of 16 bytes. The last n % (4 or 8)
 //           elements, which are no whole 16 bytes, are loaded and stored in the ordinary way
