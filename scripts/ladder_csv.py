@@ -68,6 +68,16 @@ class Row(NamedTuple):
         return self.kernel == self.baseline or self.kernel.startswith("v00")
 
     @property
+    def is_peer(self) -> bool:
+        """Another program's time, by scripts/peers_torch.py: p01_torch."""
+        return re.match(r"p\d", self.kernel) is not None
+
+    @property
+    def place(self) -> tuple[bool, str]:
+        """In a ladder: peers come last."""
+        return self.is_peer, self.kernel
+
+    @property
     def is_suspect(self) -> bool:
         return self.suspect.lower() in ("true", "1", "yes")
 
@@ -158,19 +168,25 @@ class Ladder:
 
     @property
     def rungs(self) -> list[Row]:
-        return [r for r in self.timed if not r.is_baseline]
+        return [r for r in self.timed if not r.is_baseline and not r.is_peer]
 
     @property
     def baselines(self) -> list[Row]:
         return [r for r in self.timed if r.is_baseline]
 
     @property
+    def peers(self) -> list[Row]:
+        return [r for r in self.timed if r.is_peer]
+
+    @property
     def sections(self) -> list[list[Row]]:
-        """The timed rows, cut where the numbers leap to a new ten: v01 to v05, then v10 to v13."""
+        """The timed rows, cut where the numbers leap to a new ten: v01 to v05, then v10 to v13; and
+        before the peers."""
         parts: list[list[Row]] = []
         for row in self.timed:
-            leap = parts and row.number > parts[-1][-1].number + 1 and row.number % 10 == 0
-            if leap or not parts:
+            last = parts[-1][-1] if parts else row
+            leap = row.number > last.number + 1 and row.number % 10 == 0
+            if leap or row.is_peer != last.is_peer or not parts:
                 parts.append([])
             parts[-1].append(row)
         return parts
@@ -288,7 +304,7 @@ def select(
     ladders = []
     for group in groups.values():
         main = problem or main_problem(group)
-        rungs = sorted((r for r in group if r.problem == main), key=lambda r: r.kernel)
+        rungs = sorted((r for r in group if r.problem == main), key=lambda r: r.place)
         ladders.append(Ladder(tuple(rungs)))
     if not ladders:
         raise LadderError("The CSV has no kernel's row, only measured roofs.")

@@ -48,7 +48,8 @@ KINDS = ("roofline", "ladder", "overview")
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart, and greys.
 INK, QUIET, FAINT = "#222222", "#6b6b6b", "#ececec"
-OURS, BEST, VENDOR, SUSPECT = "#7fb8de", "#0072b2", "#e69f00", "#cc79a7"
+OURS, BEST, VENDOR, PEER, SUSPECT = "#7fb8de", "#0072b2", "#e69f00", "#b3a125", "#cc79a7"
+PEERS = "PyTorch, Triton"  # in legends
 ROOF_COLOURS = ("#d55e00", "#009e73", "#8a5a9e", "#444444")
 
 STYLE: dict[str, Any] = {
@@ -182,6 +183,8 @@ def draw_roofline(ladder: Ladder, roofs: Sequence[Roof]) -> Figure:
     handles.append(_handle("-", BEST, "versions, in order", "o"))
     if ladder.baselines:
         handles.append(_handle("", VENDOR, "vendor's library", "D"))
+    if ladder.peers:
+        handles.append(_handle("", PEER, PEERS, "s"))
     if any(r.is_suspect for r in points):
         handles.append(_handle("", SUSPECT, "above its roof: suspect", "X"))
     if absent:
@@ -240,13 +243,14 @@ def _roof_lines(axes: Axes, memory: Sequence[Roof], compute: Sequence[Roof]) -> 
 
 def _points(axes: Axes, ladder: Ladder, points: Sequence[Row], x_of: dict[Row, float]) -> None:
     for section in ladder.sections:
-        rungs = [r for r in section if r in x_of and not r.is_baseline]
+        rungs = [r for r in section if r in x_of and r in ladder.rungs]
         axes.plot([x_of[r] for r in rungs], [r.gflops for r in rungs], color=BEST, linewidth=1,
                   alpha=0.6)  # fmt: skip
     for row in points:
         marker, colour = _mark(ladder, row)
         axes.plot(x_of[row], row.gflops, marker=marker, color=colour, markersize=7,
-                  markeredgecolor="white", markeredgewidth=0.8, zorder=4)  # fmt: skip
+                  markeredgecolor="white", markeredgewidth=0.8,
+                  zorder=3.5 if row.is_peer else 4)  # fmt: skip
 
 
 def _mark(ladder: Ladder, row: Row) -> tuple[str, str]:
@@ -254,6 +258,8 @@ def _mark(ladder: Ladder, row: Row) -> tuple[str, str]:
         return "X", SUSPECT
     if row.is_baseline:
         return "D", VENDOR
+    if row.is_peer:
+        return "s", PEER
     return "o", BEST if row is ladder.best else OURS
 
 
@@ -466,7 +472,7 @@ def draw_overview(ladders: Sequence[Ladder]) -> Figure:
         axes.plot([min(shares), max(shares)], [i, i], color=OURS, linewidth=2, zorder=2)
         for row in one.timed:
             marker, colour = _mark(one, row)
-            big = row is best or row.is_baseline
+            big = row is best or row.is_baseline or row.is_peer
             axes.plot(row.roof_pct, i, marker=marker, color=colour, markersize=7 if big else 5,
                       markeredgecolor="white", markeredgewidth=0.7,
                       zorder=4 if big else 3)  # fmt: skip
@@ -478,8 +484,10 @@ def draw_overview(ladders: Sequence[Ladder]) -> Figure:
     handles = [_handle("-", OURS, "versions", "o"), _handle("", BEST, "the fastest", "o")]
     if any(one.baselines for one in shown):
         handles.append(_handle("", VENDOR, "vendor's library", "D"))
+    if any(one.peers for one in shown):
+        handles.append(_handle("", PEER, PEERS, "s"))
     figure.legend(
-        handles=handles, loc="lower left", bbox_to_anchor=(0.19, 0.0), ncols=3, frameon=False
+        handles=handles, loc="lower left", bbox_to_anchor=(0.19, 0.0), ncols=4, frameon=False
     )
     return figure
 

@@ -173,9 +173,9 @@ def ladder_table(ladders: Sequence[Ladder]) -> str:
     versus = f"vs {main.vendor}" if main.vendor else "vs baseline"
     head = ["version", "time", unit, "of the roof", versus, "registers", "occupancy"]
     head += [f"{one.dtype}, {'TFLOP/s' if one.is_compute else 'GB/s'}" for one in others]
-    kernels = sorted({r.kernel for one in ladders for r in one.rows})
+    places = sorted({r.place for one in ladders for r in one.rows})
     table = [head]
-    for kernel in kernels:
+    for _, kernel in places:
         line = [f"`{kernel}`"] + [""] * (len(head) - 1)
         for column, one in enumerate(ladders):
             row = next((r for r in one.rows if r.kernel == kernel), None)

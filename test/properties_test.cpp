@@ -1,4 +1,4 @@
-// What must hold for the results of softmax, LayerNorm, RMSNorm and compensated sums whatever the
+// What must hold for the results of activations, softmax, LayerNorm, RMSNorm and compensated sums whatever the
 // inputs, and kernels with well-known mistakes, which their checks must reject.
 #include "harness/family.hpp"
 
@@ -77,6 +77,41 @@ void for_each_kernel(std::string_view family, F test) {
     }
   }
   EXPECT_GT(tested, 0);
+}
+
+// Steps of 1/32 from -4 to 4, which bf16 holds, and a gate of 1.
+double gated_value(std::uint64_t bits, int input) {
+  return input == 0 ? (static_cast<double>(bits % 257) - 128) / 32 : 1;
+}
+double gated_minus_value(std::uint64_t bits, int input) {
+  return input == 0 ? -gated_value(bits, input) : 1;
+}
+// The same, a bias of 0 and a residual of 0.
+double alone_value(std::uint64_t bits, int input) {
+  return input == 0 ? gated_value(bits, input) : 0;
+}
+double alone_minus_value(std::uint64_t bits, int input) { return -alone_value(bits, input); }
+
+// x Phi(x) + x Phi(-x) = x, and the same with any other sigmoid, or a step, in place of Phi.
+TEST(Activations, OfXAndOfMinusXDifferByX) {
+  for_each_kernel("elementwise", [](const Kernel& kernel, Device& device) {
+    const std::string_view op = kernel.op;
+    if (op == "add") return;
+    const bool gated = op == "silu_mul";
+    const InputSet set{"x", gated ? gated_value : alone_value};
+    const InputSet minus{"-x", gated ? gated_minus_value : alone_minus_value};
+    constexpr std::size_t kElements = 5000;
+    const auto y = results(kernel, "5000", set, device);
+    const auto of_minus = results(kernel, "5000", minus, device);
+    // Each is off by its rounding and by 8 of fp32's, of |x| at most and of 0.2 where it is
+    // negative; and what tanh.approx may cost twice.
+    const double rounding = unit_roundoff(kernel.dtype) + 8 * unit_roundoff(DType::f32) +
+                            (op == "gelu_tanh_approx" ? 0x1p-11 : 0);
+    for (std::size_t i = 0; i < kElements; ++i) {
+      const double x = set.value(random_bits(kSeed, 0, i), 0);
+      ASSERT_NEAR(y[i] - of_minus[i], x, rounding * (std::abs(x) + 0.4)) << "x = " << x;
+    }
+  });
 }
 
 constexpr std::size_t kRows = 5, kCols = 1003;

@@ -198,6 +198,14 @@ class Choosing(Case):
         self.assertEqual((one.best.kernel, one.vendor), ("v10_rung_9", "cuBLAS"))
         self.assertEqual([r.kernel for r in one.baselines], ["v00_cublas"])
 
+    def test_a_peer_is_no_rung_and_comes_last(self) -> None:
+        (one,) = ladder_csv.select(self.rows([line("p01_torch", 700), *RELU]))
+        assert one.best is not None
+        self.assertEqual(one.best.kernel, "v03_vec128")
+        self.assertEqual([r.kernel for r in one.peers], ["p01_torch"])
+        self.assertEqual(one.rows[-1].kernel, "p01_torch")
+        self.assertEqual([len(section) for section in one.sections], [3, 1])
+
     def test_sections_begin_where_numbers_leap(self) -> None:
         numbers = (8, 9, 10, 11, 20, 21, 23)
         (one,) = ladder_csv.select(self.rows([line(f"v{i:02}_x", 900) for i in numbers]))
@@ -416,6 +424,14 @@ class Tables(TreeCase):
         self.assertRegex(table, r"\| `v04_wrong` \| incorrect \|")
         self.assertIn("[one.csv](../../../results/gpu/one.csv)", table)
         self.assertTrue(table.startswith("# Before\n") and table.endswith("\nAfter\n"))
+
+    def test_peers_stand_in_the_table_but_do_not_win(self) -> None:
+        self.tree("elementwise")
+        self.write([line("p01_torch", 700), *RELU], "results/gpu/one.csv")
+        pages = self.pages()
+        rows = [row for row in pages["elementwise"].splitlines() if row.startswith("| `")]
+        self.assertEqual([row[3:6] for row in rows], ["v01", "v02", "v03", "p01"])
+        self.assertNotIn("p01", pages[self.folder.name])
 
     def test_the_main_table_has_the_fastest_version_of_each(self) -> None:
         self.tree("gemm")

@@ -23,6 +23,13 @@ if(LADDER_CUDA)
     add_test(NAME ${family}.gpu COMMAND kernels_on_gpu_test --gtest_filter=${family}/*)
     set_tests_properties(${family}.gpu PROPERTIES SKIP_REGULAR_EXPRESSION "no kernel ran on a GPU")
   endforeach()
+
+  add_executable(huge_test test/huge_test.cpp)
+  target_link_libraries(huge_test PRIVATE ladder GTest::gtest_main)
+  set_target_properties(huge_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME elementwise.beyond_2_to_31 COMMAND huge_test)
+  set_tests_properties(elementwise.beyond_2_to_31 PROPERTIES
+    SKIP_REGULAR_EXPRESSION "no kernel ran on a GPU")
 endif()
 
 # What every kernel does to memory
@@ -119,6 +126,8 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/autotune_test.py)
   add_test(NAME scripts.compare
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/compare_test.py $<TARGET_FILE:bench>)
+  add_test(NAME scripts.peers_torch
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/peers_torch_test.py)
   add_test(NAME scripts.draw_gemm
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
   add_test(NAME scripts.draw_gemm_tensor

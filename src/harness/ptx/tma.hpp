@@ -67,6 +67,22 @@ __device__ __forceinline__ void bulk_store(void* global, const void* shared, uns
       : "memory");
 }
 
+/// The same without a policy.
+__device__ __forceinline__ void bulk_load(void* shared, const void* global, unsigned bytes,
+                                          Mbarrier* barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(shared)),
+      "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
+__device__ __forceinline__ void bulk_store(void* global, const void* shared, unsigned bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(
+                   __cvta_generic_to_global(global)),
+               "r"(shared_address(shared)), "r"(bytes)
+               : "memory");
+}
+
 /// A box of a tensor of two dimensions.
 __device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map, int x, int y,
                                             Mbarrier* barrier) {

@@ -1,10 +1,12 @@
-// The hardware's exp2 and tanh, which CUDA C++ has no name for everywhere, and a gelu made of one
-// exp2: for v06 and v23. The host executor's are as exact as the C library's.
+// The arithmetic of v06 and later: the hardware's exp2, reciprocal and tanh, which CUDA C++ has no
+// name for everywhere, and what the operations make of them. The host executor's are as exact as
+// the C library's.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "elementwise.hpp"
 
 #include <cmath>
+#include <type_traits>
 
 namespace elementwise {
 
@@ -19,6 +21,17 @@ __device__ inline float exp2_approx(float x) {
 #endif
 }
 
+/// 1/x to within 2^-23 of it (PTX ISA, rcp.approx.ftz); above 2^126 it is 0.
+__device__ inline float reciprocal_approx(float x) {
+#if defined(LADDER_HOST_EXECUTOR)
+  return 1.0f / x;
+#else
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
+}
+
 /// tanh x to within 2^-11 of it (PTX ISA, tanh.approx).
 __device__ inline float tanh_approx(float x) {
 #if defined(LADDER_HOST_EXECUTOR)
@@ -26,6 +39,17 @@ __device__ inline float tanh_approx(float x) {
 #else
   float y;
   asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
+}
+
+/// max(x, 0), of a NaN a NaN: one instruction, where x < 0 ? 0 : x is two.
+__device__ inline float positive_part(float x) {
+#if defined(LADDER_HOST_EXECUTOR)
+  return x < 0.0f ? 0.0f : x;
+#else
+  float y;
+  asm("max.NaN.f32 %0, %1, 0f00000000;" : "=f"(y) : "f"(x));
   return y;
 #endif
 }
@@ -48,7 +72,31 @@ __device__ inline float gelu_by_exp2(float x) {
   float p = kP[kDegree - 1];
 #pragma unroll
   for (int i = kDegree - 2; i >= 0; --i) p = fmaf(p, a, kP[i]);
-  return fmaf(-0.5f * a, exp2_approx(p * a), x < 0.0f ? 0.0f : x);  // a NaN stays a NaN
+  return fmaf(-0.5f * a, exp2_approx(p * a), positive_part(x));  // a NaN stays a NaN
+}
+
+/// An operation's result by the cheapest arithmetic that stays within the limits in reference.hpp.
+template <class Op>
+__device__ float fast(const float (&x)[Op::inputs]) {
+  constexpr double kLog2E = 1.4426950408889634;
+  if constexpr (std::is_same_v<Op, gelu>) {
+    return gelu_by_exp2(x[0]);
+  } else if constexpr (std::is_same_v<Op, gelu_tanh>) {
+    // (1 + tanh w) / 2 is 1 / (1 + 2^(-2w log2 e)), in which nothing cancels.
+    constexpr double kSqrt2OverPi = 0.79788456080286536;
+    constexpr auto kLinear = static_cast<float>(-2 * kSqrt2OverPi * kLog2E);
+    constexpr auto kCubic = static_cast<float>(-2 * kSqrt2OverPi * 0.044715 * kLog2E);
+    const float exponent = x[0] * fmaf(kCubic, x[0] * x[0], kLinear);
+    return x[0] * reciprocal_approx(1.0f + exp2_approx(exponent));
+  } else if constexpr (std::is_same_v<Op, gelu_tanh_approx>) {
+    const float half_x = 0.5f * x[0];
+    return fmaf(half_x, tanh_approx(gelu_tanh::w(x[0])), half_x);
+  } else if constexpr (std::is_same_v<Op, silu_mul>) {
+    const float exponent = static_cast<float>(-kLog2E) * x[0];
+    return x[0] * reciprocal_approx(1.0f + exp2_approx(exponent)) * x[1];
+  } else {
+    return Op::apply(x);
+  }
 }
 
 }  // namespace elementwise

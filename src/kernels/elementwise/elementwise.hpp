@@ -72,7 +72,7 @@ struct gelu_tanh : Operation<gelu_tanh> {
 };
 
 /// gelu_tanh where the result may be off by |x| / 4096, which is what the hardware's tanh can
-/// promise. Its version is v06.
+/// promise. Its versions are v06 to v08.
 struct gelu_tanh_approx : Operation<gelu_tanh_approx> {
   static constexpr const char* op = "gelu_tanh_approx";
   static constexpr int inputs = 1;

@@ -65,13 +65,16 @@ double gate_edge_value(std::uint64_t bits, int input) {
   return values[bits % std::size(values)];
 }
 
+// Where gelu and silu are neither x nor 0.
+double wide_value(std::uint64_t bits, int input) { return 8 * ladder::uniform_value(bits, input); }
+
 template <class Op>
 std::vector<ladder::InputSet> input_sets_of() {
-  const bool simple = std::same_as<Op, relu> || std::same_as<Op, add>;
-  return {{"uniform", ladder::uniform_value},
-          {"edges", simple                       ? edge_value
-                    : std::same_as<Op, silu_mul> ? gate_edge_value
-                                                 : activation_edge_value}};
+  const ladder::InputSet uniform{"uniform", ladder::uniform_value};
+  if (std::same_as<Op, relu> || std::same_as<Op, add>) return {uniform, {"edges", edge_value}};
+  const bool gated = std::same_as<Op, silu_mul>;
+  return {
+      uniform, {"wide", wide_value}, {"edges", gated ? gate_edge_value : activation_edge_value}};
 }
 
 template <class Op>

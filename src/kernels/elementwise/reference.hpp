@@ -75,7 +75,9 @@ __host__ __device__ Answer answer(const Args<gelu, T>& a, std::int64_t i) {
 //
 // As x / (1 + exp(-v)), the roundings of v are 4u |v| of the exponential, and __expf is wrong by
 // 2 + 1.173 |v| ulp, each at most 2u of it. The quotient changes by sigmoid(-v) of that, at most
-// 2.1 u |x| in all. The sum rounds once, and __fdividef is within 2 ulp: 5 u |y|.
+// 2.1 u |x| in all. The sum rounds once, and __fdividef is within 2 ulp: 5 u |y|. The hardware's
+// exp2 and reciprocal stay below that: v log2 e carries four roundings too, exp2 is within 2^-22.5
+// (2.9 u), the reciprocal within 2u, and the sum and the product round.
 __host__ __device__ inline Answer gelu_tanh_answer(double x, double absolute, double relative,
                                                    double smallest) {
   const double w = 0.79788456080286535588 * (x + 0.044715 * x * x * x);  // sqrt(2 / pi)
@@ -96,8 +98,10 @@ __host__ __device__ Answer answer(const Args<gelu_tanh_approx, T>& a, std::int64
 }
 
 // silu_mul: nothing cancels, so the limit is relative. As above, with an argument that is exact:
-// exp, the sum and the quotient; and one more rounding for the product. Absolute is what is lost
-// where exp(-x) goes beyond 2^126, above which __fdividef gives 0, and where results underflow.
+// exp, the sum and the quotient; and one more rounding for the product. (By exp2 the argument x
+// log2 e carries two: 2.9 u + 2u |x| for 4u + 2.35 u |x|; and the rest is 5 u for 6.) Absolute is
+// what is lost where exp(-x) goes beyond 2^126, above which __fdividef and the reciprocal give 0,
+// and where results underflow.
 template <class T>
 __host__ __device__ Answer answer(const Args<silu_mul, T>& a, std::int64_t i) {
   constexpr double u = 0x1p-24;

@@ -1,7 +1,7 @@
-// Idea      arithmetic that the hardware has instructions for: exp2, tanh, a quotient to 2 ulp
-// Vs v04    per element 17 instructions instead of 27 for gelu, 15 for gelu_tanh's 23, 14 for
-//           silu_mul's 29. An H100 that moves 2-byte elements at full speed has time for some 40,
-//           but only if no warp ever waits
+// Idea      arithmetic that the hardware has instructions for: exp2, reciprocal and tanh
+// Vs v04    per element 16 instructions instead of 27 for gelu, 10 for gelu_tanh's 23, 11 for
+//           silu_mul's 29 (approx.hpp has them). An H100 that moves 2-byte elements at full speed
+//           has time for some 40, but only if no warp ever waits
 // Bound by  DRAM bandwidth
 // Limits    none; arrays start at multiples of 16 bytes. The errors stay within the limits of the
 //           other versions, but for gelu_tanh_approx, whose limit is that of tanh.approx
@@ -13,24 +13,6 @@ namespace {
 
 constexpr int kBlock = 256;
 constexpr int kVectors = 4;  // per thread
-
-__device__ float fast(elementwise::gelu, const float (&x)[1]) {
-  return elementwise::gelu_by_exp2(x[0]);
-}
-
-// (1 + tanh w) / 2 is 1 / (1 + exp(-2w)), in which nothing cancels.
-__device__ float fast(elementwise::gelu_tanh, const float (&x)[1]) {
-  return __fdividef(x[0], 1.0f + __expf(-2.0f * elementwise::gelu_tanh::w(x[0])));
-}
-
-__device__ float fast(elementwise::gelu_tanh_approx, const float (&x)[1]) {
-  const float half_x = 0.5f * x[0];
-  return fmaf(half_x, elementwise::tanh_approx(elementwise::gelu_tanh::w(x[0])), half_x);
-}
-
-__device__ float fast(elementwise::silu_mul, const float (&x)[2]) {
-  return __fdividef(x[0], 1.0f + __expf(-x[0])) * x[1];
-}
 
 template <bool kWhole, class Op, class T>  // as in v04
 __device__ void piece(const elementwise::Args<Op, T>& a, std::int64_t first, std::int64_t vectors) {
@@ -53,7 +35,7 @@ __device__ void piece(const elementwise::Args<Op, T>& a, std::int64_t first, std
       float x[Op::inputs];
 #pragma unroll
       for (int k = 0; k < Op::inputs; ++k) x[k] = static_cast<float>(in[j][k][e]);
-      out[e] = T(fast(Op{}, x));
+      out[e] = T(elementwise::fast<Op>(x));
     }
     out.store(a.y + v * Vec::size);
   }
@@ -76,12 +58,12 @@ __global__ void __launch_bounds__(kBlock) intrinsics(elementwise::Args<Op, T> a)
     float x[Op::inputs];
 #pragma unroll
     for (int k = 0; k < Op::inputs; ++k) x[k] = static_cast<float>(a.x[k][i]);
-    a.y[i] = T(fast(Op{}, x));
+    a.y[i] = T(elementwise::fast<Op>(x));
   }
 }
 
 struct Intrinsics {
-  static constexpr ladder::Version version{"exp2, quotients and tanh as the hardware does them"};
+  static constexpr ladder::Version version{"exp2, reciprocals and tanh as the hardware does them"};
 
   template <class Op, class T>
   static void launch(const elementwise::Args<Op, T>& a, cudaStream_t stream) {
