@@ -32,25 +32,26 @@ using Post = unsigned long long;
 constexpr Post kPosted = Post{1} << 32;
 constexpr int kMostWords = 2;  // of 32 bits in a number
 
-__device__ Post of_block[kMostBlocks * kMostWords];  // zero between launches
-__device__ Post of_group[kMostBlocks / kGroup * kMostWords];
+__device__ volatile Post of_block[kMostWords][kMostBlocks];  // zero between launches
+__device__ volatile Post of_group[kMostWords][kMostBlocks / kGroup];
 
 template <class A>
 constexpr int kWords = sizeof(A) / sizeof(std::uint32_t);
 
 /// Posts number i.
-template <class A>
-__device__ void post(A number, volatile Post* posts, unsigned i) {
+template <class A, std::size_t kPosts>
+__device__ void post(A number, volatile Post (&posts)[kMostWords][kPosts], unsigned i) {
   std::uint32_t word[kWords<A>];
   memcpy(word, &number, sizeof number);
 #pragma unroll
-  for (int w = 0; w < kWords<A>; ++w) posts[i * kWords<A> + w] = kPosted | word[w];
+  for (int w = 0; w < kWords<A>; ++w) posts[w][i] = kPosted | word[w];
 }
 
-/// Posts 0 to count - 1, at most kGroup, made one number, in thread 0; waits for those that are not
-/// there yet, and leaves zeros.
-template <class Op, class A>
-__device__ A collect(volatile Post* posts, unsigned count) {
+/// The count posts from number `first` on, at most kGroup, made one number, in thread 0; waits for
+/// those that are not there yet, and leaves zeros.
+template <class Op, class A, std::size_t kPosts>
+__device__ A collect(volatile Post (&posts)[kMostWords][kPosts], unsigned first, unsigned count) {
+  __syncthreads();  // warp 0 has read the shared memory of the block_total before this one
   Post found[kNumbers][kWords<A>];
   bool all_there;
   do {  // every thread asks for all of its posts before it looks at one
@@ -61,7 +62,7 @@ __device__ A collect(volatile Post* posts, unsigned count) {
 #pragma unroll
       for (int w = 0; w < kWords<A>; ++w) {
         found[i][w] = kPosted;
-        if (at < count) found[i][w] = posts[at * kWords<A> + w];
+        if (at < count) found[i][w] = posts[w][first + at];
       }
     }
 #pragma unroll
@@ -79,7 +80,7 @@ __device__ A collect(volatile Post* posts, unsigned count) {
       std::uint32_t word[kWords<A>];
 #pragma unroll
       for (int w = 0; w < kWords<A>; ++w) {
-        posts[at * kWords<A> + w] = 0;
+        posts[w][first + at] = 0;
         word[w] = static_cast<std::uint32_t>(found[i][w]);
       }
       A number;
@@ -102,14 +103,12 @@ __global__ void __launch_bounds__(kBlock) posted(reduction::Args<Op, T> a) {
   if (in_group > 1) {
     if (threadIdx.x == 0) post(total, of_block, blockIdx.x);
     if (blockIdx.x != first + in_group - 1) return;
-    __syncthreads();  // thread 0's warp has read what the other warps write again
-    total = collect<Op, A>(of_block + first * kWords<A>, in_group);
+    total = collect<Op, A>(of_block, first, in_group);
   }
   if (groups > 1) {
     if (threadIdx.x == 0) post(total, of_group, group);
     if (group != groups - 1) return;
-    __syncthreads();  // as above
-    total = collect<Op, A>(of_group, groups);
+    total = collect<Op, A>(of_group, 0, groups);
   }
   if (threadIdx.x == 0) *a.y = total;
 }
