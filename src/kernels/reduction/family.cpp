@@ -158,9 +158,9 @@ double sum_error(double n, const Findings& x) {
   constexpr double kLambda = 8;
   if (x.magnitudes == 0) return 0;
   // Chains are up to 64 long, plus n / 2^20 where the number of blocks is limited; of CUB, which we
-  // don't choose, some 200 at 2^28. Blocks that add one after another have 16384 elements or more.
+  // don't choose, some 200 at 2^28. Blocks that add one after another have 8192 elements or more.
   const double c = std::min(n, 256 + n / (1 << 20));
-  const double b = std::min(256.0, n / 16384);
+  const double b = std::min(256.0, n / 8192);
   const double s = x.magnitudes, largest = x.max_magnitude;
   const double levels = 2 + std::log2(n * largest / s);
   const double squares = s * s * (levels + b / 3) + c * c * largest * s;
