@@ -47,10 +47,11 @@ __device__ void post(A number, volatile Post (&posts)[kMostWords][kPosts], unsig
   for (int w = 0; w < kWords<A>; ++w) posts[w][i] = kPosted | word[w];
 }
 
-/// The count posts from number `first` on, at most kGroup, made one number, in thread 0; waits for
-/// those that are not there yet, and leaves zeros.
+/// The count posts from number `first` on, fewer than kGroup, and what thread 0 has made one number,
+/// in thread 0; waits for those that are not there yet, and leaves zeros.
 template <class Op, class A, std::size_t kPosts>
-__device__ A collect(volatile Post (&posts)[kMostWords][kPosts], unsigned first, unsigned count) {
+__device__ A collect(volatile Post (&posts)[kMostWords][kPosts], unsigned first, unsigned count,
+                     A of_thread_0) {
   __syncthreads();  // warp 0 has read the shared memory of the block_total before this one
   Post found[kNumbers][kWords<A>];
   bool all_there;
@@ -72,7 +73,7 @@ __device__ A collect(volatile Post (&posts)[kMostWords][kPosts], unsigned first,
     }
   } while (!all_there);
 
-  A total = Op::template identity<A>();
+  A total = threadIdx.x == 0 ? of_thread_0 : Op::template identity<A>();
 #pragma unroll
   for (int i = 0; i < kNumbers; ++i) {
     const unsigned at = i * kBlock + threadIdx.x;
@@ -101,14 +102,18 @@ __global__ void __launch_bounds__(kBlock) posted(reduction::Args<Op, T> a) {
   const A mine = reduction::thread_total<Op, kBlock>(a.x, a.n, blockIdx.x, gridDim.x);
   A total = reduction::block_total<Op, kBlock>(mine);
   if (in_group > 1) {
-    if (threadIdx.x == 0) post(total, of_block, blockIdx.x);
-    if (blockIdx.x != first + in_group - 1) return;
-    total = collect<Op, A>(of_block, first, in_group);
+    if (blockIdx.x != first + in_group - 1) {
+      if (threadIdx.x == 0) post(total, of_block, blockIdx.x);
+      return;
+    }
+    total = collect<Op>(of_block, first, in_group - 1, total);
   }
   if (groups > 1) {
-    if (threadIdx.x == 0) post(total, of_group, group);
-    if (group != groups - 1) return;
-    total = collect<Op, A>(of_group, 0, groups);
+    if (group != groups - 1) {
+      if (threadIdx.x == 0) post(total, of_group, group);
+      return;
+    }
+    total = collect<Op>(of_group, 0, groups - 1, total);
   }
   if (threadIdx.x == 0) *a.y = total;
 }
