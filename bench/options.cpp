@@ -99,7 +99,8 @@ Options parse_options(int argc, char** argv) {
            const auto dtype = parse_dtype(name);
            if (!dtype)
              throw UsageError(fmt::format(
-                 "--dtype={}: one of f32, f16, bf16, tf32, e4m3, f64 is expected.", name));
+                 "--dtype={}: one of f32, f16, bf16, tf32, e4m3, f64, i32, i64 is expected.",
+                 name));
            options.dtypes.push_back(*dtype);
          }
        }},
@@ -178,7 +179,7 @@ What to run
   --benchmark_list_tests        print the names and stop
   --list                        print the families, their versions and ideas, and stop
   --device-info                 print the device's attributes and measure its roofs
-  --dtype=TYPE,…                f32, f16, bf16, tf32, e4m3, f64 (default: all)
+  --dtype=TYPE,…                f32, f16, bf16, tf32, e4m3, f64, i32, i64 (default: all)
 Problems of your own, instead of the built-in ones
 {}
 How to run

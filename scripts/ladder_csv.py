@@ -20,7 +20,7 @@ VENV = ROOT / "build" / "venv"
 MAIN_PROBLEM = {"gemm": "4096x4096x4096", "softmax": "8192x4096", "layernorm": "8192x4096",
                 "rmsnorm": "8192x4096"}  # fmt: skip
 MEMORY = ("dram", "memory", "copy", "read", "write")  # names that the device memory goes by
-DTYPES = ("f32", "f16", "bf16", "tf32", "e4m3", "f64")  # in the order of tables
+DTYPES = ("f32", "f16", "bf16", "tf32", "e4m3", "f64", "i32", "i64")  # in the order of tables
 VENDORS = {"cublas": "cuBLAS", "cublaslt": "cuBLASLt", "cub": "CUB", "cudnn": "cuDNN"}
 
 

@@ -252,7 +252,7 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--gemm=4x4x99999999999", "MxNxK");
   expect_refused("--gemm=", "needs a value");
   expect_refused("--elementwise=many", "N elements");
-  expect_refused("--dtype=f128", "f32, f16, bf16, tf32, e4m3, f64");
+  expect_refused("--dtype=f128", "f32, f16, bf16, tf32, e4m3, f64, i32, i64");
   expect_refused("--cache=warm", "cold, hot, both");
   expect_refused("--seed=x", "a whole number");
   expect_refused("--csv=/no/such/folder/x.csv", "No such file or directory; choose another path");

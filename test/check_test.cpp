@@ -4,9 +4,11 @@
 
 #include "kernels/elementwise/elementwise.hpp"
 #include "kernels/gemm/gemm.hpp"
+#include "kernels/reduction/reduction.hpp"
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -15,6 +17,7 @@ namespace {
 
 using Gemm = gemm::Args<float>;
 using Relu = elementwise::Args<elementwise::relu, float>;
+using IntegerMax = reduction::Args<reduction::max, std::int32_t>;
 
 constexpr auto right_gemm = [](const Gemm& g) {
   for (int i = 0; i < g.m; ++i) {
@@ -25,6 +28,8 @@ constexpr auto right_gemm = [](const Gemm& g) {
     }
   }
 };
+
+constexpr auto right_max = [](const IntegerMax& m) { *m.y = *std::max_element(m.x, m.x + m.n); };
 
 constexpr auto right_relu = [](const Relu& r) {
   for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = r.x[0][i] > 0 ? r.x[0][i] : 0;
@@ -88,6 +93,19 @@ class Check : public testing::Test {
                 nullptr},
                problem, 0);
   }
+  /// Of many negative integers, -1 among them.
+  template <class F>
+  CheckResult max_on(F) {
+    return run({"reduction",
+                "max",
+                DType::i32,
+                {""},
+                "v01_test.cu",
+                Backend::host,
+                &launch<IntegerMax, F>,
+                nullptr},
+               "1000", 1);
+  }
 
  private:
   CheckResult run(const Kernel& kernel, const char* problem, int input_set) {
@@ -138,6 +156,20 @@ TEST_F(Check, RejectsAStaleOutput) {
   };
   EXPECT_EQ(relu_on(kernel, "1000").verdict, Verdict::passed);
   EXPECT_THAT(relu_on(kernel, "1000"), IsIncorrect("1000 of 1000"));
+}
+
+TEST_F(Check, RejectsAnIntegerThatIsNeverWritten) {
+  EXPECT_EQ(max_on(right_max).verdict, Verdict::passed);
+  // What the first poison leaves behind is the right answer, -1.
+  EXPECT_THAT(max_on([](const IntegerMax&) {}), IsIncorrect("expected -1"));
+}
+
+TEST_F(Check, RejectsIntegersThatAreNotExact) {
+  auto kernel = [](const IntegerMax& m) {
+    right_max(m);
+    *m.y -= 1;
+  };
+  EXPECT_THAT(max_on(kernel), IsIncorrect("1 of 1 elements wrong"));
 }
 
 TEST_F(Check, RejectsADroppedTail) {

@@ -58,6 +58,9 @@ std::vector<double> results(const Kernel& kernel, const char* problem, const Inp
     case DType::bf16:
       widen(bfloat16{});
       break;
+    case DType::f64:
+      widen(double{});
+      break;
     default:
       ADD_FAILURE() << "no results of " << to_string(workload->output_dtype());
   }
@@ -224,7 +227,7 @@ TEST(Sum, LosesNothingWhereItIsCompensated) {
 
 TEST(Sum, OfInfinityIsInfinity) {
   for_each_kernel("reduction", [](const Kernel& kernel, Device& device) {
-    if (kernel.op != std::string_view("sum")) return;
+    if (kernel.op != std::string_view("sum") || is_integer(kernel.dtype)) return;
     const InputSet infinite{"infinite", [](std::uint64_t bits, int) {
                               return bits % 64 == 0 ? double{INFINITY} : 1.0;
                             }};

@@ -64,7 +64,7 @@ target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\
                                                 "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
 # What holds for the results of sums and of functions of rows whatever the inputs
-ladder_test(properties_test test/properties_test.cpp)
+ladder_test(properties_test test/properties_test.cpp test/reduction_test.cpp)
 target_link_libraries(properties_test PRIVATE ladder GTest::gtest_main)
 
 # The command line of ./bench

@@ -30,12 +30,14 @@ struct Comparison {
   double actual = 0, expected = 0, limit = 0;  ///< of that element
 };
 
-/// The value of an element of any type.
+/// The value of an element of any type; of 64-bit integers, those up to 2^53.
 template <class T>
 __host__ __device__ double widen(T value) {
   return static_cast<float>(value);
 }
 __host__ __device__ inline double widen(double value) { return value; }
+__host__ __device__ inline double widen(std::int32_t value) { return value; }
+__host__ __device__ inline double widen(std::int64_t value) { return static_cast<double>(value); }
 
 /// Adds element i to a comparison. Used by both backends.
 __host__ __device__ inline void compare_element(Comparison& total, std::size_t i, double actual,
@@ -82,8 +84,9 @@ struct CheckResult {
       0;  ///< the limit of the element that came nearest to its limit, or furthest over
 };
 
-/// Runs the kernel once on the workload with poisoned output, and accepts the result only if every
-/// element is within its limit, the inputs are unchanged and no canary was touched.
+/// Runs the kernel on the workload with poisoned output, and accepts the result only if every
+/// element is within its limit, the inputs are unchanged and no canary was touched. It runs once, or
+/// where the output is integers twice: any poison could be the right answer there, but not two.
 CheckResult check(const Kernel& kernel, Workload& workload, Device& device);
 
 }  // namespace ladder

@@ -54,7 +54,7 @@ Buffer::Buffer(Buffer&& other) noexcept
       base_(std::exchange(other.base_, nullptr)),
       bytes_(other.bytes_) {}
 
-void Buffer::poison() { device_->fill(data(), 0xFF, bytes_); }
+void Buffer::poison(unsigned char byte) { device_->fill(data(), byte, bytes_); }
 
 bool Buffer::canaries_intact() const {
   std::vector<unsigned char> bytes(canary_);

@@ -118,8 +118,8 @@ class Buffer {
   void* data() const { return base_ + canary_; }
   std::size_t bytes() const { return bytes_; }
 
-  /// Sets every byte to 0xFF: a NaN in every floating-point type.
-  void poison();
+  /// Sets every byte: 0xFF makes NaNs of every floating-point type.
+  void poison(unsigned char byte = 0xFF);
 
   /// Whether the bytes before and after the buffer are as they were made.
   bool canaries_intact() const;

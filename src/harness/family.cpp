@@ -86,9 +86,11 @@ Support supports(const Kernel& kernel, std::string_view problem, const DeviceInf
 std::size_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
+    case DType::i64:
       return 8;
     case DType::f32:
     case DType::tf32:
+    case DType::i32:
       return 4;
     case DType::f16:
     case DType::bf16:
@@ -98,6 +100,8 @@ std::size_t size_of(DType dtype) {
   }
   return 0;
 }
+
+bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
 const char* to_string(DType dtype) {
   switch (dtype) {
@@ -113,6 +117,10 @@ const char* to_string(DType dtype) {
       return "e4m3";
     case DType::f64:
       return "f64";
+    case DType::i32:
+      return "i32";
+    case DType::i64:
+      return "i64";
   }
   return "";
 }
@@ -137,6 +145,9 @@ double unit_roundoff(DType dtype) {
       return 0x1p-4;
     case DType::f64:
       return 0x1p-53;
+    case DType::i32:
+    case DType::i64:
+      return 0;
   }
   return 0;
 }

@@ -40,6 +40,8 @@ struct InputSet {
   const char* name;
   double (*value)(std::uint64_t bits, int input);
   bool exact = false;  ///< correct kernels give the exact result: the tolerance is zero
+  /// What stands for value where elements are integers; without it they are values cut towards 0.
+  double (*integer)(std::uint64_t bits, int input) = nullptr;
 };
 
 /// Uniform in [-1, 1].
@@ -151,19 +153,21 @@ const Family& family_of(const Kernel& kernel);
 Support supports(const Kernel& kernel, std::string_view problem, const DeviceInfo& device);
 void add_family(Family family);
 
-inline constexpr DType kDTypes[] = {DType::f32,  DType::f16,  DType::bf16,
-                                    DType::tf32, DType::e4m3, DType::f64};
-std::size_t size_of(DType dtype);    ///< bytes
+inline constexpr DType kDTypes[] = {DType::f32,  DType::f16, DType::bf16, DType::tf32,
+                                    DType::e4m3, DType::f64, DType::i32,  DType::i64};
+std::size_t size_of(DType dtype);  ///< bytes
+bool is_integer(DType dtype);
 const char* to_string(DType dtype);  ///< "f32"
 std::optional<DType> parse_dtype(std::string_view text);
 
-/// Half the distance from 1 to the next number: the largest relative rounding error.
+/// Half the distance from 1 to the next number: the largest relative rounding error. 0 of integers.
 double unit_roundoff(DType dtype);
 
 template <Contract C, class T>
 class WorkloadOf final : public Workload {
   using Output = typename OutputOf<C, T>::type;
-  using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+  static constexpr bool kIntegers = std::is_integral_v<T>;
+  using Wide = std::conditional_t<kIntegers || std::is_same_v<T, double>, double, float>;
 
  public:
   WorkloadOf(const typename C::Problem& problem, const InputSet& set, std::uint64_t seed,
@@ -171,6 +175,7 @@ class WorkloadOf final : public Workload {
       : device_(device) {
     output_dtype_ = DTypeOf<Output>::value;
     tolerance_ = set.exact ? Tolerance{} : C::tolerance(problem, DTypeOf<T>::value);
+    const auto value = kIntegers && set.integer ? set.integer : set.value;
     std::vector<std::vector<T>> values;
     std::vector<T*> pointers;
     for (std::size_t size : C::input_sizes(problem)) {
@@ -178,7 +183,7 @@ class WorkloadOf final : public Workload {
       std::vector<T>& array = values.emplace_back(size);
       parallel_for(size, 1 << 18, [&, input](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
-          array[i] = T(static_cast<Wide>(set.value(random_bits(seed, input, i), input)));
+          array[i] = T(static_cast<Wide>(value(random_bits(seed, input, i), input)));
         }
       });
       Buffer& buffer = inputs_.emplace_back(device, size * sizeof(T));

@@ -32,7 +32,7 @@ using float8_e4m3 = __nv_fp8_e4m3;  // 4 bits of exponent, 3 of mantissa: up to 
 enum class Backend { cuda, host };
 
 /// Element types, and how users spell them.
-enum class DType { f32, f16, bf16, tf32, e4m3, f64 };
+enum class DType { f32, f16, bf16, tf32, e4m3, f64, i32, i64 };
 
 template <class T>
 struct DTypeOf;
@@ -59,6 +59,14 @@ struct DTypeOf<tfloat32> {
 template <>
 struct DTypeOf<float8_e4m3> {
   static constexpr DType value = DType::e4m3;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::i64;
 };
 
 /// What a version says of itself; its number and name are its file's: vNN_name.cu.

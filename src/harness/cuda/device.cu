@@ -180,6 +180,12 @@ class CudaDevice final : public Device {
       case DType::f64:
         start(static_cast<const double*>(actual));
         break;
+      case DType::i32:
+        start(static_cast<const std::int32_t*>(actual));
+        break;
+      case DType::i64:
+        start(static_cast<const std::int64_t*>(actual));
+        break;
     }
     LADDER_CUDA(cudaGetLastError());
     std::vector<Comparison> parts(kBlocks * kThreads);

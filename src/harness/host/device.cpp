@@ -91,6 +91,12 @@ class HostDevice final : public Device {
         case DType::f64:
           found = part(static_cast<const double*>(actual));
           break;
+        case DType::i32:
+          found = part(static_cast<const std::int32_t*>(actual));
+          break;
+        case DType::i64:
+          found = part(static_cast<const std::int64_t*>(actual));
+          break;
       }
       const std::lock_guard lock(mutex);
       merge(total, found);

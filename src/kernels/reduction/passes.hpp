@@ -54,9 +54,8 @@ struct InPasses {
 /// the GPU gives the next block to whichever multiprocessor is free, and what is lost when the last
 /// ones run alone is small. Up to 4 tiles are one block's work, because another launch would take
 /// longer; so the numbers that 16384 blocks leave are reduced by one.
-inline std::int64_t blocks_for(std::int64_t n, std::int64_t tile) {
-  constexpr std::int64_t kMostBlocks = 16384;
-  return n <= 4 * tile ? 1 : std::min(ladder::ceil_div(n, tile), kMostBlocks);
+inline std::int64_t blocks_for(std::int64_t n, std::int64_t tile, std::int64_t most = 16384) {
+  return n <= 4 * tile ? 1 : std::min(ladder::ceil_div(n, tile), most);
 }
 
 }  // namespace reduction

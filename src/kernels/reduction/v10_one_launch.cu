@@ -13,6 +13,8 @@
 
 namespace {
 
+using reduction::Accumulator;
+
 constexpr int kBlock = 256;
 constexpr int kLoads = 4;  // of 128 bits per thread, in flight together
 constexpr int kTileBytes = 16 * kLoads * kBlock;
@@ -23,18 +25,20 @@ constexpr int kTile = kTileBytes / static_cast<int>(sizeof(T));  // elements
 /// What this thread finds in its block's part of x, which is every blocks-th tile from number
 /// `block` on.
 template <class Op, class T>
-__device__ float thread_total(const T* x, std::int64_t n, unsigned block, unsigned blocks) {
+__device__ Accumulator<T> thread_total(const T* x, std::int64_t n, unsigned block,
+                                       unsigned blocks) {
   using Vec = ladder::Vec128<T>;
+  using A = Accumulator<T>;
   const std::int64_t vectors = n / Vec::size;
   const auto whole_tiles = static_cast<unsigned>(n / kTile<T>);
 
-  float total[Vec::size];  // one chain of additions per element of a vector
+  A total[Vec::size];  // one chain of additions per element of a vector
 #pragma unroll
-  for (int e = 0; e < Vec::size; ++e) total[e] = Op::identity();
+  for (int e = 0; e < Vec::size; ++e) total[e] = Op::template identity<A>();
   auto take = [&](const Vec& v) {
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      total[e] = Op::combine(total[e], static_cast<float>(v[e]));
+      total[e] = Op::combine(total[e], static_cast<A>(v[e]));
     }
   };
 
@@ -47,8 +51,8 @@ __device__ float thread_total(const T* x, std::int64_t n, unsigned block, unsign
     static_assert(kLoads == 4, "written out for four");
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {  // with each other first, so that all four are awaited
-      const float first = Op::combine(static_cast<float>(v[0][e]), static_cast<float>(v[1][e]));
-      const float second = Op::combine(static_cast<float>(v[2][e]), static_cast<float>(v[3][e]));
+      const A first = Op::combine(static_cast<A>(v[0][e]), static_cast<A>(v[1][e]));
+      const A second = Op::combine(static_cast<A>(v[2][e]), static_cast<A>(v[3][e]));
       total[e] = Op::combine(total[e], Op::combine(first, second));
     }
   }
@@ -59,7 +63,7 @@ __device__ float thread_total(const T* x, std::int64_t n, unsigned block, unsign
       if (v < vectors) take(Vec::load(x + v * Vec::size));
     }
     const std::int64_t i = vectors * Vec::size + threadIdx.x;
-    if (i < n) total[0] = Op::combine(total[0], static_cast<float>(x[i]));
+    if (i < n) total[0] = Op::combine(total[0], static_cast<A>(x[i]));
   }
 
 #pragma unroll
@@ -68,8 +72,8 @@ __device__ float thread_total(const T* x, std::int64_t n, unsigned block, unsign
 }
 
 /// What the lanes of a warp have, combined, in lane 0.
-template <class Op>
-__device__ float warp_total(float mine) {
+template <class Op, class A>
+__device__ A warp_total(A mine) {
 #pragma unroll
   for (int s = 16; s > 0; s /= 2) {
     mine = Op::combine(mine, __shfl_down_sync(0xffffffffu, mine, s));
@@ -78,15 +82,15 @@ __device__ float warp_total(float mine) {
 }
 
 /// What the threads of the block have, combined, in thread 0.
-template <class Op>
-__device__ float block_total(float mine) {
-  __shared__ float of_warp[kBlock / 32];
+template <class Op, class A>
+__device__ A block_total(A mine) {
+  __shared__ A of_warp[kBlock / 32];
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   mine = warp_total<Op>(mine);
   if (lane == 0) of_warp[warp] = mine;
   __syncthreads();
   if (warp == 0) {
-    mine = warp_total<Op>(lane < kBlock / 32 ? of_warp[lane] : Op::identity());
+    mine = warp_total<Op>(lane < kBlock / 32 ? of_warp[lane] : Op::template identity<A>());
   }
   return mine;
 }
@@ -95,8 +99,9 @@ __device__ unsigned blocks_done = 0;
 
 template <class Op, class T>
 __global__ void __launch_bounds__(kBlock) one_launch(reduction::Args<Op, T> a) {
-  float* const left = static_cast<float*>(a.workspace);  // [gridDim.x]
-  float total = block_total<Op>(thread_total<Op>(a.x, a.n, blockIdx.x, gridDim.x));
+  using A = Accumulator<T>;
+  A* const left = static_cast<A*>(a.workspace);  // [gridDim.x]
+  A total = block_total<Op>(thread_total<Op>(a.x, a.n, blockIdx.x, gridDim.x));
   if (gridDim.x > 1) {
     __shared__ bool is_last;
     if (threadIdx.x == 0) {
@@ -119,7 +124,7 @@ struct OneLaunch {
   template <class Op, class T>
   static std::size_t workspace(const reduction::Args<Op, T>& a) {
     const std::int64_t blocks = reduction::blocks_for(a.n, kTile<T>);
-    return blocks > 1 ? static_cast<std::size_t>(blocks) * sizeof(float) : 0;
+    return blocks > 1 ? static_cast<std::size_t>(blocks) * sizeof(Accumulator<T>) : 0;
   }
   template <class Op, class T>
   static void launch(const reduction::Args<Op, T>& a, cudaStream_t stream) {
@@ -128,7 +133,11 @@ struct OneLaunch {
   }
 };
 
-const ladder::Register<OneLaunch, reduction::sum, float, ladder::half, ladder::bfloat16> sum;
-const ladder::Register<OneLaunch, reduction::max, float, ladder::half, ladder::bfloat16> max;
+const ladder::Register<OneLaunch, reduction::sum, float, ladder::half, ladder::bfloat16, double,
+                       std::int32_t>
+    sum;
+const ladder::Register<OneLaunch, reduction::max, float, ladder::half, ladder::bfloat16, double,
+                       std::int32_t>
+    max;
 
 }  // namespace

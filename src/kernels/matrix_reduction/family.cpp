@@ -1,0 +1,140 @@
+#include "harness/family.hpp"
+#include "matrix_reduction.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <limits>
+
+namespace matrix_reduction {
+namespace {
+
+// Of one sign, because in a sum that cancels a lost element would hide within the limit.
+double positive_value(std::uint64_t bits, int input) {
+  return 0.5 + 0.5 * ladder::uniform_value(bits, input);
+}
+
+// Integers from 1 to 8: sums of up to 2^21 are exact in fp32, and each is missed where it is
+// missing.
+double small_integer_value(std::uint64_t bits, int) { return 1 + static_cast<double>(bits % 8); }
+
+// Now and then a number beside which all others are nothing; more than fp16 holds.
+double huge_value(std::uint64_t bits, int input) {
+  return bits % 1024 == 0 ? 0x1p100 : positive_value(bits >> 10, input);
+}
+
+// Numbers so small that fp32 has fewer digits for them; fp16 has zeros.
+double denormal_value(std::uint64_t bits, int) {
+  return (static_cast<double>(bits % 255) - 127) * 0x1p-136;
+}
+
+double some_minus_infinity(std::uint64_t bits, int input) {
+  return bits % 512 == 0 ? -std::numeric_limits<double>::infinity()
+                         : ladder::uniform_value(bits >> 9, input);
+}
+
+double constant_value(std::uint64_t, int) { return -3.25; }
+
+template <class Op>
+struct Contract : Op {
+  static constexpr bool of_rows = std::same_as<Op, row_sum>;
+  static constexpr const char* problem_help = "ROWSxCOLS, e.g. 8192x4096";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 2, 0);
+    constexpr std::int64_t kMost = std::int64_t{1} << 31;  // so that their product is an int64
+    if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
+    return Problem{(*d)[0], (*d)[1]};
+  }
+  static std::string text(const Problem& p) {
+    return std::to_string(p.rows) + "x" + std::to_string(p.cols);
+  }
+
+  // Rows go to a warp up to 2 KiB, to 1024 threads beyond 64 KiB. Columns go in tiles of 32, or as
+  // vectors of 128 and 256; parts of them have 64 rows or more, and more than 64 parts take a third
+  // pass.
+  static std::vector<Problem> test_problems() {
+    std::vector<Problem> problems{{0, 5},    {3, 0},    {1, 1},    {1, 7},    {7, 1},
+                                  {31, 33},  {33, 31},  {5, 256},  {9, 511},  {3, 512},
+                                  {3, 1023}, {2, 1024}, {5, 1025}, {2, 4099}, {129, 36}};
+    if (of_rows) {
+      problems.insert(problems.end(), {{1, 9001}, {2, 50257}, {1, 131'073}});
+    } else {
+      problems.insert(problems.end(), {{1023, 13}, {1025, 8}, {257, 264}, {8193, 4}, {9001, 1}});
+    }
+    return problems;
+  }
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    if (backend == ladder::Backend::host) return {{64, 1024}, {37, 1031}, {77, 520}};
+    return {{8192, 1024},  {8192, 4096},   {8192, 8191},  {8192, 8192},
+            {65536, 4096}, {128, 1 << 20}, {1 << 20, 128}};
+  }
+  static std::vector<ladder::InputSet> input_sets() {
+    return {{"uniform", positive_value},  {"small integers", small_integer_value, true},
+            {"huge", huge_value},         {"denormal", denormal_value},
+            {"constant", constant_value}, {"some minus infinity", some_minus_infinity}};
+  }
+
+  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
+    const auto n = static_cast<double>(p.rows) * static_cast<double>(p.cols);
+    return {.flops = n,
+            .bytes_read = n * static_cast<double>(ladder::size_of(dtype)),
+            .bytes_written = sizeof(float) * static_cast<double>(output_size(p))};
+  }
+  // The magnitudes are in units of fp32's roundoff.
+  static ladder::Tolerance tolerance(const Problem&, ladder::DType) {
+    return {.relative = 0, .scaled = 0x1p-24};
+  }
+
+  static std::vector<std::size_t> input_sizes(const Problem& p) {
+    return {static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.cols)};
+  }
+  static std::size_t output_size(const Problem& p) {
+    return static_cast<std::size_t>(of_rows ? p.rows : p.cols);
+  }
+
+  template <class T>
+  static Args<T> bind(const Problem& p, std::span<T* const> inputs, float* output) {
+    return {.x = inputs[0], .y = output, .rows = p.rows, .cols = p.cols, .workspace = nullptr};
+  }
+
+  // A sum of n numbers takes n - 1 additions, whatever their order, each off by at most u times
+  // what it makes, which is at most the sum of the magnitudes; and taken as independent they make
+  // lambda sqrt(n) u of that, but for a probability that falls like exp(-lambda^2 / 2) (Higham and
+  // Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019).
+  template <class T>
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+    constexpr double kLambda = 8;
+    const auto rows = static_cast<std::size_t>(p.rows), cols = static_cast<std::size_t>(p.cols);
+    const auto n = static_cast<double>(of_rows ? cols : rows);
+    const double additions = std::min(n, kLambda * std::sqrt(n));
+    ladder::Expected y{.values = std::vector<double>(output_size(p)),
+                       .magnitude = std::vector<double>(output_size(p))};
+    const auto add = [&](std::size_t to, std::size_t from) {
+      const double x = static_cast<float>(inputs[0][from]);
+      y.values[to] += x;
+      y.magnitude[to] += additions * std::abs(x);
+    };
+    const std::size_t grain = 1 + (1 << 18) / std::max<std::size_t>(1, of_rows ? cols : rows);
+    ladder::parallel_for(output_size(p), grain, [&](std::size_t begin, std::size_t end) {
+      if (of_rows) {
+        for (std::size_t r = begin; r < end; ++r) {
+          for (std::size_t c = 0; c < cols; ++c) add(r, r * cols + c);
+        }
+      } else {
+        for (std::size_t r = 0; r < rows; ++r) {
+          for (std::size_t c = begin; c < end; ++c) add(c, r * cols + c);
+        }
+      }
+    });
+    return y;
+  }
+};
+
+template <class Op>
+using Family = ladder::RegisterFamily<Contract<Op>, float, ladder::half, ladder::bfloat16>;
+const Family<row_sum> register_row_sum;
+const Family<col_sum> register_col_sum;
+
+}  // namespace
+}  // namespace matrix_reduction

@@ -1,0 +1,90 @@
+// Idea      eight blocks of a cluster make one number through distributed shared memory
+// Vs v10    a ticket and a number per cluster instead of per block: the last one has an eighth to
+//           read; up to 32 tiles nothing goes through global memory at all. But eight blocks start
+//           together and wait for each other, during which they load nothing
+// Bound by  DRAM bandwidth; at small n by one launch, one trip to DRAM, and three to the L2 cache
+// Limits    Hopper only. Two launches must not overlap, as they share the counter of the clusters
+//           that are done. x starts at a multiple of 16 bytes.
+// Tile      16 KiB of x, 256 threads
+#include "block_total.hpp"
+#include "harness/ptx/cluster.hpp"
+#include "passes.hpp"
+
+namespace {
+
+using namespace ladder::ptx;
+
+constexpr int kBlock = 256;
+constexpr int kWarps = kBlock / 32;
+constexpr int kCluster = 8;  // blocks
+
+/// What the threads of the cluster have, combined, in thread 0 of rank 0.
+template <class Op>
+__device__ float cluster_total(float mine) {
+  alignas(16) __shared__ float of_warp[kWarps];
+  const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  mine = reduction::warp_total<Op>(mine);
+  if (lane == 0) of_warp[warp] = mine;
+  cluster_sync();
+  if (cluster_rank() == 0 && warp == 0) {  // a lane takes the numbers of four warps
+    constexpr unsigned kLanesPerBlock = kWarps / 4;
+    static_assert(kCluster * kLanesPerBlock <= 32);
+    mine = Op::template identity<float>();
+    if (lane < kCluster * kLanesPerBlock) {
+      const float* const four = &of_warp[4 * (lane % kLanesPerBlock)];
+      const float4 v = cluster_load(cluster_address(four, lane / kLanesPerBlock));
+      mine = Op::combine(Op::combine(v.x, v.y), Op::combine(v.z, v.w));
+    }
+    mine = reduction::warp_total<Op>(mine);
+  }
+  cluster_sync();  // no block ends before it has been read
+  return mine;
+}
+
+__device__ unsigned clusters_done = 0;
+
+template <class Op, class T>
+__global__ void __cluster_dims__(kCluster) __launch_bounds__(kBlock)
+    by_clusters(reduction::Args<Op, T> a) {
+  const float mine = reduction::thread_total<Op, kBlock>(a.x, a.n, blockIdx.x, gridDim.x);
+  float total = cluster_total<Op>(mine);
+  if (cluster_rank() != 0) return;
+  const unsigned clusters = gridDim.x / kCluster;
+  if (clusters > 1) {
+    float* const left = static_cast<float*>(a.workspace);  // [clusters]
+    __shared__ bool is_last;
+    if (threadIdx.x == 0) {
+      left[blockIdx.x / kCluster] = total;
+      __threadfence();  // whoever sees the count sees the number
+      is_last = atomicInc(&clusters_done, clusters - 1) == clusters - 1;
+      if (is_last) __threadfence();  // this block, having seen the count, sees the numbers
+    }
+    __syncthreads();
+    if (!is_last) return;
+    const float found = reduction::thread_total<Op, kBlock>(left, clusters, 0, 1);
+    total = reduction::block_total<Op, kBlock>(found);
+  }
+  if (threadIdx.x == 0) *a.y = total;
+}
+
+struct Cluster {
+  static constexpr ladder::Version version{"clusters of 8 blocks reduce in shared memory"};
+
+  template <class T>
+  static std::int64_t clusters(std::int64_t n) {
+    return ladder::ceil_div(reduction::blocks_for(n, reduction::kTile<T, kBlock>), kCluster);
+  }
+  template <class Op, class T>
+  static std::size_t workspace(const reduction::Args<Op, T>& a) {
+    return static_cast<std::size_t>(clusters<T>(a.n)) * sizeof(float);
+  }
+  template <class Op, class T>
+  static void launch(const reduction::Args<Op, T>& a, cudaStream_t stream) {
+    ladder::launch(by_clusters<Op, T>, kCluster * clusters<T>(a.n), kBlock, 0, stream, a);
+  }
+};
+
+const ladder::Register<Cluster, reduction::sum, float, ladder::half, ladder::bfloat16> sum;
+const ladder::Register<Cluster, reduction::max, float, ladder::half, ladder::bfloat16> max;
+
+}  // namespace

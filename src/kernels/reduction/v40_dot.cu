@@ -1,0 +1,107 @@
+// Idea      the dot product: v10's sum, of products that are made on the way
+// Vs v10    two arrays to read instead of one. A multiplication and an addition are one instruction,
+//           so an element costs no more than in a sum, and a product is not rounded
+// Bound by  DRAM bandwidth, as v10
+// Limits    two launches must not overlap, as they share the counter of the blocks that are done.
+//           Both arrays start at multiples of 16 bytes.
+// Tile      8 KiB of each array, 256 threads
+#include "block_total.hpp"
+#include "passes.hpp"
+
+namespace {
+
+using reduction::Accumulator;
+
+constexpr int kBlock = 256;
+constexpr int kPairs = 2;  // of 128-bit loads per thread, in flight together
+
+template <class T>
+constexpr int kTile = kBlock* kPairs* ladder::Vec128<T>::size;  // elements of each array
+
+/// What this thread finds in its block's part, which is every blocks-th tile from its own on.
+template <class T>
+__device__ Accumulator<T> thread_dot(const T* x, const T* y, std::int64_t n) {
+  using Vec = ladder::Vec128<T>;
+  using A = Accumulator<T>;
+  const std::int64_t vectors = n / Vec::size;
+  const auto whole_tiles = static_cast<unsigned>(n / kTile<T>);
+
+  A total[Vec::size] = {};  // one chain of additions per element of a vector
+  auto take = [&](const Vec& v, const Vec& w) {
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      total[e] = reduction::multiply_add(static_cast<A>(v[e]), static_cast<A>(w[e]), total[e]);
+    }
+  };
+
+  unsigned tile = blockIdx.x;
+  for (; tile < whole_tiles; tile += gridDim.x) {
+    const std::int64_t from = std::int64_t{tile} * kTile<T> + threadIdx.x * Vec::size;
+    Vec v[kPairs], w[kPairs];
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      v[i] = Vec::load(x + from + i * kBlock * Vec::size);
+      w[i] = Vec::load(y + from + i * kBlock * Vec::size);
+    }
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) take(v[i], w[i]);
+  }
+  if (tile == whole_tiles) {  // what is left falls to the block whose turn it is
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      const std::int64_t v = (std::int64_t{tile} * kPairs + i) * kBlock + threadIdx.x;
+      if (v < vectors) take(Vec::load(x + v * Vec::size), Vec::load(y + v * Vec::size));
+    }
+    const std::int64_t i = vectors * Vec::size + threadIdx.x;
+    if (i < n) {
+      total[0] = reduction::multiply_add(static_cast<A>(x[i]), static_cast<A>(y[i]), total[0]);
+    }
+  }
+
+#pragma unroll
+  for (int e = 1; e < Vec::size; ++e) total[0] += total[e];
+  return total[0];
+}
+
+__device__ unsigned blocks_done = 0;
+
+template <class T>
+__global__ void __launch_bounds__(kBlock) dot_product(reduction::Args<reduction::dot, T> a) {
+  using A = Accumulator<T>;
+  using Op = reduction::sum;
+  A total = reduction::block_total<Op, kBlock>(thread_dot(a.x[0], a.x[1], a.n));
+  if (gridDim.x > 1) {
+    A* const left = static_cast<A*>(a.workspace);  // [gridDim.x]
+    __shared__ bool is_last;
+    if (threadIdx.x == 0) {
+      left[blockIdx.x] = total;
+      __threadfence();  // whoever sees the count sees the number
+      const unsigned before = atomicInc(&blocks_done, gridDim.x - 1);  // from the limit on to 0
+      is_last = before == gridDim.x - 1;
+      if (is_last) __threadfence();  // this block, having seen the count, sees the numbers
+    }
+    __syncthreads();
+    if (!is_last) return;
+    const A found = reduction::thread_total<Op, kBlock>(left, gridDim.x, 0, 1);
+    total = reduction::block_total<Op, kBlock>(found);
+  }
+  if (threadIdx.x == 0) *a.y = total;
+}
+
+struct Dot {
+  static constexpr ladder::Version version{"products on the way, one launch"};
+
+  template <class T>
+  static std::size_t workspace(const reduction::Args<reduction::dot, T>& a) {
+    const std::int64_t blocks = reduction::blocks_for(a.n, kTile<T>);
+    return blocks > 1 ? static_cast<std::size_t>(blocks) * sizeof(Accumulator<T>) : 0;
+  }
+  template <class T>
+  static void launch(const reduction::Args<reduction::dot, T>& a, cudaStream_t stream) {
+    ladder::launch(dot_product<T>, reduction::blocks_for(a.n, kTile<T>), kBlock, 0, stream, a);
+  }
+};
+
+const ladder::Register<Dot, reduction::dot, float, ladder::half, ladder::bfloat16, double> dot;
+
+}  // namespace
