@@ -1,23 +1,14 @@
-// The hardware's exp2 and tanh, which CUDA C++ has no name for everywhere, and a gelu made of one
-// exp2: for v06 and v23. The host executor's are as exact as the C library's.
+// The hardware's tanh, which CUDA C++ has no name for everywhere, and a gelu made of one exp2: for
+// v06 and v23. The host executor's tanh is as exact as the C library's.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "harness/ptx/exp2.hpp"
 
 #include <cmath>
 
 namespace elementwise {
 
-/// 2^x to within 2^-22.5 of it (PTX ISA, ex2.approx); below 2^-126 it is 0.
-__device__ inline float exp2_approx(float x) {
-#if defined(LADDER_HOST_EXECUTOR)
-  return std::exp2(x);
-#else
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#endif
-}
+using ladder::ptx::exp2_approx;
 
 /// tanh x to within 2^-11 of it (PTX ISA, tanh.approx).
 __device__ inline float tanh_approx(float x) {
