@@ -39,7 +39,9 @@ struct Row {
 /// fit a multiprocessor. What of a row is beyond the largest, of 1024 * kMost elements, is not held.
 template <class Vec, int kMost = 32, class Launch>
 void launch_smallest_row(int cols, Launch launch) {
-  if (cols <= 32 * kMost / 4) return launch(Row<Vec, 32, kMost / 4>{});
+  if constexpr (kMost / 4 >= Vec::size) {
+    if (cols <= 32 * kMost / 4) return launch(Row<Vec, 32, kMost / 4>{});
+  }
   if (cols <= 32 * kMost / 2) return launch(Row<Vec, 32, kMost / 2>{});
   if (cols <= 32 * kMost) return launch(Row<Vec, 32, kMost>{});
   if (cols <= 128 * kMost / 2) return launch(Row<Vec, 128, kMost / 2>{});

@@ -36,6 +36,15 @@ __device__ __forceinline__ void cluster_sync() {
           : "memory");
 }
 
+/// Its two halves, between which a thread goes on with what needs no other block: it waits only for
+/// threads that have not arrived.
+__device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}
+__device__ __forceinline__ void cluster_wait() {
+  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
+}
+
 /// Where the block of this rank has what this one has at p.
 __device__ __forceinline__ unsigned cluster_address(const void* p, unsigned rank) {
   unsigned address;
