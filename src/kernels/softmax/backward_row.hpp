@@ -55,9 +55,13 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
   }
   const bool has_edge = t < cut.edges;
   const std::int64_t edge = row * a.cols + cut.edge_column(t);
-  const float edge_y = has_edge ? static_cast<float>(a.y[edge]) : 0.0f;
-  const float edge_dy = has_edge ? static_cast<float>(a.dy[edge]) : 0.0f;
+  T loaded_y = T(0.0f), loaded_dy = T(0.0f);
+  if (has_edge) {
+    loaded_y = a.y[edge];
+    loaded_dy = a.dy[edge];
+  }
 
+  const float edge_y = static_cast<float>(loaded_y), edge_dy = static_cast<float>(loaded_dy);
   float sum = summand(Op{}, edge_y, edge_dy);
   auto add = [&](const Vec& of_y, const Vec& of_dy) {
 #pragma unroll

@@ -82,9 +82,11 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
   const bool has_edge = t < cut.edges;
   const int edge_column = cut.edge_column(t);
   const bool edge_seen = has_edge && is_seen(edge_column);
-  const float edge = edge_seen ? static_cast<float>(x[edge_column]) : -INFINITY;
+  T loaded_edge = T(-INFINITY);
+  if (edge_seen) loaded_edge = x[edge_column];
 
   // First relative to the largest element of this thread …
+  const float edge = static_cast<float>(loaded_edge);
   float held[kElements];  // elements, and from the sum on, but for the logarithm, exponentials
   float max = fmaxf(edge, -FLT_MAX);
 #pragma unroll
