@@ -1,8 +1,8 @@
 // Idea      the hardware's exponential: e^d is 2^(d * log2 e), a product and ex2.approx
-// Vs v05    3 instructions where expf, which is exact to 1 unit in the last place, takes some 10:
-//           that is most of what the kernel does. An H100 that moves 16-bit elements at full speed
-//           has time for some 40 instructions per element, but only if no warp ever waits, and the
-//           rows that come last leave nothing to hide behind
+// Vs v05    3 instructions with the difference, where expf, which is exact to 1 unit in the last
+//           place, takes some 9: that is most of what the kernel does. An H100 that moves 16-bit
+//           elements at full speed has time for some 40 instructions per element, but only if no
+//           warp ever waits, and the rows that come last leave nothing to hide behind
 // Bound by  DRAM bandwidth
 // Limits    none. Where the columns are no multiple of the vector, the rows start between its
 //           boundaries: there each "vector" is one element. What of a row is beyond 32768 elements,
