@@ -168,7 +168,8 @@ TEST(LogSoftmax, RowsAreLogarithmsOfWhatSumsToOne) {
   for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
     if (kernel.op != std::string_view("log")) return;
     const auto log_y = results(kernel, kProblem, {"uniform", uniform_value}, device);
-    // A logarithm is up to log(1003) + 2 < 9, and its absolute error the exponential's relative one.
+    // A logarithm is up to log(1003) + 2 < 9, and its absolute error the exponential's relative
+    // one.
     const double tolerance = 9 * unit_roundoff(kernel.dtype) + tolerance_of_a_row(DType::f32);
     for (std::size_t row = 0; row < kRows; ++row) {
       double sum = 0;
@@ -549,8 +550,8 @@ auto product_by(F) {
   };
 }
 
-/// Adds up as tensor cores do: a group of products and the sum so far, each cut off kBits bits below
-/// the largest of them.
+/// Adds up as tensor cores do: a group of products and the sum so far, each cut off kBits bits
+/// below the largest of them.
 template <int kGroup, int kBits>
 double cut_sum(const double* products, int n) {
   double sum = 0;

@@ -36,7 +36,8 @@ struct Row {
 /// A row of up to 32 * kMost elements belongs to a warp, which needs no barrier, and shares its
 /// block with three others; a longer one belongs to a block. A thread holds at most kMost elements,
 /// 128 bytes of registers for 32 floats, so that 64 registers are enough for it and 1024 threads
-/// fit a multiprocessor. What of a row is beyond the largest, of 1024 * kMost elements, is not held.
+/// fit a multiprocessor. What of a row is beyond the largest, of 1024 * kMost elements, is not
+/// held.
 template <class Vec, int kMost = 32, class Launch>
 void launch_smallest_row(int cols, Launch launch) {
   if constexpr (kMost / 4 >= Vec::size) {

@@ -1,5 +1,5 @@
-// The gradients' kernels from v31 on: y and dy of a row are held in registers by a warp, a block or a
-// cluster.
+// The gradients' kernels from v31 on: y and dy of a row are held in registers by a warp, a block or
+// a cluster.
 #pragma once
 
 #include "harness/row_length.hpp"
@@ -28,12 +28,12 @@ __device__ float lane_sum(float value) {
   return value;
 }
 
-/// One row by Row::kThreads threads in each of kBlocks blocks; `t` is the running one's number among
-/// all of them, and exchange(sum) adds up what the blocks have.
+/// One row by Row::kThreads threads in each of kBlocks blocks; `t` is the running one's number
+/// among all of them, and exchange(sum) adds up what the blocks have.
 ///
 /// Thread t holds vectors t, t + kThreads, … of y and of dy in registers, up to Row::kVectors of
-/// each; what is beyond is read again when the sum is known. The first threads have one edge element
-/// each.
+/// each; what is beyond is read again when the sum is known. The first threads have one edge
+/// element each.
 template <class Op, class Row, int kBlocks, class T, class Exchange>
 __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a, std::int64_t row,
                                              int t, Exchange exchange) {
@@ -118,7 +118,8 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
                            [](float of_block) { return of_block; });
 }
 
-/// Elements of y and as many of dy that a thread holds at most: together what a forward thread holds.
+/// Elements of y and as many of dy that a thread holds at most: together what a forward thread
+/// holds.
 constexpr int kMostHeld = 16;
 
 template <class Op, class T>

@@ -1,5 +1,6 @@
-// The kernels of forward_row.hpp and backward_row.hpp for rows that are a cluster's: each block holds
-// its part of the row in registers, and what the blocks have summed up meets in shared memory.
+// The kernels of forward_row.hpp and backward_row.hpp for rows that are a cluster's: each block
+// holds its part of the row in registers, and what the blocks have summed up meets in shared
+// memory.
 #pragma once
 
 #include "backward_row.hpp"

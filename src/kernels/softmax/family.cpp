@@ -110,8 +110,8 @@ struct Contract : Op {
     return std::to_string(p.rows) + "x" + std::to_string(p.cols);
   }
 
-  // Causal ones also: a matrix higher than wide, whose first rows see nothing, and rows with vectors
-  // to skip among those that a block does not hold.
+  // Causal ones also: a matrix higher than wide, whose first rows see nothing, and rows with
+  // vectors to skip among those that a block does not hold.
   static std::vector<Problem> test_problems() {
     std::vector<Problem> problems{
         {0, 5},     {3, 0},     {1, 1},     {5, 1},      {5, 7},     {5, 31},   {3, 33},

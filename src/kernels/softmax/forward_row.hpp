@@ -40,8 +40,8 @@ enum class Mask {
   skipped,  ///< vectors of nothing else are not read
 };
 
-/// One row by Row::kThreads threads in each of kBlocks blocks; `t` is the running one's number among
-/// all of them, and exchange(total) merges what the blocks have.
+/// One row by Row::kThreads threads in each of kBlocks blocks; `t` is the running one's number
+/// among all of them, and exchange(total) merges what the blocks have.
 ///
 /// Thread t holds vectors t, t + kThreads, … of the row in registers, up to Row::kVectors of them;
 /// what is beyond is read again when the maximum and the sum are known. The first threads have one

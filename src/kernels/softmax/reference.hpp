@@ -34,17 +34,17 @@ double least_step() {
   return 0x1p-125 + of_output;
 }
 
-/// The error of a sum of n rounded numbers, in units of u times the sum of their magnitudes: at most
-/// n, and taken as independent lambda * sqrt(n) but for a probability that falls like
+/// The error of a sum of n rounded numbers, in units of u times the sum of their magnitudes: at
+/// most n, and taken as independent lambda * sqrt(n) but for a probability that falls like
 /// exp(-lambda^2 / 2) (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis,
 /// 2019).
 constexpr double kLambda = 8;
 inline double additions(double n) { return std::min(n, kLambda * std::sqrt(n)); }
 
-/// The error of an exponential exp(-d), in units of u of it. d is rounded, which costs d; __expf, the
-/// least exact exp, is wrong by 2 + 1.173 d units in the last place (CUDA C++ Programming Guide,
-/// intrinsic functions), each up to 2 u: together 3.346 d + 4. (ex2.approx is wrong by 2^-22.5, less
-/// than 3 u, its argument by two roundings and that of log2 e, less than 3 d.)
+/// The error of an exponential exp(-d), in units of u of it. d is rounded, which costs d; __expf,
+/// the least exact exp, is wrong by 2 + 1.173 d units in the last place (CUDA C++ Programming
+/// Guide, intrinsic functions), each up to 2 u: together 3.346 d + 4. (ex2.approx is wrong by
+/// 2^-22.5, less than 3 u, its argument by two roundings and that of log2 e, less than 3 d.)
 constexpr double kOfExponent = 3.346;
 
 /// What depends on the row's length only of the error of an element y = exp(-d) / sum, in units of
@@ -52,10 +52,10 @@ constexpr double kOfExponent = 3.346;
 /// their d, weighted by exp(-d).
 ///   4 + 4 + 2    both exps at d = 0, the division and the product
 ///   additions    of the sum
-///   rescalings   of online sums, 5 each, when the maximum moves, and 2 when threads merge. The d of
-///                the steps add up to the whole d, counted above. The i-th of n random numbers is the
-///                largest so far with probability 1/i (Renyi): about H(n) steps, with a variance below
-///                H(n).
+///   rescalings   of online sums, 5 each, when the maximum moves, and 2 when threads merge. The d
+///                of the steps add up to the whole d, counted above. The i-th of n random numbers
+///                is the largest so far with probability 1/i (Renyi): about H(n) steps, with a
+///                variance below H(n).
 inline double error_of_a_row(int cols) {
   const double n = std::max(cols, 1), harmonic = std::log(n) + 1;
   const double rescalings = 2 + std::min(n, harmonic + kLambda * std::sqrt(harmonic));

@@ -1,5 +1,5 @@
-// Softmax of every row of a matrix, its relatives, and their gradients. Arithmetic is fp32 for every
-// element type.
+// Softmax of every row of a matrix, its relatives, and their gradients. Arithmetic is fp32 for
+// every element type.
 //
 // Without the maximum, exp overflows above 88; with it no exponent is above 0 and the sum is at
 // least 1. An element of -inf gives 0 (its logarithm -inf); a row of nothing else gives NaNs
@@ -8,8 +8,8 @@
 
 #include "harness/kernel.hpp"
 
-/// y[r][c] = exp(x[r][c] - max_r) / sum_r, where max_r is the row's largest element and sum_r the sum
-/// of the row's exp(x[r][c] - max_r).
+/// y[r][c] = exp(x[r][c] - max_r) / sum_r, where max_r is the row's largest element and sum_r the
+/// sum of the row's exp(x[r][c] - max_r).
 struct softmax {
   static constexpr const char* family = "softmax";
   static constexpr const char* op = "";
@@ -33,7 +33,8 @@ struct log_softmax : softmax {
 };
 
 /// As in attention that does not look ahead: of row r only the first visible() columns count, one
-/// more in each row, all of them in the last. The results of the others are 0, whatever x has there.
+/// more in each row, all of them in the last. The results of the others are 0, whatever x has
+/// there.
 struct causal_softmax : softmax {
   static constexpr const char* op = "causal";
 
@@ -43,8 +44,8 @@ struct causal_softmax : softmax {
   }
 };
 
-/// What the gradients share: from the results y of the forward pass, and the loss's derivatives dy by
-/// them, the derivatives dx by the inputs.
+/// What the gradients share: from the results y of the forward pass, and the loss's derivatives dy
+/// by them, the derivatives dx by the inputs.
 struct softmax_gradient {
   static constexpr const char* family = "softmax";
   static constexpr int inputs = 2;

@@ -1,5 +1,6 @@
-// Idea      rows of any length in 128-bit vectors: they lie where memory has 16-byte boundaries, and
-//           the few elements before the first and after the last are loaded and stored one by one
+// Idea      rows of any length in 128-bit vectors: they lie where memory has 16-byte boundaries,
+//           and the few elements before the first and after the last are loaded and stored one by
+//           one
 // Vs v06    rows that are no whole number of vectors, whose starts lie between the boundaries, no
 //           longer move in single elements. The vectors start at a sector of 32 bytes, so that a
 //           warp's request touches no sector that its neighbour's touches too

@@ -9,8 +9,8 @@
 // Limits    compute capability 9.0; rows of more than 16384 elements, which keep two blocks busy;
 //           matrices start at multiples of 32 bytes. What of a row is beyond 262144 elements, the
 //           registers of eight times 1024 threads, is read twice
-// Tile      32 elements per thread and 512 threads per block, two blocks to a multiprocessor; 2, 4 or
-//           8 blocks per row, by its length; from 131073 elements on 8 blocks of 1024 threads
+// Tile      32 elements per thread and 512 threads per block, two blocks to a multiprocessor; 2, 4
+//           or 8 blocks per row, by its length; from 131073 elements on 8 blocks of 1024 threads
 #include "cluster_row.hpp"
 
 namespace {

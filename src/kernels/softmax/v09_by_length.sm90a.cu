@@ -1,8 +1,8 @@
 // Idea      the right kernel for every length
 // Vs v08    v07's kernel for rows that a block can hold
 // Bound by  DRAM bandwidth
-// Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is beyond
-//           262144 elements is read twice
+// Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
+//           beyond 262144 elements is read twice
 // Tile      by the elements of a row:
 //             up to   1024   a warp, four rows to a block of 128 threads
 //             up to  32768   a block of 128 to 1024 threads

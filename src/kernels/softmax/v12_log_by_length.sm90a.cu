@@ -1,8 +1,8 @@
 // Idea      a warp, a block or a cluster per row, by v09's rule
 // Vs v11    rows of more than 32768 elements are held by a cluster, and read once
 // Bound by  DRAM bandwidth
-// Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is beyond
-//           262144 elements is read twice
+// Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
+//           beyond 262144 elements is read twice
 // Tile      v09's
 #include "cluster_row.hpp"
 

@@ -2,8 +2,8 @@
 //           because two inputs are held
 // Vs v31    rows of more than 16384 elements are held by a cluster, and read once
 // Bound by  DRAM bandwidth
-// Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is beyond
-//           131072 elements is read twice
+// Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
+//           beyond 131072 elements is read twice
 // Tile      16 elements of each input per thread; by the elements of a row:
 //             up to    512   a warp, four rows to a block of 128 threads
 //             up to  16384   a block of 128 to 1024 threads
