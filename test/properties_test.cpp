@@ -74,6 +74,7 @@ void for_each_kernel(std::string_view family, F test) {
   for (const auto& device : devices()) {
     for (const Kernel& kernel : device->kernels()) {
       if (kernel.family != family) continue;
+      if (!architecture_supports(kernel.file, device->info()).ok) continue;
       SCOPED_TRACE(full_name(kernel));
       test(kernel, *device);
       ++tested;
@@ -120,18 +121,23 @@ TEST(Activations, OfXAndOfMinusXDifferByX) {
 constexpr std::size_t kRows = 5, kCols = 1003;
 constexpr const char* kProblem = "5x1003";
 
+// Every element is rounded, and all of a row share the error of its fp32 sum.
+double tolerance_of_a_row(DType dtype) {
+  return unit_roundoff(dtype) + 1000 * unit_roundoff(DType::f32);
+}
+
 TEST(Softmax, RowsSumToOne) {
   for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
+    if (kernel.op != std::string_view("")) return;
+    if (!family_of(kernel).supports(kernel, kProblem).ok) return;  // too short for a cluster
     const auto y = results(kernel, kProblem, {"uniform", uniform_value}, device);
-    // Every element is rounded, and all of a row share the error of its fp32 sum.
-    const double tolerance = unit_roundoff(kernel.dtype) + 1000 * unit_roundoff(DType::f32);
     for (std::size_t row = 0; row < kRows; ++row) {
       double sum = 0;
       for (std::size_t c = 0; c < kCols; ++c) {
         EXPECT_GT(y[row * kCols + c], 0);
         sum += y[row * kCols + c];
       }
-      EXPECT_NEAR(sum, 1, tolerance);
+      EXPECT_NEAR(sum, 1, tolerance_of_a_row(kernel.dtype));
     }
   });
 }
@@ -142,9 +148,102 @@ double shifted_value(std::uint64_t bits, int input) { return sixteenth_value(bit
 
 TEST(Softmax, IsInvariantToAShiftToTheLastBit) {
   for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
+    if (family_of(kernel).op.ends_with("backward")) return;
     if (kernel.version.baseline) return;  // a library may subtract in another way
+    if (!family_of(kernel).supports(kernel, kProblem).ok) return;  // too short for a cluster
     EXPECT_EQ(results(kernel, kProblem, {"sixteenths", sixteenth_value}, device),
               results(kernel, kProblem, {"shifted", shifted_value}, device));
+  });
+}
+
+TEST(Softmax, OfWhatIsSeenSumsToOneAndTheRestIsZero) {
+  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
+    if (kernel.op != std::string_view("causal")) return;
+    constexpr std::size_t kHigh = 207, kWide = 203;  // the first four rows see nothing
+    const auto y = results(kernel, "207x203", {"uniform", uniform_value}, device);
+    for (std::size_t row = 0; row < kHigh; ++row) {
+      double sum = 0;
+      for (std::size_t c = 0; c < kWide; ++c) {
+        const double value = y[row * kWide + c];
+        EXPECT_EQ(value > 0, c + kHigh <= row + kWide) << row << ", " << c << ": " << value;
+        sum += value;
+      }
+      EXPECT_NEAR(sum, row < 4 ? 0 : 1, tolerance_of_a_row(kernel.dtype));
+    }
+  });
+}
+
+TEST(Softmax, DoesNotSeeWhatIsMasked) {
+  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
+    if (kernel.op != std::string_view("causal")) return;
+    // One row higher than wide: the first sees nothing, and its NaNs stay its own.
+    const InputSet nans{"NaNs", [](std::uint64_t, int) { return std::nan(""); }};
+    const auto y = results(kernel, "2x1", nans, device);
+    EXPECT_EQ(y[0], 0);
+    EXPECT_TRUE(std::isnan(y[1]));
+  });
+}
+
+// The logarithm of what the first version of the plain operation gives for the same inputs, but for
+// the roundings of both.
+TEST(LogSoftmax, IsTheLogarithmOfSoftmax) {
+  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
+    if (kernel.op != std::string_view("log") || kernel.dtype != DType::f32) return;
+    const auto kernels = device.kernels();
+    const auto plain = std::find_if(kernels.begin(), kernels.end(), [](const Kernel& k) {
+      return full_name(k) == "softmax/f32/v01_naive";
+    });
+    ASSERT_NE(plain, kernels.end());
+    const auto y = results(*plain, kProblem, {"uniform", uniform_value}, device);
+    const auto log_y = results(kernel, kProblem, {"uniform", uniform_value}, device);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      EXPECT_NEAR(log_y[i], std::log(y[i]), 2 * tolerance_of_a_row(kernel.dtype));
+    }
+  });
+}
+
+TEST(LogSoftmax, RowsAreLogarithmsOfWhatSumsToOne) {
+  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
+    if (kernel.op != std::string_view("log")) return;
+    const auto log_y = results(kernel, kProblem, {"uniform", uniform_value}, device);
+    // A logarithm is up to log(1003) + 2 < 9, and its absolute error the exponential's relative
+    // one.
+    const double tolerance = 9 * unit_roundoff(kernel.dtype) + tolerance_of_a_row(DType::f32);
+    for (std::size_t row = 0; row < kRows; ++row) {
+      double sum = 0;
+      for (std::size_t c = 0; c < kCols; ++c) sum += std::exp(log_y[row * kCols + c]);
+      EXPECT_NEAR(sum, 1, tolerance);
+    }
+  });
+}
+
+// Shifting a row changes no result, so its gradient has no component along the shift. 1024 results
+// of 2^-10 each are a row that sums to 1 exactly; of their logarithms, the type's roundings show.
+TEST(SoftmaxGradient, RowsSumToZero) {
+  const InputSet equal{"equal", [](std::uint64_t bits, int input) {
+                         return input == 0 ? 0x1p-10 : uniform_value(bits, input);
+                       }};
+  const InputSet equal_logs{"equal logarithms", [](std::uint64_t bits, int input) {
+                              return input == 0 ? std::log(0x1p-10) : uniform_value(bits, input);
+                            }};
+  for_each_kernel("softmax", [&](const Kernel& kernel, Device& device) {
+    const std::string_view op = kernel.op;
+    if (!op.ends_with("backward")) return;
+    const bool is_log = op == "log_backward";
+    constexpr std::size_t kEqual = 1024;
+    const auto dx = results(kernel, "5x1024", is_log ? equal_logs : equal, device);
+    for (std::size_t row = 0; row < 5; ++row) {
+      double sum = 0, magnitude = 0;
+      for (std::size_t c = 0; c < kEqual; ++c) {
+        sum += dx[row * kEqual + c];
+        magnitude += std::abs(dx[row * kEqual + c]);
+      }
+      EXPECT_GT(magnitude, 0);
+      // dy is up to 1: 1024 of them differ from their mean, times 1 or 2^-10, by as much at most.
+      const double most = is_log ? kEqual : 1;
+      const double of_log = is_log ? 7 * unit_roundoff(kernel.dtype) : 0;
+      EXPECT_NEAR(sum, 0, most * (tolerance_of_a_row(kernel.dtype) + of_log));
+    }
   });
 }
 
@@ -310,6 +409,75 @@ TEST(SoftmaxCheck, AcceptsRightAndRejectsKnownMistakes) {
       << "a row that starts with -inf";
 }
 
+TEST(LogSoftmaxCheck, AcceptsRightAndRejectsKnownMistakes) {
+  auto right = softmax_by([](const float* x, float* y, int n) {
+    float max = -INFINITY, sum = 0;
+    for (int c = 0; c < n; ++c) max = std::fmax(max, x[c]);
+    for (int c = 0; c < n; ++c) sum += std::exp(x[c] - max);
+    for (int c = 0; c < n; ++c) y[c] = x[c] - max - std::log(sum);
+  });
+  auto log_of_softmax = softmax_by([](const float* x, float* y, int n) {
+    float max = -INFINITY, sum = 0;
+    for (int c = 0; c < n; ++c) max = std::fmax(max, x[c]);
+    for (int c = 0; c < n; ++c) sum += std::exp(x[c] - max);
+    for (int c = 0; c < n; ++c) y[c] = std::log(std::exp(x[c] - max) / sum);
+  });
+  auto maximum_added_first = softmax_by([](const float* x, float* y, int n) {
+    float max = -INFINITY, sum = 0;
+    for (int c = 0; c < n; ++c) max = std::fmax(max, x[c]);
+    for (int c = 0; c < n; ++c) sum += std::exp(x[c] - max);
+    const float log_of_all = max + std::log(sum);
+    for (int c = 0; c < n; ++c) y[c] = x[c] - log_of_all;
+  });
+  for (const char* inputs : {"uniform", "large", "masked", "one huge", "constant"}) {
+    EXPECT_EQ(verdict_on<log_softmax>(right, "20x999", inputs), Verdict::passed) << inputs;
+  }
+  EXPECT_EQ(verdict_on<log_softmax>(log_of_softmax, "20x999", "uniform"), Verdict::passed);
+  EXPECT_EQ(verdict_on<log_softmax>(log_of_softmax, "20x999", "large"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<log_softmax>(maximum_added_first, "20x999", "uniform"), Verdict::passed);
+  EXPECT_EQ(verdict_on<log_softmax>(maximum_added_first, "20x999", "one huge"), Verdict::incorrect);
+}
+
+/// A kernel from a function of an element's y, its dy, and the row's sums of dy and of y dy.
+template <class F>
+auto gradient_by(F) {
+  return [](const softmax_gradient::Args<float>& a) {
+    for (int r = 0; r < a.rows; ++r) {
+      const float *const y = a.y + r * a.cols, *const dy = a.dy + r * a.cols;
+      float sum = 0, weighted = 0;
+      for (int c = 0; c < a.cols; ++c) {
+        sum += dy[c];
+        weighted += y[c] * dy[c];
+      }
+      for (int c = 0; c < a.cols; ++c) a.dx[r * a.cols + c] = F{}(y[c], dy[c], sum, weighted);
+    }
+  };
+}
+
+TEST(SoftmaxGradientCheck, AcceptsRightAndRejectsKnownMistakes) {
+  auto right =
+      gradient_by([](float y, float dy, float, float weighted) { return y * (dy - weighted); });
+  auto without_sum = gradient_by([](float y, float dy, float, float) { return y * dy; });
+  auto plain_sum = gradient_by([](float y, float dy, float sum, float) { return y * (dy - sum); });
+  auto log_right =
+      gradient_by([](float y, float dy, float sum, float) { return dy - std::exp(y) * sum; });
+  auto log_of_y = gradient_by([](float y, float dy, float sum, float) { return dy - y * sum; });
+  auto log_weighted = gradient_by(
+      [](float y, float dy, float, float weighted) { return dy - std::exp(y) * weighted; });
+  for (const char* inputs : {"uniform", "sparse", "constant", "denormal"}) {
+    EXPECT_EQ(verdict_on<softmax_backward>(right, "20x999", inputs), Verdict::passed) << inputs;
+  }
+  for (const char* inputs : {"uniform", "low", "masked", "constant"}) {
+    EXPECT_EQ(verdict_on<log_softmax_backward>(log_right, "20x999", inputs), Verdict::passed)
+        << inputs;
+  }
+  EXPECT_EQ(verdict_on<softmax_backward>(without_sum, "20x999", "uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<softmax_backward>(plain_sum, "20x999", "uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<log_softmax_backward>(log_of_y, "20x999", "uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<log_softmax_backward>(log_weighted, "20x999", "uniform"),
+            Verdict::incorrect);
+}
+
 /// A kernel from a function that gives a row's mean and variance + eps.
 template <class F>
 auto layernorm_by(F) {
@@ -420,8 +588,8 @@ auto product_by(F) {
   };
 }
 
-/// Adds up as tensor cores do: a group of products and the sum so far, each cut off kBits bits below
-/// the largest of them.
+/// Adds up as tensor cores do: a group of products and the sum so far, each cut off kBits bits
+/// below the largest of them.
 template <int kGroup, int kBits>
 double cut_sum(const double* products, int n) {
   double sum = 0;

@@ -33,23 +33,30 @@ struct Row {
 
 /// Calls launch(Row<…>{}) with the smallest of these that holds a row of `cols` elements.
 ///
-/// A row of up to 1024 elements belongs to a warp, which needs no barrier, and shares its block
-/// with three others; a longer one belongs to a block. A thread holds at most 32 elements, so that
-/// 64 registers are enough for it and 1024 threads fit a multiprocessor. What of a row is beyond
-/// the largest, of 32768 elements, is not held.
+/// A row of up to 32 * kMost elements belongs to a warp, which needs no barrier, and shares its
+/// block with three others; a longer one belongs to a block. A thread holds at most kMost elements,
+/// 128 bytes of registers for 32 floats, so that 64 registers are enough for it and 1024 threads
+/// fit a multiprocessor. What of a row is beyond the largest, of 1024 * kMost elements, is not
+/// held.
+template <class Vec, int kMost = 32, class Launch>
+void launch_smallest_row(int cols, Launch launch) {
+  if constexpr (kMost / 4 >= Vec::size) {
+    if (cols <= 32 * kMost / 4) return launch(Row<Vec, 32, kMost / 4>{});
+  }
+  if (cols <= 32 * kMost / 2) return launch(Row<Vec, 32, kMost / 2>{});
+  if (cols <= 32 * kMost) return launch(Row<Vec, 32, kMost>{});
+  if (cols <= 128 * kMost / 2) return launch(Row<Vec, 128, kMost / 2>{});
+  if (cols <= 128 * kMost) return launch(Row<Vec, 128, kMost>{});
+  if (cols <= 256 * kMost) return launch(Row<Vec, 256, kMost>{});
+  if (cols <= 512 * kMost) return launch(Row<Vec, 512, kMost>{});
+  launch(Row<Vec, 1024, kMost>{});
+}
+
+/// The same, by single elements where rows are no whole number of vectors.
 template <class T, class Launch>
 void launch_by_row_length(int cols, Launch launch) {
-  auto smallest = [&]<class Vec>(Vec) {
-    if (cols <= 32 * 8) return launch(Row<Vec, 32, 8>{});
-    if (cols <= 32 * 16) return launch(Row<Vec, 32, 16>{});
-    if (cols <= 32 * 32) return launch(Row<Vec, 32, 32>{});
-    if (cols <= 128 * 16) return launch(Row<Vec, 128, 16>{});
-    if (cols <= 128 * 32) return launch(Row<Vec, 128, 32>{});
-    if (cols <= 256 * 32) return launch(Row<Vec, 256, 32>{});
-    if (cols <= 512 * 32) return launch(Row<Vec, 512, 32>{});
-    launch(Row<Vec, 1024, 32>{});
-  };
-  cols % Vec128<T>::size == 0 ? smallest(Vec128<T>{}) : smallest(Vec1<T>{});
+  cols % Vec128<T>::size == 0 ? launch_smallest_row<Vec128<T>>(cols, launch)
+                              : launch_smallest_row<Vec1<T>>(cols, launch);
 }
 
 }  // namespace ladder

@@ -37,10 +37,14 @@ __device__ __forceinline__ void cluster_sync() {
           : "memory");
 }
 
-/// A barrier in two halves, and what a thread does between them need not wait for the others. It
-/// hands over no more than that they have come this far, and barriers after fence_mbarrier_init():
-/// for anything written a thread would wait here until the L2 has it.
+/// Its two halves, between which a thread goes on with what needs no other block: it waits only for
+/// threads that have not arrived.
 __device__ __forceinline__ void cluster_arrive() {
+  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+}
+/// Hands over no more than that this thread has come this far, and barriers after
+/// fence_mbarrier_init(): what was written need not have reached the L2.
+__device__ __forceinline__ void cluster_arrive_relaxed() {
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 __device__ __forceinline__ void cluster_wait() {

@@ -1,25 +1,17 @@
-// The arithmetic of v06 and later: the hardware's exp2, reciprocal and tanh, which CUDA C++ has no
-// name for everywhere, and what the operations make of them. The host executor's are as exact as
+// The arithmetic of v06 and later: the hardware's reciprocal and tanh, which CUDA C++ has no name for
+// everywhere, and what the operations make of them and of exp2. The host executor's are as exact as
 // the C library's.
 #pragma once
 
 #include "elementwise.hpp"
+#include "harness/ptx/exp2.hpp"
 
 #include <cmath>
 #include <type_traits>
 
 namespace elementwise {
 
-/// 2^x to within 2^-22.5 of it (PTX ISA, ex2.approx); below 2^-126 it is 0.
-__device__ inline float exp2_approx(float x) {
-#if defined(LADDER_HOST_EXECUTOR)
-  return std::exp2(x);
-#else
-  float y;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
-  return y;
-#endif
-}
+using ladder::ptx::exp2_approx;
 
 /// 1/x to within 2^-23 of it (PTX ISA, rcp.approx.ftz); above 2^126 it is 0.
 __device__ inline float reciprocal_approx(float x) {

@@ -60,8 +60,8 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     fence_proxy_async();
     fence_mbarrier_init();
   }
-  __syncthreads();   // the barriers exist
-  cluster_arrive();  // so they will when the others have multiplied
+  __syncthreads();           // the barriers exist
+  cluster_arrive_relaxed();  // so they will when the others have multiplied
 
   const int warpgroup = threadIdx.x / 128;
   Place<kStages> place;

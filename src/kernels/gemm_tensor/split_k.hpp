@@ -143,7 +143,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
       }
     }
   }
-  cluster_arrive();  // the others have read this block's sums when all have arrived
+  cluster_arrive_relaxed();  // the others have read this block's sums when all have arrived
   cluster_wait();
 }
 

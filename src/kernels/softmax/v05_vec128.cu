@@ -6,10 +6,9 @@
 // Limits    none. Where the columns are no multiple of the vector, the rows start between its
 //           boundaries: there each "vector" is one element. What of a row is beyond 32768 elements,
 //           the registers of 1024 threads, is read twice, as in v04.
-// Tile      a row is spread over kThreads threads of kElements elements each: over a warp, which
-//           needs no barrier, up to 1024 elements, else over a block. At most 64 registers, so that
-//           1024 threads fit an SM.
-#include "harness/vector.hpp"
+// Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
+//           harness/row_length.hpp
+#include "harness/row_length.hpp"
 #include "softmax.hpp"
 
 #include <cfloat>
@@ -41,28 +40,11 @@ __device__ Online merge(Online mine) {
   return {max, sum};
 }
 
-/// A vector of one element, for rows that are no whole number of 128-bit vectors.
-template <class T>
-struct One {
-  static constexpr int size = 1;
-  T element;
-
-  __device__ T& operator[](int) { return element; }
-  __device__ const T& operator[](int) const { return element; }
-  __device__ static One load(const T* from) { return {*from}; }
-  __device__ static One load_streaming(const T* from) { return {*from}; }
-  __device__ void store_streaming(T* to) const { *to = element; }
-};
-
-/// A row of one warp shares its block with others.
-template <int kThreads>
-constexpr int kBlockOf = kThreads < 128 ? 128 : kThreads;
-
-template <class T, class Vec, int kThreads, int kElements>
-__global__ void __launch_bounds__(kBlockOf<kThreads>, 1024 / kBlockOf<kThreads>)
-    vec128(softmax::Args<T> a) {
-  constexpr int kVectors = kElements / Vec::size, kRows = kBlockOf<kThreads> / kThreads;
-  const std::int64_t row = std::int64_t{blockIdx.x} * kRows + threadIdx.x / kThreads;
+template <class T, class Row>
+__global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(softmax::Args<T> a) {
+  using Vec = typename Row::Vec;
+  constexpr int kThreads = Row::kThreads, kElements = Row::kElements, kVectors = Row::kVectors;
+  const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / kThreads;
   const int t = threadIdx.x % kThreads;
   if (row >= a.rows) return;  // a whole warp
 
@@ -144,27 +126,10 @@ struct Vec128 {
 
   template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    using Vec = ladder::Vec128<T>;
-    a.cols % Vec::size == 0 ? launch<T, Vec>(a, stream) : launch<T, One<T>>(a, stream);
-  }
-
- private:
-  template <class T, class Vec>
-  static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    if (a.cols <= 32 * 8) return launch<T, Vec, 32, 8>(a, stream);
-    if (a.cols <= 32 * 16) return launch<T, Vec, 32, 16>(a, stream);
-    if (a.cols <= 32 * 32) return launch<T, Vec, 32, 32>(a, stream);
-    if (a.cols <= 128 * 16) return launch<T, Vec, 128, 16>(a, stream);
-    if (a.cols <= 128 * 32) return launch<T, Vec, 128, 32>(a, stream);
-    if (a.cols <= 256 * 32) return launch<T, Vec, 256, 32>(a, stream);
-    if (a.cols <= 512 * 32) return launch<T, Vec, 512, 32>(a, stream);
-    launch<T, Vec, 1024, 32>(a, stream);
-  }
-  template <class T, class Vec, int kThreads, int kElements>
-  static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    constexpr int kBlock = kBlockOf<kThreads>, kRows = kBlock / kThreads;
-    ladder::launch(vec128<T, Vec, kThreads, kElements>, ladder::ceil_div(a.rows, kRows), kBlock, 0,
-                   stream, a);
+    ladder::launch_by_row_length<T>(a.cols, [&]<class Row>(Row) {
+      ladder::launch(vec128<T, Row>, ladder::ceil_div(a.rows, Row::kRows), Row::kBlock, 0, stream,
+                     a);
+    });
   }
 };
 

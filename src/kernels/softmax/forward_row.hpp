@@ -1,0 +1,179 @@
+// The forward kernels from v07 on: softmax, log-softmax and causal softmax of rows that are held in
+// registers by a warp, a block or a cluster.
+#pragma once
+
+#include "harness/row_length.hpp"
+#include "row.hpp"
+#include "softmax.hpp"
+
+#include <cfloat>
+#include <cmath>
+
+namespace softmax_rows {
+
+/// The largest of some numbers x, and the sum of their exp(x - max). With no numbers max is finite,
+/// so that -inf - max is never a NaN. Aligned, to be loaded and stored as one.
+struct alignas(8) Online {
+  float max, sum;
+};
+
+/// Merges what kLanes neighbouring lanes have; all of them get the result.
+template <int kLanes>
+__device__ Online merge(Online mine) {
+  float max = mine.max;
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    max = fmaxf(max, __shfl_xor_sync(kAllLanes, max, distance));
+  }
+  float sum = mine.sum * fast_exp(mine.max - max);
+#pragma unroll
+  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+    sum += __shfl_xor_sync(kAllLanes, sum, distance);
+  }
+  return {max, sum};
+}
+
+/// What is done about the columns that a row of a causal softmax must not see.
+enum class Mask {
+  none,     ///< they are seen
+  applied,  ///< their elements are read, and then left out
+  skipped,  ///< vectors of nothing else are not read
+};
+
+/// One row by Row::kThreads threads in each of kBlocks blocks; `t` is the running one's number
+/// among all of them, and exchange(total) merges what the blocks have.
+///
+/// Thread t holds vectors t, t + kThreads, … of the row in registers, up to Row::kVectors of them;
+/// what is beyond is read again when the maximum and the sum are known. The first threads have one
+/// edge element each.
+template <bool kLog, Mask kMask, class Row, int kBlocks, class T, class Exchange>
+__device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int64_t row, int t,
+                                            Exchange exchange) {
+  using Vec = typename Row::Vec;
+  constexpr int kThreads = Row::kThreads * kBlocks, kVectors = Row::kVectors;
+  constexpr int kElements = Row::kElements;
+  const Cut<T> cut(row * a.cols, a.cols);
+  const T* const x = a.x + row * a.cols;
+  T* const y = a.y + row * a.cols;
+
+  const int seen =
+      kMask == Mask::none ? a.cols : causal_softmax::visible(row, a.rows, a.cols);  // columns
+  auto is_seen = [&](int column) { return kMask == Mask::none || column < seen; };
+  auto is_read = [&](int v) {
+    return v < cut.vectors && (kMask != Mask::skipped || is_seen(cut.head + v * Vec::size));
+  };
+  auto load_more = [&](int v, float(&more)[Vec::size]) {
+    const int column = cut.head + v * Vec::size;
+    const Vec loaded = Vec::load(x + column);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      more[e] = is_seen(column + e) ? static_cast<float>(loaded[e]) : -INFINITY;
+    }
+  };
+
+  Vec loaded[kVectors];
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int v = k * kThreads + t;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
+    if (is_read(v)) loaded[k] = Vec::load_streaming(x + cut.head + v * Vec::size);
+  }
+  const bool has_edge = t < cut.edges;
+  const int edge_column = cut.edge_column(t);
+  const bool edge_seen = has_edge && is_seen(edge_column);
+  T loaded_edge = T(-INFINITY);
+  if (edge_seen) loaded_edge = x[edge_column];
+
+  // First relative to the largest element of this thread …
+  const float edge = static_cast<float>(loaded_edge);
+  float held[kElements];  // elements, and from the sum on, but for the logarithm, exponentials
+  float max = fmaxf(edge, -FLT_MAX);
+#pragma unroll
+  for (int i = 0; i < kElements; ++i) {
+    const int k = i / Vec::size, e = i % Vec::size;
+    held[i] = static_cast<float>(loaded[k][e]);
+    if (!is_seen(cut.head + (k * kThreads + t) * Vec::size + e)) held[i] = -INFINITY;
+    max = fmaxf(max, held[i]);
+  }
+  Online total{max, fast_exp(edge - max)};
+#pragma unroll
+  for (int i = 0; i < kElements; ++i) {
+    const float exponential = fast_exp(held[i] - max);
+    total.sum += exponential;
+    if (!kLog) held[i] = exponential;
+  }
+#pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
+  for (int v = kVectors * kThreads + t; is_read(v); v += kThreads) {
+    float more[Vec::size];
+    load_more(v, more);
+    const float before = total.max;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) total.max = fmaxf(total.max, more[e]);
+    total.sum *= fast_exp(before - total.max);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) total.sum += fast_exp(more[e] - total.max);
+  }
+
+  // … then to the row's.
+  total = merge<32>(total);
+  if constexpr (Row::kThreads > 32) {
+    constexpr int kWarps = Row::kThreads / 32;
+    __shared__ Online of_warp[kWarps];
+    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    if (lane == 0) of_warp[warp] = total;
+    __syncthreads();
+    total = merge<kWarps>(of_warp[lane % kWarps]);
+  }
+  total = exchange(total);
+  const float scale = 1.0f / total.sum, log_sum = kLog ? logf(total.sum) : 0.0f;
+  const float scale_held = fast_exp(max - total.max) * scale;
+  auto result = [&](float element) {
+    return kLog ? element - total.max - log_sum : fast_exp(element - total.max) * scale;
+  };
+
+  if (has_edge) y[edge_column] = T(edge_seen ? result(edge) : 0.0f);
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int v = k * kThreads + t, column = cut.head + v * Vec::size;
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      const float held_one = held[k * Vec::size + e];
+      const float value = kLog ? result(held_one) : held_one * scale_held;
+      out[e] = T(is_seen(column + e) ? value : 0.0f);
+    }
+    if (v < cut.vectors) out.store_streaming(y + column);
+  }
+#pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
+  for (int v = kVectors * kThreads + t; v < cut.vectors; v += kThreads) {
+    const int column = cut.head + v * Vec::size;
+    float more[Vec::size] = {};
+    if (is_read(v)) load_more(v, more);
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      out[e] = T(is_seen(column + e) ? result(more[e]) : 0.0f);
+    }
+    out.store_streaming(y + column);
+  }
+}
+
+/// Rows that are a warp's or a block's.
+template <bool kLog, Mask kMask, class Row, class T>
+__global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) forward(softmax::Args<T> a) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / Row::kThreads;
+  if (row >= a.rows) return;  // a whole warp
+  forward_row<kLog, kMask, Row, 1>(a, row, threadIdx.x % Row::kThreads,
+                                   [](Online of_block) { return of_block; });
+}
+
+template <bool kLog, Mask kMask, class T>
+void launch_forward(const softmax::Args<T>& a, cudaStream_t stream) {
+  ladder::launch_smallest_row<ladder::Vec128<T>>(a.cols, [&]<class Row>(Row) {
+    ladder::launch(forward<kLog, kMask, Row, T>, ladder::ceil_div(a.rows, Row::kRows), Row::kBlock,
+                   0, stream, a);
+  });
+}
+
+}  // namespace softmax_rows

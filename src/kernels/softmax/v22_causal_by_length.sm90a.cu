@@ -1,0 +1,25 @@
+// Idea      a warp, a block or a cluster per row, by v09's rule
+// Vs v21    rows of more than 32768 elements are held by a cluster, and read once
+// Bound by  DRAM bandwidth
+// Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
+//           beyond 262144 elements is read twice
+// Tile      v09's, by the row's whole length and not by what of it is seen: it is written whole
+#include "cluster_row.hpp"
+
+namespace {
+
+struct CausalByLength {
+  static constexpr ladder::Version version{"a warp, a block or a cluster, by the row's length"};
+
+  template <class T>
+  static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
+    using namespace softmax_rows;
+    a.cols <= kLongestForward ? launch_forward<false, Mask::skipped>(a, stream)
+                              : launch_cluster_forward<false, Mask::skipped>(a, stream);
+  }
+};
+
+const ladder::Register<CausalByLength, causal_softmax, float, ladder::half, ladder::bfloat16>
+    registration;
+
+}  // namespace
