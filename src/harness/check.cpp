@@ -22,9 +22,10 @@ const char* to_string(Verdict verdict) {
 
 CheckResult check(const Kernel& kernel, Workload& workload, Device& device) {
   workload.output().poison();
-  Buffer* const workspace = workload.prepare(kernel);
-  if (workspace) workspace->poison();
+  Buffer* workspace = nullptr;
   try {
+    workspace = workload.prepare(kernel);
+    if (workspace) workspace->poison();
     device.run(kernel, workload.args());
   } catch (const std::exception& error) {
     return {.verdict = Verdict::failed, .reason = error.what()};
