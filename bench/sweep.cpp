@@ -27,8 +27,9 @@ std::variant<std::vector<Row>, Fault> Sweep::attempt(const Group& group, const L
     }
   }
   auto outcome = worker_->measure(group, seconds_per_kernel_, listener.on_step);
-  if (const auto* fault = std::get_if<Fault>(&outcome)) {
+  if (auto* fault = std::get_if<Fault>(&outcome)) {
     worker_.reset();
+    if (group.kernels.size() == 1) fault->kernel = group.kernels.front();
     listener.on_fault(group, *fault);
   }
   return outcome;
@@ -47,7 +48,7 @@ std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
     const Fault& fault = std::get<Fault>(outcome);
     if (fault.kernel) {
       faults[fault.kernel] = fault.reason;
-    } else if (rest.kernels.size() > 1 && device_gone_.empty()) {
+    } else if (device_gone_.empty()) {
       // They took turns. Which of them was it? The one that faults alone.
       for (const Kernel* kernel : rest.kernels) {
         Group alone = rest;

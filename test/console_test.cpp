@@ -66,12 +66,14 @@ struct Terminal {
     if (file) std::fclose(file);
     close(master);
   }
+  /// What was printed since the last call. A terminal hands it over in its own time, so that an end
+  /// mark is needed.
   std::string text() const {
+    constexpr char kEnd = '\a';
+    std::fputc(kEnd, file);
     std::fflush(file);
-    fcntl(master, F_SETFL, O_NONBLOCK);
-    std::string all(1 << 16, '\0');
-    const ssize_t n = read(master, all.data(), all.size());
-    all.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    std::string all;
+    for (char c; read(master, &c, 1) == 1 && c != kEnd;) all += c;
     return all;
   }
 };

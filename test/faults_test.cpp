@@ -10,17 +10,15 @@
 namespace {
 
 using testing::AllOf;
-using testing::AnyOf;
+using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
 struct Backend {
   const char* name;
-  int seconds;         ///< the time limit
-  const char* faults;  ///< what the row of v90_faults says, …
-  const char* ends;    ///< of v91_ends_its_process
-  const char* when_timed;
-  const char* refused;
+  int seconds;  ///< the time limit
+  // What the rows of v90, v91, v93 and v94 say, as regular expressions:
+  const char *faults, *ends, *when_timed, *refused;
 };
 
 class Faults : public InEmptyFolder<testing::TestWithParam<Backend>> {
@@ -69,7 +67,7 @@ TEST_P(Faults, LoseTheirOwnRowsOnly) {
     const auto found = rows(version);
     EXPECT_EQ(found.size(), 2) << "a row for each problem: " << version;
     for (const std::string& row : found) {
-      EXPECT_THAT(row, AllOf(HasSubstr(",failed,"), HasSubstr(reason)));
+      EXPECT_THAT(row, AllOf(HasSubstr(",failed,"), ContainsRegex(reason)));
     }
   }
   EXPECT_EQ(rows(",failed,").size(), 2 * reasons.size());
@@ -87,11 +85,11 @@ TEST_P(Faults, ALaunchThatIsRefusedCostsNoProcess) {
 
 INSTANTIATE_TEST_SUITE_P(
     Backends, Faults,
-    testing::Values(Backend{"host", 2, "was ended by signal 6 (Aborted) while checking",
+    testing::Values(Backend{"host", 2, "was ended by signal 6 .Aborted. while checking",
                             "its process ended with exit code 3 while checking",
-                            "was ended by signal 6 (Aborted) while ", "too much shared memory"},
+                            "was ended by signal 6 .Aborted. while ", "too much shared memory"},
                     Backend{"cuda", 10, "an illegal memory access was encountered",
-                            "unspecified launch failure",
+                            "unspecified launch failure|an illegal instruction was encountered",
                             "an illegal memory access was encountered", "invalid argument"}),
     [](const auto& test) { return std::string(test.param.name); });
 

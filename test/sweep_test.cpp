@@ -16,7 +16,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::StartsWith;
 using enum Verdict;
 
 using Relu = elementwise::Args<elementwise::relu, float>;
@@ -47,9 +46,14 @@ Group group_of(std::initializer_list<const Kernel*> kernels) {
 /// What a listener was told.
 struct Told {
   std::vector<std::string> steps, faults;
+  std::vector<const Kernel*> blamed;
   Sweep::Listener listener() {
     return {.on_step = [this](const Step& step) { steps.push_back(step.doing); },
-            .on_fault = [this](const Group&, const Fault& f) { faults.push_back(f.reason); }};
+            .on_fault =
+                [this](const Group&, const Fault& fault) {
+                  faults.push_back(fault.reason);
+                  blamed.push_back(fault.kernel);
+                }};
   }
 };
 
@@ -121,7 +125,7 @@ TEST(Sweep, OfSeveralThatTakeTurnsTheOneThatFaultsIsFound) {
   const auto rows = sweep.measure(group_of({&first, &late, &last}), told.listener());
   EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed, passed));
   EXPECT_EQ(rows[1].check.reason, "its process ended with exit code 3 while timing");
-  EXPECT_EQ(told.faults.size(), 2) << "together, and alone";
+  EXPECT_THAT(told.blamed, ElementsAre(nullptr, &late)) << "together with the others, then alone";
 }
 
 /// A device that is of no more use once a kernel has thrown.
@@ -268,6 +272,7 @@ TEST(Wire, ARowArrivesAsItWas) {
   transfer(unpack, arrived);
   EXPECT_EQ(csv_cells(arrived, {}, 1), csv_cells(row, {}, 1));
   EXPECT_EQ(arrived.samples.us, row.samples.us);
+  EXPECT_EQ(arrived.samples.error, row.samples.error);
   EXPECT_EQ(arrived.counters, row.counters);
 
   Row plain, filled = row;
