@@ -70,9 +70,13 @@ TEST(Csv, ADiskThatIsFullKeepsWholeRows) {
 }
 
 TEST(Csv, ADeviceIsNotRenamed) {
-  EXPECT_THROW(Csv("/dev/full", {}, 1), std::runtime_error);
-  EXPECT_TRUE(std::filesystem::exists("/dev/full"));
-  EXPECT_FALSE(std::filesystem::exists("/dev/full.bak"));
+  const std::string path = testing::TempDir() + "ladder_report_test_device.csv";
+  std::filesystem::create_symlink("/dev/full", path);  // so that a mistake does no harm
+  EXPECT_THROW(Csv(path, {}, 1), std::runtime_error);
+  EXPECT_TRUE(std::filesystem::is_symlink(path));
+  EXPECT_FALSE(std::filesystem::exists(path + ".bak"));
+  std::filesystem::remove(path);
+  std::filesystem::remove(path + ".bak");
 }
 
 TEST(Csv, RefusesPathsThatCannotBeWritten) {
