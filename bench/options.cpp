@@ -98,7 +98,12 @@ Options parse_options(int argc, char** argv) {
        }},
       {"--resume", [&](Text, Text v) { options.resume = v; }},
       {"--time-limit",
-       [&](Text f, Text v) { options.seconds_per_kernel = number<unsigned>(f, v); }},
+       [&](Text f, Text v) {
+         options.seconds_per_kernel = number<unsigned>(f, v);
+         if (*options.seconds_per_kernel == 0) {
+           throw UsageError("--time-limit=0: at least a second is expected.");
+         }
+       }},
       {"--dtype",
        [&](Text, Text v) {
          options.dtypes.clear();

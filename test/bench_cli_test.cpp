@@ -329,6 +329,7 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--cache=warm", "cold, hot, both");
   expect_refused("--seed=x", "a whole number");
   expect_refused("--time-limit=soon", "a whole number");
+  expect_refused("--time-limit=0", "at least a second");
   expect_refused("--csv=/no/such/folder/x.csv", "No such file or directory; choose another path");
   expect_refused("--profile=gemm/f32/v99_none", "no such kernel");
   expect_refused("--profile=gemm/f32/v01_naive/12", "MxNxK");
