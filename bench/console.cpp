@@ -26,25 +26,26 @@ std::string scaled(double value, const char* unit) {
                      prefixes[i], unit);
 }
 
-namespace {
-
 std::string title(const Group& group) {
   return fmt::format("{}{}{} {}", group.family->name, group.family->op.empty() ? "" : " ",
                      group.family->op, to_string(group.dtype));
 }
 
+namespace {
+
 std::string duration(double us) {
-  if (us < 1e3) return fmt::format("{:.2f} us", us);
+  if (us < 1e3) return fmt::format("{:.2f} µs", us);
   if (us < 1e6) return fmt::format("{:.3f} ms", us / 1e3);
   return fmt::format("{:.3f} s", us / 1e6);
 }
 
-std::string bar(double share) {
+std::string bar(double share, const Paint& paint) {
   constexpr int kWidth = 20;
   const int full = std::clamp(static_cast<int>(share * kWidth + 0.5), 0, kWidth);
-  std::string text;
-  for (int i = 0; i < kWidth; ++i) text += i < full ? "█" : "░";
-  return text;
+  std::string done, left;
+  for (int i = 0; i < full; ++i) done += "█";
+  for (int i = full; i < kWidth; ++i) left += "░";
+  return done + paint.faint(left);
 }
 
 /// The rate in the unit of what limits the problem on any GPU. The operations of a latency are
@@ -56,15 +57,22 @@ std::string speed(const Family& family, const Cost& cost, double us) {
   return compute ? scaled(cost.flops / us * 1e6, "FLOP/s") : scaled(cost.bytes() / us * 1e6, "B/s");
 }
 
-std::string refusal(const Row& row) {
-  return fmt::format("  {:<16} {}: {}\n", spoken(*row.kernel), to_string(row.check.verdict),
-                     row.check.reason);
+/// The fastest version but for the baseline; null if none was timed.
+const Row* best_of(std::span<const Row> rows) {
+  const Row* best = nullptr;
+  for (const Row& row : rows) {
+    const bool candidate = row.timed() && !row.kernel->version.baseline;
+    if (candidate && (!best || row.median_us() < best->median_us())) best = &row;
+  }
+  return best;
 }
+
+bool is_bad(Verdict verdict) { return verdict == Verdict::incorrect || verdict == Verdict::failed; }
 
 }  // namespace
 
-void Console::header(const DeviceInfo& device, const std::string& why_host,
-                     std::uint64_t seed) const {
+void Console::header(const Machine& machine, std::uint64_t seed) const {
+  const DeviceInfo& device = machine.info;
   if (backend_ == Backend::cuda) {
     fmt::print(out_, "{}, sm_{}, {} SMs · CUDA {}, driver {} · seed {}\n", device.name,
                device.compute_capability, device.multiprocessors, device.toolkit, device.driver,
@@ -74,20 +82,33 @@ void Console::header(const DeviceInfo& device, const std::string& why_host,
         out_,
         "Backend host ({}): kernels run on the host executor, on {}. Times are CPU times, not a "
         "GPU's. Seed {}.\n",
-        why_host, device.name, seed);
+        machine.why_host, device.name, seed);
   }
 }
 
-void Console::device(const Device& device) const {
-  const DeviceInfo& info = device.info();
+void Console::device(const Machine& machine) const {
+  const DeviceInfo& info = machine.info;
   auto line = [&](const char* name, const std::string& value) {
     fmt::print(out_, "  {:<24}{}\n", name, value);
   };
-  line("free memory", scaled(static_cast<double>(device.free_memory()), "B"));
-  if (device.backend() != Backend::cuda) return;
+  line("free memory", scaled(static_cast<double>(machine.free_memory), "B"));
+  if (backend_ != Backend::cuda) return;
   line("L2 cache", scaled(static_cast<double>(info.l2_bytes), "B"));
   line("pin rate, DRAM", scaled(info.pin_gbps * 1e9, "B/s"));
   line("pin rate, fp32 FMA", scaled(info.pin_gflops * 1e9, "FLOP/s"));
+}
+
+void Console::resumed(const std::string& csv, std::size_t kept, std::size_t left) const {
+  fmt::print(out_, "{} of {} problems are measured already: their rows in {} are kept.\n", kept,
+             kept + left, csv);
+}
+
+void Console::fault(const Group& group, const Fault& fault) const {
+  const std::string whose = fault.kernel ? fmt::format(", {}", spoken(*fault.kernel)) : "";
+  fmt::print(out_, "{}\n",
+             paint_.bad(fmt::format("{} {}{}: {}. The sweep goes on in a fresh process.",
+                                    title(group), group.problem, whose, fault.reason)));
+  std::fflush(out_);
 }
 
 void Console::table(const Group& group, std::span<const Row> rows) {
@@ -99,15 +120,11 @@ void Console::table(const Group& group, std::span<const Row> rows) {
       std::find_if(ladders_.begin(), ladders_.end(), [&](auto& l) { return l.title == name; });
   if (ladder == ladders_.end())
     ladder = ladders_.insert(ladders_.end(), Ladder{.title = name, .best = {}, .verdicts = {}});
-  const Row* best = nullptr;
   for (const Row& row : rows) {
     Verdict& verdict = ladder->verdicts.emplace(label(*row.kernel), Verdict::passed).first->second;
-    if (row.check.verdict == Verdict::incorrect || row.check.verdict == Verdict::failed) {
-      verdict = row.check.verdict;
-    }
-    const bool candidate = row.timed() && !row.kernel->version.baseline;
-    if (candidate && (!best || row.median_us() < best->median_us())) best = &row;
+    if (is_bad(row.check.verdict)) verdict = row.check.verdict;
   }
+  const Row* const best = best_of(rows);
   const double work = rows.front().cost.flops + rows.front().cost.bytes();
   if (best && work > ladder->most_work && backend_ == Backend::cuda) {
     ladder->most_work = work;
@@ -125,51 +142,67 @@ void Console::table(const Group& group, std::span<const Row> rows) {
   }
 }
 
+void Console::refusal(const Row& row) const {
+  const std::string text = fmt::format("  {:<20} {}: {}", spoken(*row.kernel),
+                                       to_string(row.check.verdict), row.check.reason);
+  fmt::print(out_, "{}\n", is_bad(row.check.verdict) ? paint_.bad(text) : paint_.faint(text));
+}
+
 void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
   const Row& first = rows.front();
   std::string roof;
   for (const Row& row : rows) {
-    if (row.has_roof())
+    if (row.has_roof()) {
       roof = fmt::format("roof: {} {}", row.roof, speed(*group.family, row.cost, row.roof_us));
+    }
   }
   const std::string versus =
       first.kernel->version.baseline ? "vs " + label(*first.kernel).substr(4) : "";
-  const std::string heading =
-      fmt::format("{} {} · {} · {} · {}", title(group), group.problem,
-                  group.cache == Cache::cold ? "cold L2" : "hot", scaled(first.cost.flops, "FLOP"),
-                  scaled(first.cost.bytes(), "B"));
-  fmt::print(out_, "\n{}{}{}\n", heading, roof.empty() ? "" : " · ", roof);
-  if (!versus.empty()) fmt::print(out_, "{:>88}\n", versus);
+  const std::string heading = fmt::format("{} {}", title(group), group.problem);
+  fmt::print(out_, "\n{} · {} · {} · {}\n", paint_.bold(heading),
+             group.cache == Cache::cold ? "cold L2" : "hot", scaled(first.cost.flops, "FLOP"),
+             scaled(first.cost.bytes(), "B"));
+  // The columns: version, time, speed, a bar with the share of the roof, the ratio to the baseline.
+  const std::string over_bar = left(roof, 39 - width_of(versus)) + versus;
+  if (!roof.empty() || !versus.empty()) {
+    fmt::print(out_, "{}{}\n", spaces(52),
+               paint_.faint(over_bar.substr(0, over_bar.find_last_not_of(' ') + 1)));
+  }
+  const Row* const best = best_of(rows);
   for (const Row& row : rows) {
     if (!row.timed()) {
-      fmt::print(out_, "{}", refusal(row));
+      refusal(row);
       continue;
     }
     std::string share, ratio;
     if (row.has_roof()) {
-      share = fmt::format("{} {:>3.0f} %", bar(row.roof_share()), 100 * row.roof_share());
+      share = fmt::format("{} {:>3.0f} %", bar(row.roof_share(), paint_), 100 * row.roof_share());
+    } else if (row.vs_baseline) {
+      share = spaces(26);
     }
     if (row.vs_baseline) {
       const Estimate& e = *row.vs_baseline;
-      ratio = fmt::format("{:.2f} ± {:.2f}", e.value, (e.high - e.low) / 2);
+      ratio = fmt::format("{:>13}", fmt::format("{:.2f} ± {:.2f}", e.value, (e.high - e.low) / 2));
     }
-    fmt::print(out_, "  {:<20}{:>12} {:>15}  {:<26}{:>13}{}{}\n", spoken(*row.kernel),
+    const std::string version = left(spoken(*row.kernel), 20);
+    fmt::print(out_, "  {}{:>12} {:>15}  {}{}{}{}\n", &row == best ? paint_.good(version) : version,
                duration(row.median_us()), speed(*group.family, row.cost, row.median_us()), share,
-               ratio, row.samples.throttled > 0 ? "  throttled" : "",
-               row.suspect() ? "  suspect" : "");
+               ratio, row.samples.throttled > 0 ? paint_.bad("  throttled") : "",
+               row.suspect() ? paint_.bad("  suspect") : "");
   }
 }
 
 void Console::host_table(const Group& group, std::span<const Row> rows) const {
   const Row& first = rows.front();
-  fmt::print(out_, "\n{} {} · {} · {}\n", title(group), group.problem,
-             scaled(first.cost.flops, "FLOP"), scaled(first.cost.bytes(), "B"));
+  const std::string heading = fmt::format("{} {}", title(group), group.problem);
+  fmt::print(out_, "\n{} · {} · {}\n", paint_.bold(heading), scaled(first.cost.flops, "FLOP"),
+             scaled(first.cost.bytes(), "B"));
   for (const Row& row : rows) {
     if (!row.timed()) {
-      fmt::print(out_, "{}", refusal(row));
+      refusal(row);
       continue;
     }
-    fmt::print(out_, "  {:<16} passed   largest error {:<9.2g} {:>9.1f} ms on the CPU\n",
+    fmt::print(out_, "  {:<20} passed   largest error {:<9.2g} {:>9.1f} ms on the CPU\n",
                spoken(*row.kernel), row.check.max_error, row.median_us() / 1e3);
   }
 }

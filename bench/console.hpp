@@ -2,6 +2,8 @@
 #pragma once
 
 #include "suite.hpp"
+#include "text.hpp"
+#include "worker.hpp"
 
 #include <cstdio>
 #include <map>
@@ -14,18 +16,25 @@ namespace ladder {
 /// "v05 tile2d" of "v05_tile2d".
 std::string spoken(const Kernel& kernel);
 
+/// "gemm f32", "elementwise add f32".
+std::string title(const Group& group);
+
 /// A value with the prefix that leaves at most four digits: 137 G, 64.6 T.
 std::string scaled(double value, const char* unit);
 
 class Console {
  public:
   /// out: stdout, or stderr when stdout carries Google Benchmark's JSON or CSV.
-  Console(std::FILE* out, Backend backend) : out_(out), backend_(backend) {}
+  Console(std::FILE* out, Backend backend)
+      : out_(out), backend_(backend), paint_(wants_colors(out)) {}
 
   /// The line that says which backend runs, and why.
-  void header(const DeviceInfo& device, const std::string& why_host, std::uint64_t seed) const;
+  void header(const Machine& machine, std::uint64_t seed) const;
   /// The attributes and pin rates of --device-info.
-  void device(const Device& device) const;
+  void device(const Machine& machine) const;
+  /// How much of an earlier CSV is kept.
+  void resumed(const std::string& csv, std::size_t kept, std::size_t left) const;
+  void fault(const Group& group, const Fault& fault) const;
   void table(const Group& group, std::span<const Row> rows);
   void aggregate(const std::string& name, double seconds) const;
   void summary(const std::string& csv) const;
@@ -38,9 +47,11 @@ class Console {
   };
   void gpu_table(const Group& group, std::span<const Row> rows) const;
   void host_table(const Group& group, std::span<const Row> rows) const;
+  void refusal(const Row& row) const;
 
   std::FILE* out_;
   Backend backend_;
+  Paint paint_;
   std::vector<Ladder> ladders_;
 };
 

@@ -6,11 +6,9 @@
 #include "text.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -371,9 +369,9 @@ bool explain(const Options& options, Device& device) {
   throw UsageError(
       "--explain: this build's AddressSanitizer takes the counters' place; use another.");
 #endif
-  const std::vector<Group> groups = select_groups(options, device);
+  const std::vector<Group> groups = select_groups(options, device.backend());
   const Explanation form = *options.explain;
-  const bool colors = isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
+  const bool colors = wants_colors(stdout);
   if (form != Explanation::json) {
     fmt::print(
         "Kernels run on the host executor. Counts are exact; there are no GPU times. Seed {}.\n",

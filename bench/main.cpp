@@ -3,24 +3,24 @@
 #include "explain.hpp"
 #include "options.hpp"
 #include "profile.hpp"
+#include "progress.hpp"
 #include "report.hpp"
 #include "reporters.hpp"
+#include "resume.hpp"
+#include "session.hpp"
+#include "signals.hpp"
 #include "suite.hpp"
+#include "sweep.hpp"
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
-#include <limits>
+#include <algorithm>
 #include <optional>
-#include <set>
+#include <vector>
 
 namespace ladder {
 namespace {
-
-struct Opened {
-  std::unique_ptr<Device> device;
-  std::string why_host;
-};
 
 Opened open_device(const Options& options) {
   if (options.backend == Backend::host) return {open_host_device(), "asked for"};
@@ -37,58 +37,6 @@ Opened open_device(const Options& options) {
   }
 }
 
-/// Measures groups as Google Benchmark comes to them, and hands each benchmark its own row. With
-/// --benchmark_repetitions a benchmark comes again: then its group is measured again.
-class Session {
- public:
-  /// samples: may be null
-  Session(Device& device, Csv& csv, SamplesJson* samples, Console& console, std::uint64_t seed)
-      : device_(device),
-        csv_(csv),
-        samples_(samples),
-        console_(console),
-        seed_(seed),
-        roofs_(device, seed) {}
-
-  void run(const Group& group, const std::string& name, benchmark::State& state) {
-    if (&group != group_ || !waiting_.erase(name)) {
-      group_ = &group;
-      waiting_ = {group.selected.begin(), group.selected.end()};
-      waiting_.erase(name);
-      rows_ = measure(group, device_, seed_, roofs_);
-      for (const Row& row : rows_) {
-        csv_.write(row);
-        if (samples_) samples_->write(row);
-        const bool bad =
-            row.check.verdict == Verdict::incorrect || row.check.verdict == Verdict::failed;
-        all_passed_ = all_passed_ && !bad;
-      }
-      console_.table(group, rows_);
-    }
-    for (const Row& row : rows_) {
-      if (group.name_of(*row.kernel) != name) continue;
-      for (auto _ : state) {
-        state.SetIterationTime(row.timed() ? row.median_us() * 1e-6
-                                           : std::numeric_limits<double>::quiet_NaN());
-      }
-      if (!row.timed()) state.SetLabel(to_string(row.check.verdict));
-    }
-  }
-  bool all_passed() const { return all_passed_; }
-
- private:
-  Device& device_;
-  Csv& csv_;
-  SamplesJson* samples_;
-  Console& console_;
-  std::uint64_t seed_;
-  Roofs roofs_;
-  const Group* group_ = nullptr;
-  std::set<std::string> waiting_;  ///< benchmarks of the group whose row was not handed out yet
-  std::vector<Row> rows_;
-  bool all_passed_ = true;
-};
-
 void initialize_google_benchmark(const Options& options) {
   std::vector<char*> argv;
   for (const std::string& argument : options.passed_on)
@@ -97,6 +45,68 @@ void initialize_google_benchmark(const Options& options) {
   argv.push_back(nullptr);
   benchmark::Initialize(&argc, argv.data());
   if (argc > 1) throw UsageError(fmt::format("{} is not a flag; --help lists them.", argv[1]));
+}
+
+/// How many versions are measured: the first benchmark of a group measures all of it, and so does
+/// each repetition.
+std::size_t versions_to_measure(const std::vector<Group>& groups, int repetitions) {
+  std::size_t versions = 0;
+  for (const Group& group : groups) {
+    const auto again = static_cast<std::size_t>(std::max(repetitions, 1) - 1);
+    versions += group.kernels.size() * (1 + again * group.selected.size());
+  }
+  return versions;
+}
+
+/// Checks and times what the options select. Returns the exit code.
+int sweep(Options options) {
+  std::optional<EarlierRows> earlier;
+  if (!options.resume.empty()) {
+    earlier.emplace(options.resume);
+    const std::uint64_t seed = earlier->seed().value_or(options.seed);
+    if (options.seed_given && seed != options.seed) {
+      throw UsageError(fmt::format("--seed={}: the rows of {} have the seed {}; leave it out.",
+                                   options.seed, options.resume, seed));
+    }
+    options.seed = seed;
+  }
+
+  remember_signals();
+  Sweep sweep([&] { return open_device(options); }, options.seed, options.seconds_per_kernel);
+  const Machine& machine = sweep.machine();
+  if (earlier) earlier->expect_same(machine);
+  std::vector<Group> groups = select_groups(options, machine.backend);
+  const std::size_t all = groups.size();
+  if (earlier) std::erase_if(groups, [&](const Group& group) { return earlier->complete(group); });
+
+  Csv csv(options.csv, machine.info, options.seed,
+          earlier ? earlier->without(groups) : std::vector<std::string>{});
+  std::optional<SamplesJson> samples;
+  if (!options.samples.empty()) samples.emplace(options.samples);
+  Console console(options.format == "console" ? stdout : stderr, machine.backend);
+  console.header(machine, options.seed);
+  if (options.device_info) console.device(machine);
+  if (earlier) console.resumed(csv.path(), all - groups.size(), groups.size());
+  benchmark::AddCustomContext("device", machine.info.name);
+  benchmark::AddCustomContext("backend", machine.backend == Backend::cuda ? "cuda" : "host");
+
+  Progress progress(stderr, versions_to_measure(groups, options.repetitions));
+  Session session(sweep, csv, samples ? &*samples : nullptr, console, progress);
+  for (const Group& group : groups) {
+    for (const std::string& name : group.selected) {
+      benchmark::RegisterBenchmark(
+          name.c_str(),
+          [&group, &session, name](benchmark::State& state) { session.run(group, name, state); })
+          ->UseManualTime()
+          ->Iterations(1);
+    }
+  }
+  auto display = file_reporter(options.format);
+  if (!display) display = console_reporter(console);
+  const auto file = options.out.empty() ? nullptr : file_reporter(options.out_format);
+  if (!groups.empty()) benchmark::RunSpecifiedBenchmarks(display.get(), file.get());
+  benchmark::Shutdown();
+  return session.finish(groups.size());
 }
 
 int run(int argc, char** argv) {
@@ -110,45 +120,17 @@ int run(int argc, char** argv) {
     return 0;
   }
   initialize_google_benchmark(options);
+  const bool one_process =
+      !options.profile.empty() || options.explain.has_value() || options.list_names;
+  if (!one_process) return sweep(options);
+
   const auto [device, why_host] = open_device(options);
   if (!options.profile.empty()) return profile(options, *device, argv[0]);
-
   if (options.explain) return explain(options, *device) ? 0 : 1;
-
-  const std::vector<Group> groups = select_groups(options, *device);
-  if (options.list_names) {
-    for (const Group& group : groups) {
-      for (const std::string& name : group.selected) fmt::print("{}\n", name);
-    }
-    return 0;
+  for (const Group& group : select_groups(options, device->backend())) {
+    for (const std::string& name : group.selected) fmt::print("{}\n", name);
   }
-
-  Csv csv(options.csv, device->info(), options.seed);
-  std::optional<SamplesJson> samples;
-  if (!options.samples.empty()) samples.emplace(options.samples);
-  Console console(options.format == "console" ? stdout : stderr, device->backend());
-  console.header(device->info(), why_host, options.seed);
-  if (options.device_info) console.device(*device);
-  benchmark::AddCustomContext("device", device->info().name);
-  benchmark::AddCustomContext("backend", device->backend() == Backend::cuda ? "cuda" : "host");
-
-  Session session(*device, csv, samples ? &*samples : nullptr, console, options.seed);
-  for (const Group& group : groups) {
-    for (const std::string& name : group.selected) {
-      benchmark::RegisterBenchmark(
-          name.c_str(),
-          [&group, &session, name](benchmark::State& state) { session.run(group, name, state); })
-          ->UseManualTime()
-          ->Iterations(1);
-    }
-  }
-  auto display = file_reporter(options.format);
-  if (!display) display = console_reporter(console);
-  const auto file = options.out.empty() ? nullptr : file_reporter(options.out_format);
-  benchmark::RunSpecifiedBenchmarks(display.get(), file.get());
-  benchmark::Shutdown();
-  console.summary(csv.path());
-  return session.all_passed() ? 0 : 1;
+  return 0;
 }
 
 }  // namespace

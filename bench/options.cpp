@@ -91,7 +91,19 @@ Options parse_options(int argc, char** argv) {
          else
            throw UsageError(fmt::format("--cache={}: one of cold, hot, both is expected.", v));
        }},
-      {"--seed", [&](Text f, Text v) { options.seed = number<std::uint64_t>(f, v); }},
+      {"--seed",
+       [&](Text f, Text v) {
+         options.seed = number<std::uint64_t>(f, v);
+         options.seed_given = true;
+       }},
+      {"--resume", [&](Text, Text v) { options.resume = v; }},
+      {"--time-limit",
+       [&](Text f, Text v) {
+         options.seconds_per_kernel = number<unsigned>(f, v);
+         if (*options.seconds_per_kernel == 0) {
+           throw UsageError("--time-limit=0: at least a second is expected.");
+         }
+       }},
       {"--dtype",
        [&](Text, Text v) {
          options.dtypes.clear();
@@ -134,18 +146,27 @@ Options parse_options(int argc, char** argv) {
       if (flag == "--benchmark_format") options.format = value;
       if (flag == "--benchmark_out") options.out = value;
       if (flag == "--benchmark_out_format") options.out_format = value;
+      if (flag == "--benchmark_repetitions") options.repetitions = number<int>(flag, value);
       options.passed_on.push_back(argument);
     } else {
       throw UsageError(fmt::format("{} is not a flag; --help lists them.", argument));
     }
   }
 
+  if (!options.resume.empty()) {
+    if (options.csv != Options{}.csv || !options.samples.empty() || options.repetitions > 1) {
+      throw UsageError(
+          "--resume completes its CSV and writes nothing else; leave out --csv, --samples and "
+          "--benchmark_repetitions.");
+    }
+    options.csv = options.resume;
+  }
   if (options.explain &&
       (options.csv != Options{}.csv || !options.samples.empty() || !options.profile.empty() ||
-       options.device_info || options.passed_on.size() > 1)) {
+       options.device_info || !options.resume.empty() || options.passed_on.size() > 1)) {
     throw UsageError(
-        "--explain prints counts and nothing else; leave out --csv, --samples, --profile, "
-        "--device-info and Google Benchmark's flags.");
+        "--explain prints counts and nothing else; leave out --csv, --samples, --resume, "
+        "--profile, --device-info and Google Benchmark's flags.");
   }
   if (options.samples == options.csv) {
     throw UsageError(
@@ -187,6 +208,8 @@ How to run
   --device=N                    GPU number (default 0)
   --cache=cold|hot|both         L2 overwritten before each sample (default), launches back to back, both
   --seed=N                      seed of the random inputs (default: a new one, printed)
+  --time-limit=SECONDS          a kernel that runs for longer has failed, and the others go on (default
+                                60 on a GPU, none on the host executor)
   --profile=NAME|REGEX,…        launch what is selected once, checked, each in an NVTX range of its
                                 name, for a profiler; a NAME alone means its last problem
 
@@ -196,6 +219,8 @@ Why a version is faster, without a GPU
 
 Results
   --csv=PATH                    (default results.csv; an existing file is kept as PATH.bak)
+  --resume=PATH                 complete the CSV of a sweep that was cut short: its groups of versions
+                                that all have their rows are kept, the rest is measured
   --samples=PATH                every row's samples in microseconds, as JSON; scripts/compare.py takes
                                 them from results.json beside results.csv
   --benchmark_format=console|json|csv, --benchmark_out=PATH, --benchmark_out_format=json|csv,

@@ -32,7 +32,11 @@ struct Options {
   std::string csv = "results.csv";
   std::string samples;  ///< --samples: a file for all samples; empty: none
   std::vector<Cache> caches{Cache::cold};
-  std::uint64_t seed = 0;  ///< of the inputs
+  std::uint64_t seed = 0;                    ///< of the inputs
+  bool seed_given = false;                   ///< --seed, or else it is random
+  std::string resume;                        ///< --resume: a CSV to be completed; empty: none
+  std::optional<double> seconds_per_kernel;  ///< --time-limit; empty: the backend's own
+  int repetitions = 1;                       ///< Google Benchmark's
   std::vector<DType> dtypes{std::begin(kDTypes), std::end(kDTypes)};
   std::map<std::string, std::vector<std::string>> problems;  ///< by family, instead of its own
   std::vector<std::string> profile;    ///< names and patterns of kernels to launch once

@@ -1,17 +1,13 @@
 #include "report.hpp"
 
 #include "ladder_git_sha.hpp"
-#include "options.hpp"
 #include "text.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
-#include <cstring>
 #include <ctime>
-#include <filesystem>
 #include <set>
 #include <string_view>
 
@@ -21,9 +17,11 @@ namespace {
 std::string number(double value) { return fmt::format("{:.6g}", value); }
 std::string extent(const dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); }
 
-/// The columns of a row and their values, in one place so that they cannot drift apart.
-std::vector<std::pair<const char*, std::string>> cells(const Row& row, const DeviceInfo& device,
-                                                       std::uint64_t seed) {
+}  // namespace
+
+// In one place, so that names and values cannot drift apart.
+std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const DeviceInfo& device,
+                                                           std::uint64_t seed) {
   static const Kernel no_kernel{"", "", {}, {""}, "", {}, nullptr, nullptr};
   const Kernel& kernel = row.kernel ? *row.kernel : no_kernel;
   const bool gpu = kernel.backend == Backend::cuda;
@@ -119,36 +117,10 @@ std::vector<std::pair<const char*, std::string>> cells(const Row& row, const Dev
   };
 }
 
-/// Opens the file that a flag names; an existing one is renamed to PATH.bak first.
-std::ofstream open_results(const char* flag, const std::string& path) {
-  auto refuse = [&](const std::string& why) {
-    throw UsageError(fmt::format("{}={}: {}; choose another path.", flag, path, why));
-  };
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) refuse("this is a folder");
-  if (std::filesystem::exists(path, error)) {
-    std::filesystem::rename(path, path + ".bak", error);
-    if (error) refuse(error.message());
-  }
-  std::ofstream file(path);
-  if (!file) refuse(std::strerror(errno));
-  return file;
-}
-
-void expect_written(const std::ofstream& file, const std::string& path) {
-  if (!file) {
-    throw std::runtime_error(
-        fmt::format("{} cannot be written any more: {}; the rows before are kept.", path,
-                    std::strerror(errno)));
-  }
-}
-
-}  // namespace
-
 const std::vector<std::string>& csv_columns() {
   static const std::vector<std::string> columns = [] {
     std::vector<std::string> names;
-    for (const auto& [name, value] : cells({}, {}, 0)) names.emplace_back(name);
+    for (const auto& [name, value] : csv_cells({}, {}, 0)) names.emplace_back(name);
     return names;
   }();
   return columns;
@@ -162,23 +134,22 @@ std::string csv_field(const std::string& text) {
   return quoted;
 }
 
-Csv::Csv(const std::string& path, const DeviceInfo& device, std::uint64_t seed)
-    : path_(path), file_(open_results("--csv", path)), device_(device), seed_(seed) {
-  file_ << fmt::format("{}\n", fmt::join(csv_columns(), ",")) << std::flush;
+Csv::Csv(const std::string& path, const DeviceInfo& device, std::uint64_t seed,
+         const std::vector<std::string>& kept)
+    : file_("--csv", path), device_(device), seed_(seed) {
+  file_.append(fmt::format("{}\n{}", fmt::join(csv_columns(), ","), fmt::join(kept, "")));
 }
 
 void Csv::write(const Row& row) {
-  const char* comma = "";
-  for (const auto& [name, value] : cells(row, device_, seed_)) {
-    file_ << std::exchange(comma, ",") << csv_field(value);
+  std::vector<std::string> fields;
+  for (const auto& [name, value] : csv_cells(row, device_, seed_)) {
+    fields.push_back(csv_field(value));
   }
-  file_ << '\n' << std::flush;
-  expect_written(file_, path_);
+  file_.append(fmt::format("{}\n", fmt::join(fields, ",")));
 }
 
-SamplesJson::SamplesJson(const std::string& path)
-    : path_(path), file_(open_results("--samples", path)) {
-  file_ << "[\n]\n" << std::flush;
+SamplesJson::SamplesJson(const std::string& path) : file_("--samples", path) {
+  file_.append("[\n]\n");
 }
 
 void SamplesJson::write(const Row& row) {
@@ -186,16 +157,15 @@ void SamplesJson::write(const Row& row) {
   static const std::set<std::string_view> key{"family",  "op",      "kernel", "dtype",
                                               "problem", "backend", "cache"};
   std::string object;
-  for (const auto& [name, value] : cells(row, {}, 0)) {
+  for (const auto& [name, value] : csv_cells(row, {}, 0)) {
     if (key.contains(name)) object += fmt::format("\"{}\": {}, ", name, json_string(value));
   }
   std::vector<std::string> us;
   for (double sample : row.samples.us) us.push_back(number(sample));
-  file_.seekp(-3, std::ios::end);  // before the line of the closing bracket
-  file_ << fmt::format("{}\n{{{}\"us\": [{}]}}\n]\n", separator_, object, fmt::join(us, ", "))
-        << std::flush;
+  constexpr std::size_t kOver = 3;  // the line of the closing bracket goes behind
+  file_.append(fmt::format("{}\n{{{}\"us\": [{}]}}\n]\n", separator_, object, fmt::join(us, ", ")),
+               kOver);
   separator_ = ",";
-  expect_written(file_, path_);
 }
 
 }  // namespace ladder

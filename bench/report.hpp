@@ -2,14 +2,17 @@
 // samples behind the rows.
 #pragma once
 
+#include "result_file.hpp"
+
 #include "harness/counters.hpp"
 #include "harness/device.hpp"
 #include "harness/family.hpp"
 #include "harness/statistics.hpp"
 
-#include <fstream>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace ladder {
 
@@ -42,17 +45,17 @@ struct Row {
 /// The file that rows are appended to.
 class Csv {
  public:
-  /// Opens the file; an existing one is renamed to PATH.bak first. Throws UsageError when the path
-  /// cannot be written.
-  Csv(const std::string& path, const DeviceInfo& device, std::uint64_t seed);
+  /// Opens the file and writes the names of the columns, and rows that are kept as they are. Throws
+  /// as ResultFile does.
+  Csv(const std::string& path, const DeviceInfo& device, std::uint64_t seed,
+      const std::vector<std::string>& kept = {});
 
-  /// Appends a row and flushes it. Throws std::runtime_error when it could not be written.
+  /// Throws std::runtime_error when the row could not be written.
   void write(const Row& row);
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
 
  private:
-  std::string path_;
-  std::ofstream file_;
+  ResultFile file_;
   DeviceInfo device_;
   std::uint64_t seed_;
 };
@@ -62,18 +65,20 @@ class Csv {
 /// in microseconds, `us`. After every row it is whole.
 class SamplesJson {
  public:
-  /// Opens the file as Csv does.
+  /// Throws as ResultFile does.
   explicit SamplesJson(const std::string& path);
 
-  /// Appends a row's samples and flushes them. Throws std::runtime_error when they could not be
-  /// written.
+  /// Throws std::runtime_error when a row's samples could not be written.
   void write(const Row& row);
 
  private:
-  std::string path_;
-  std::ofstream file_;
+  ResultFile file_;
   const char* separator_ = "";
 };
+
+/// The columns of a row and their values, in order.
+std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const DeviceInfo& device,
+                                                           std::uint64_t seed);
 
 /// The names of the columns, in order.
 const std::vector<std::string>& csv_columns();

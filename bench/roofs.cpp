@@ -42,6 +42,13 @@ std::vector<Contestant> Roofs::memory(const Cost& cost) {
   return memory_.contestants;
 }
 
+std::size_t Roofs::kernels() const {
+  const auto& all = device_.kernels();
+  return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](const Kernel& k) {
+    return k.family == std::string_view("roofs");
+  }));
+}
+
 const Roofs::Rate& Roofs::compute(const ComputeRoof& roof) {
   const auto known = compute_.find(roof);
   return known != compute_.end() ? known->second : compute_[roof] = measure(roof);

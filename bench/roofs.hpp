@@ -22,6 +22,9 @@ class Roofs {
   /// they do not fit in its memory. Valid until the next call.
   std::vector<Contestant> memory(const Cost& cost);
 
+  /// How many kernels a call may run.
+  std::size_t kernels() const;
+
   struct Rate {
     std::string name;   ///< "fma f32", "wgmma bf16"; "wgmma tf32 / 3" of three products for one
     double gflops = 0;  ///< of useful operations

@@ -11,9 +11,9 @@
 namespace ladder {
 namespace {
 
-std::vector<const Kernel*> ladder_of(const Family& family, DType dtype, const Device& device) {
+std::vector<const Kernel*> ladder_of(const Family& family, DType dtype, Backend backend) {
   std::vector<const Kernel*> kernels;
-  for (const Kernel& kernel : device.kernels()) {
+  for (const Kernel& kernel : kernels_for(backend)) {
     if (kernel.family == family.name && kernel.op == family.op && kernel.dtype == dtype) {
       kernels.push_back(&kernel);
     }
@@ -31,16 +31,20 @@ std::string Group::name_of(const Kernel& kernel) const {
   return full_name(kernel) + "/" + problem + (cache == Cache::hot ? "/hot" : "");
 }
 
-std::vector<Group> select_groups(const Options& options, const Device& device) {
+const std::vector<Kernel>& kernels_for(Backend backend) {
+  return backend == Backend::cuda ? registered_kernels() : open_host_device()->kernels();
+}
+
+std::vector<Group> select_groups(const Options& options, Backend backend) {
   std::vector<Group> groups;
   std::set<std::string> ladders;
-  const bool gpu = device.backend() == Backend::cuda;
+  const bool gpu = backend == Backend::cuda;
   for (const Family& family : families()) {
     const auto own = options.problems.find(std::string(family.name));
     const auto problems =
-        own == options.problems.end() ? family.bench_problems(device.backend()) : own->second;
+        own == options.problems.end() ? family.bench_problems(backend) : own->second;
     for (DType dtype : options.dtypes) {
-      const auto kernels = ladder_of(family, dtype, device);
+      const auto kernels = ladder_of(family, dtype, backend);
       if (!kernels.empty()) {
         ladders.insert(fmt::format("{}{}{}/{}", family.name, family.op.empty() ? "" : "/",
                                    family.op, to_string(dtype)));
@@ -79,14 +83,20 @@ std::string lack_of_memory(const Family& family, const std::string& problem, DTy
                      needed / 1e9, free / 1e9);
 }
 
-std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs) {
+Row unmeasured_row(const Group& group, const Kernel& kernel) {
+  Row row;
+  row.kernel = &kernel;
+  row.problem = group.problem;
+  row.cache = group.cache;
+  row.cost = group.family->cost(group.problem, group.dtype);
+  return row;
+}
+
+std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
+                         const OnStep& on_step) {
   std::vector<Row> rows;
   for (const Kernel* kernel : group.kernels) {
-    Row& row = rows.emplace_back();
-    row.kernel = kernel;
-    row.problem = group.problem;
-    row.cache = group.cache;
-    row.cost = group.family->cost(group.problem, group.dtype);
+    Row& row = rows.emplace_back(unmeasured_row(group, *kernel));
     if (const Support support = supports(*kernel, group.problem, device.info()); !support.ok) {
       row.check = {.verdict = Verdict::unsupported, .reason = support.reason};
     }
@@ -99,6 +109,15 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
     for (Row* row : running) row->check = {.verdict = Verdict::failed, .reason = reason};
     return rows;
   };
+  auto expect_device = [&](const std::string& reason) {
+    if (device.lost()) throw DeviceLost(reason);
+  };
+  auto checked = [&](const Row& row, const char* doing, Workload& workload) {
+    on_step({.doing = doing, .kernel = row.kernel, .kernels = 1});
+    CheckResult result = check(*row.kernel, workload, device);
+    if (result.verdict == Verdict::failed) expect_device(result.reason);
+    return result;
+  };
 
   if (const std::string lack = lack_of_memory(*group.family, group.problem, group.dtype, device);
       !lack.empty()) {
@@ -108,12 +127,13 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
   std::unique_ptr<Workload> workload;
   try {
     const auto open = [&] {
+      on_step({.doing = "preparing the inputs"});
       return group.family->open(group.problem, group.dtype, group.family->input_sets().front(),
                                 seed, device);
     };
     workload = open();
     std::erase_if(running, [&](Row* row) {
-      row->check = check(*row->kernel, *workload, device);
+      row->check = checked(*row, "checking", *workload);
       if (row->check.verdict != Verdict::failed) row->resources = device.resources();
       if (row->check.verdict == Verdict::passed) {
         row->counters = device.count(*row->kernel, workload->args());
@@ -126,7 +146,10 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
       workload->prepare(*row->kernel);
       contestants.push_back({row->kernel, workload->args()});
     }
+  } catch (const DeviceLost&) {
+    throw;
   } catch (const std::exception& error) {
+    expect_device(error.what());
     return fail(error.what());
   }
   const bool is_roof = group.family->name == "roofs";
@@ -134,18 +157,24 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
   double memory_us = std::numeric_limits<double>::infinity();
   try {
     if (!is_roof && !contestants.empty()) {
+      on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
       for (const Contestant& c : roofs.memory(rows.front().cost)) contestants.push_back(c);
     }
+    on_step({.doing = "timing", .kernels = contestants.size()});
     samples = device.measure(contestants, group.cache, {});
     for (std::size_t i = running.size(); i < samples.size(); ++i) {
       if (!samples[i].us.empty()) memory_us = std::min(memory_us, median(samples[i].us));
     }
   } catch (const std::exception& error) {
+    expect_device(error.what());
     return fail(error.what());
+  }
+  for (const Samples& s : samples) {
+    if (!s.error.empty()) expect_device(s.error);
   }
   for (std::size_t i = 0; i < running.size(); ++i) {
     Row& row = *running[i];
-    const CheckResult again = check(*row.kernel, *workload, device);
+    const CheckResult again = checked(row, "checking again", *workload);
     if (!samples[i].error.empty()) {
       row.check = {.verdict = Verdict::failed, .reason = samples[i].error};
     } else if (again.verdict != Verdict::passed) {
@@ -156,6 +185,7 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
     }
   }
   if (std::isfinite(memory_us)) {
+    on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
     const Cost& cost = rows.front().cost;
     const Roofs::Rate& compute = roofs.compute(group.family->compute_roof(group.dtype));
     const double compute_us = compute.gflops > 0 ? cost.flops / compute.gflops / 1e3 : 0;

@@ -6,6 +6,8 @@
 #include "report.hpp"
 #include "roofs.hpp"
 
+#include <functional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -23,16 +25,38 @@ struct Group {
   std::string name_of(const Kernel& kernel) const;
 };
 
-/// The groups that the options select on a device, in the order of family, problem and version.
+/// The kernels that this program has for a backend; no device is opened.
+const std::vector<Kernel>& kernels_for(Backend backend);
+
+/// The groups that the options select on a backend, in the order of family, problem and version.
 /// Throws UsageError when there are none.
-std::vector<Group> select_groups(const Options& options, const Device& device);
+std::vector<Group> select_groups(const Options& options, Backend backend);
 
 /// Why a problem does not fit into a device's free memory, its reference included; empty if it does.
 std::string lack_of_memory(const Family& family, const std::string& problem, DType dtype,
                            const Device& device);
 
+/// A row of which nothing is known yet but what is to be measured.
+Row unmeasured_row(const Group& group, const Kernel& kernel);
+
+/// What is being done to a group.
+struct Step {
+  std::string doing;  ///< "checking"
+  const Kernel* kernel =
+      nullptr;              ///< the kernel that runs; null if none does, or several take turns
+  std::size_t kernels = 0;  ///< how many may run
+};
+using OnStep = std::function<void(const Step&)>;
+
+/// After a fault that leaves this process unable to use the device.
+struct DeviceLost : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
 /// Checks the kernels of a group, times those that passed together with the memory roof, and checks
-/// them again.
-std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs);
+/// them again. Tells on_step before every step. Throws DeviceLost.
+std::vector<Row> measure(
+    const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
+    const OnStep& on_step = [](const Step&) {});
 
 }  // namespace ladder

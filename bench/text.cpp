@@ -1,9 +1,11 @@
 #include "text.hpp"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <sstream>
 
 namespace ladder {
@@ -37,6 +39,11 @@ std::vector<std::string> wrap(const std::string& text, std::size_t width) {
     }
   }
   return lines;
+}
+
+bool wants_colors(std::FILE* file) {
+  const char* const refused = std::getenv("NO_COLOR");
+  return isatty(fileno(file)) && (!refused || *refused == '\0');
 }
 
 std::string Paint::with(const char* code, const std::string& text) const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,6 +33,9 @@ std::string quotient(double value);
 
 /// A text as JSON, in its quotes.
 std::string json_string(std::string_view text);
+
+/// Whether a file is a terminal whose user has not asked for NO_COLOR (no-color.org).
+bool wants_colors(std::FILE* file);
 
 /// Colours, or none.
 class Paint {

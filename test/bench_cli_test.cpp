@@ -1,15 +1,15 @@
 // ./bench as a user meets it: what it prints, what it writes, how it exits.
+#include "cli.hpp"
+
 #include <gmock/gmock.h>
 
-#include <sys/wait.h>
+#include <fcntl.h>
+#include <unistd.h>
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-#include <string>
+#include <chrono>
+#include <csignal>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -17,33 +17,11 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-struct Result {
-  int exit_code;
-  std::string out, err;
-};
-
-std::string slurp(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path).rdbuf();
-  return text.str();
-}
-
-long lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
-
-class BenchCli : public testing::Test {
+class BenchCli : public InEmptyFolder<testing::Test> {
  protected:
-  void SetUp() override {
-    std::string pattern = testing::TempDir() + "ladder_cli_XXXXXX";
-    folder_ = mkdtemp(pattern.data());
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  /// Runs ./bench in an empty folder, on the host executor unless told otherwise.
+  /// Runs ./bench, on the host executor unless told otherwise.
   Result bench(const std::string& arguments, const std::string& backend = "--backend=host ") {
-    const std::string command = "cd '" + folder_ + "' && '" LADDER_BENCH "' " + backend +
-                                arguments + " >out.txt 2>err.txt </dev/null";
-    const int status = std::system(command.c_str());
-    return {WEXITSTATUS(status), slurp(file("out.txt")), slurp(file("err.txt"))};
+    return run(LADDER_BENCH, backend + arguments);
   }
 
   /// Expects a refusal: exit code 1, nothing on stdout, one line on stderr that has `sentence`.
@@ -55,10 +33,33 @@ class BenchCli : public testing::Test {
     EXPECT_EQ(lines(result.err), 1) << result.err;
     EXPECT_THAT(result.err, HasSubstr(sentence)) << arguments;
   }
-  std::string file(const std::string& name) const { return folder_ + "/" + name; }
 
- private:
-  std::string folder_;
+  /// Runs ./bench on a problem and on one that would take minutes, and sends a signal once the first
+  /// is measured.
+  Result interrupted_by(int signal) {
+    std::filesystem::remove(file("results.csv"));
+    const pid_t process = fork();
+    if (process == 0) {
+      setpgid(0, 0);
+      std::signal(signal, SIG_DFL);  // whatever the test was started with
+      if (chdir(file("").c_str()) != 0) _exit(99);
+      dup2(open("out.txt", O_WRONLY | O_CREAT | O_TRUNC, 0666), STDOUT_FILENO);
+      dup2(open("err.txt", O_WRONLY | O_CREAT | O_TRUNC, 0666), STDERR_FILENO);
+      execl(LADDER_BENCH, "bench", "--backend=host", "--benchmark_filter=gemm/f32/v0[12]",
+            "--gemm=8x8x8,2048x2048x2048", "--benchmark_out=out.json", nullptr);
+      _exit(99);
+    }
+    const auto began = std::chrono::steady_clock::now();
+    while (lines(slurp(file("results.csv"))) < 1 + 2 &&
+           std::chrono::steady_clock::now() - began < std::chrono::seconds(60)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    kill(-process, signal);  // to the whole group, as Ctrl-C and timeout(1) do
+    int status = 0;
+    waitpid(process, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), slurp(file("out.txt")),
+            slurp(file("err.txt"))};
+  }
 };
 
 TEST_F(BenchCli, RunsAFamilyAndWritesItsRows) {
@@ -234,6 +235,78 @@ TEST_F(BenchCli, TheLadderScriptShowsWhatMoved) {
 
 #endif
 
+TEST_F(BenchCli, SignalsEndASweepWithWhatItHas) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const Result result = interrupted_by(signal);
+    EXPECT_EQ(result.exit_code, 128 + signal) << result.err;
+    EXPECT_EQ(lines(slurp(file("results.csv"))), 1 + 2);
+    EXPECT_THAT(result.out, HasSubstr("gemm f32: All 2 versions passed their checks.\nRows: "));
+    EXPECT_EQ(result.err,
+              "bench: ended by signal " + std::to_string(signal) + " (" + strsignal(signal) +
+                  "). 1 of 2 problems were measured; --resume=results.csv measures the rest.\n");
+    EXPECT_THAT(slurp(file("out.json")),
+                AllOf(HasSubstr("gemm/f32/v02_coalesced/8x8x8"), HasSubstr("not measured"),
+                      testing::EndsWith("]\n}\n")));
+  }
+}
+
+TEST_F(BenchCli, ResumesWhatIsMissing) {
+  const std::string sweep = "--benchmark_filter=gemm/f32/v0[12] --gemm=8x8x8,9x9x9,7x7x7 ";
+  bench(sweep + "--seed=7");
+  const std::string whole = slurp(file("results.csv"));
+  ASSERT_EQ(lines(whole), 1 + 3 * 2);
+  std::string head = whole;  // the last problem has one row only, and half of another
+  head.resize(head.rfind('\n', head.size() - 2) + 10);
+  std::ofstream(file("cut.csv")) << head;
+
+  const Result result = bench(sweep + "--resume=cut.csv");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("2 of 3 problems are measured already"), HasSubstr("gemm f32 7x7x7"),
+                    Not(HasSubstr("8x8x8 ·")), HasSubstr("Seed 7.")));
+  const std::string completed = slurp(file("cut.csv"));
+  EXPECT_EQ(lines(completed), 1 + 3 * 2);
+  auto first_lines = [](const std::string& text) {
+    std::size_t end = 0;
+    for (int i = 0; i < 1 + 2 * 2; ++i) end = text.find('\n', end) + 1;
+    return text.substr(0, end);
+  };
+  EXPECT_EQ(first_lines(completed), first_lines(whole))
+      << "rows that are kept are kept as they are";
+  EXPECT_EQ(slurp(file("cut.csv.bak")), head);
+
+  const Result again = bench(sweep + "--resume=cut.csv");
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("3 of 3 problems are measured already"));
+  EXPECT_EQ(slurp(file("cut.csv")), completed);
+
+  expect_refused(sweep + "--resume=cut.csv --seed=8",
+                 "--seed=8: the rows of cut.csv have the seed 7");
+  expect_refused(sweep + "--resume=cut.csv --csv=x.csv", "leave out --csv");
+  expect_refused(sweep + "--resume=cut.csv --benchmark_repetitions=2", "leave out");
+  expect_refused(sweep + "--resume=none.csv", "No such file or directory");
+  EXPECT_EQ(slurp(file("cut.csv")), completed) << "a refusal costs no results";
+}
+
+TEST_F(BenchCli, AFullDiskEndsTheSweepWithWhatItHas) {
+  // The limit stands for the disk's end; it lies behind the first problem's rows.
+  const Result result = run(LADDER_BENCH,
+                            "--backend=host --benchmark_filter=gemm/f32/v0[12] "
+                            "--gemm=8x8x8,9x9x9,7x7x7,6x6x6,5x5x5",
+                            "trap '' XFSZ; ulimit -f 4;");  // units of 512 bytes
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, AllOf(testing::StartsWith("bench: results.csv cannot be written: "),
+                                HasSubstr("of 5 problems were measured")));
+  EXPECT_THAT(result.out, HasSubstr("Rows: results.csv"));
+  const std::string csv = slurp(file("results.csv"));
+  EXPECT_GT(lines(csv), 1);
+  EXPECT_TRUE(csv.ends_with('\n')) << "half a row is left";
+
+  std::filesystem::create_symlink("/dev/full", file("full.csv"));
+  expect_refused("--csv=full.csv --benchmark_filter=gemm/f32/v01",
+                 "full.csv cannot be written: No space left on device");
+}
+
 TEST_F(BenchCli, KeepsTheLastResults) {
   std::ofstream(file("results.csv")) << "precious\n";
   bench("--benchmark_filter=gemm/f32/v01");
@@ -255,6 +328,8 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--dtype=f128", "f32, f16, bf16, tf32, e4m3, f64, i32, i64");
   expect_refused("--cache=warm", "cold, hot, both");
   expect_refused("--seed=x", "a whole number");
+  expect_refused("--time-limit=soon", "a whole number");
+  expect_refused("--time-limit=0", "at least a second");
   expect_refused("--csv=/no/such/folder/x.csv", "No such file or directory; choose another path");
   expect_refused("--profile=gemm/f32/v99_none", "no such kernel");
   expect_refused("--profile=gemm/f32/v01_naive/12", "MxNxK");

@@ -4,6 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -43,6 +46,35 @@ TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFile) {
               testing::HasSubstr("gemm,,v05_tile2d,\"an idea, with a comma\",f32,8x8x8,cuda"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
   EXPECT_EQ(slurp(path + ".bak"), "earlier results\n");
+  std::filesystem::remove(path);
+  std::filesystem::remove(path + ".bak");
+}
+
+TEST(Csv, ADiskThatIsFullKeepsWholeRows) {
+  const std::string path = testing::TempDir() + "ladder_report_test_full.csv";
+  ResultFile file("--csv", path);
+  file.append("first\n]\n");
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit small = before;
+  small.rlim_cur = 12;  // bytes: what a full disk would leave
+  setrlimit(RLIMIT_FSIZE, &small);
+  EXPECT_THROW(file.append("second\n"), std::runtime_error);
+  EXPECT_THROW(file.append("third and more\n]\n", 3), std::runtime_error);
+  EXPECT_EQ(slurp(path), "first\n]\n");
+  setrlimit(RLIMIT_FSIZE, &before);
+  file.append(",\nfourth\n]\n", 3);
+  EXPECT_EQ(slurp(path), "first,\nfourth\n]\n");
+  std::filesystem::remove(path);
+}
+
+TEST(Csv, ADeviceIsNotRenamed) {
+  const std::string path = testing::TempDir() + "ladder_report_test_device.csv";
+  std::filesystem::create_symlink("/dev/full", path);  // so that a mistake does no harm
+  EXPECT_THROW(Csv(path, {}, 1), std::runtime_error);
+  EXPECT_TRUE(std::filesystem::is_symlink(path));
+  EXPECT_FALSE(std::filesystem::exists(path + ".bak"));
   std::filesystem::remove(path);
   std::filesystem::remove(path + ".bak");
 }

@@ -40,24 +40,17 @@ endif()
 
 # The harness itself
 ladder_test(harness_test
-  bench/console.cpp
-  bench/explain.cpp
-  bench/explain_json.cpp
-  bench/moves.cpp
-  bench/options.cpp
-  bench/report.cpp
-  bench/roofs.cpp
-  bench/suite.cpp
-  bench/text.cpp
   test/check_test.cpp
+  test/console_test.cpp
   test/explain_test.cpp
   test/registry_test.cpp
   test/report_test.cpp
+  test/resume_test.cpp
   test/statistics_test.cpp
   test/suite_test.cpp
+  test/sweep_test.cpp
 )
-target_link_libraries(harness_test PRIVATE ladder ladder_git_sha GTest::gtest_main)
-target_include_directories(harness_test PRIVATE bench)
+target_link_libraries(harness_test PRIVATE ladder_bench ladder GTest::gtest_main)
 list(TRANSFORM LADDER_KERNEL_FILES REPLACE "^.*/" "" OUTPUT_VARIABLE names)
 list(JOIN names "\",\"" names)
 target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\""
@@ -74,6 +67,19 @@ target_compile_definitions(bench_cli_test PRIVATE "LADDER_BENCH=\"$<TARGET_FILE:
                                                   "LADDER_PYTHON=\"${Python3_EXECUTABLE}\""
                                                   "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 add_dependencies(bench_cli_test bench)
+
+# ./bench with kernels that fault, each in its own way
+add_executable(faulty_bench bench/main.cpp test/faulting_host_kernels.cpp)
+target_link_libraries(faulty_bench PRIVATE ladder_bench ladder)
+if(LADDER_CUDA)
+  target_sources(faulty_bench PRIVATE test/faulting_kernels.cu)
+endif()
+set_target_properties(faulty_bench PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+ladder_test(faults_test test/faults_test.cpp)
+target_link_libraries(faults_test PRIVATE GTest::gtest_main)
+target_compile_definitions(faults_test PRIVATE
+                           "LADDER_FAULTY_BENCH=\"$<TARGET_FILE:faulty_bench>\"")
+add_dependencies(faults_test faulty_bench)
 
 # The host executor
 ladder_test(host_executor_test)

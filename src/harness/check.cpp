@@ -25,9 +25,10 @@ namespace {
 CheckResult check_with_poison(unsigned char byte, const Kernel& kernel, Workload& workload,
                               Device& device) {
   workload.output().poison(byte);
-  Buffer* const workspace = workload.prepare(kernel);
-  if (workspace) workspace->poison(byte);
+  Buffer* workspace = nullptr;
   try {
+    workspace = workload.prepare(kernel);
+    if (workspace) workspace->poison(byte);
     device.run(kernel, workload.args());
   } catch (const std::exception& error) {
     return {.verdict = Verdict::failed, .reason = error.what()};

@@ -57,6 +57,9 @@ class Device {
 
   virtual std::size_t free_memory() const = 0;  ///< bytes
 
+  /// Whether a kernel's fault has left this process unable to use the device.
+  virtual bool lost() { return false; }
+
   /// Bytes on either side of a Buffer that show whether a kernel wrote outside it.
   virtual std::size_t canary_bytes() const { return 4096; }
 

@@ -8,6 +8,7 @@
 #include <nvtx3/nvToolsExt.h>
 
 #include <array>
+#include <cstdio>
 #include <optional>
 
 namespace ladder {
@@ -48,6 +49,12 @@ __global__ void checksum_kernel(const unsigned char* data, std::size_t bytes,
 
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+std::string gigabytes(std::size_t bytes) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.1f GB", static_cast<double>(bytes) / 1e9);
+  return text.data();
 }
 
 int attribute(cudaDeviceAttr name, int ordinal) {
@@ -125,9 +132,19 @@ class CudaDevice final : public Device {
     LADDER_CUDA(cudaMemGetInfo(&free, &total));
     return free;
   }
+  bool lost() override {
+    // Errors of a call are its own; those of a fault come back from every call that follows.
+    return cudaStreamSynchronize(stream_) != cudaSuccess;
+  }
   void* allocate(std::size_t bytes) override {
     void* pointer = nullptr;
-    LADDER_CUDA(cudaMalloc(&pointer, bytes));
+    const cudaError_t error = cudaMalloc(&pointer, bytes);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw std::runtime_error("out of device memory: " + gigabytes(bytes) + " were needed, " +
+                               gigabytes(free_memory()) + " are free");
+    }
+    LADDER_CUDA(error);
     return pointer;
   }
   void release(void* pointer) noexcept override { cudaFree(pointer); }
@@ -197,7 +214,12 @@ class CudaDevice final : public Device {
 
   void run(const Kernel& kernel, const void* args) override {
     recorded_launches().clear();
-    kernel.launch(args, stream_);
+    try {
+      kernel.launch(args, stream_);
+    } catch (...) {
+      cudaGetLastError();  // or the next launch would be blamed for it
+      throw;
+    }
     LADDER_CUDA(cudaGetLastError());
     wait();
   }

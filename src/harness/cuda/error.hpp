@@ -10,6 +10,7 @@ namespace ladder {
 
 inline void cuda_check(cudaError_t error, const char* expression, const char* file, int line) {
   if (error == cudaSuccess) return;
+  cudaGetLastError();  // or the next launch would be blamed for it
   throw std::runtime_error(std::string(cudaGetErrorString(error)) + " (" + expression + " at " +
                            file + ":" + std::to_string(line) + ")");
 }

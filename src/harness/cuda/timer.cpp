@@ -131,6 +131,7 @@ std::vector<Samples> Timer::measure(std::span<const Contestant> contestants, Cac
       }
       round_us += us + 50;
     } catch (const std::exception& error) {
+      cudaGetLastError();  // or the next launch would be blamed for it
       c.samples.error = error.what();
       c.done = true;
     }

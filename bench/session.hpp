@@ -1,0 +1,48 @@
+// A sweep as Google Benchmark goes through it: measured, written, printed.
+#pragma once
+
+#include "console.hpp"
+#include "progress.hpp"
+#include "report.hpp"
+#include "sweep.hpp"
+
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace ladder {
+
+/// Measures groups as Google Benchmark comes to them, and hands each benchmark its own row. With
+/// --benchmark_repetitions a benchmark comes again: then its group is measured again. A signal, or a
+/// file that cannot be written, ends the measuring; the benchmarks that are left get no time.
+class Session {
+ public:
+  /// samples: may be null
+  Session(Sweep& sweep, Csv& csv, SamplesJson* samples, Console& console, Progress& progress)
+      : sweep_(sweep), csv_(csv), samples_(samples), console_(console), progress_(progress) {}
+
+  void run(const Group& group, const std::string& name, benchmark::State& state);
+
+  /// Prints how it went; groups: how many there were. Returns the exit code.
+  int finish(std::size_t groups) const;
+
+ private:
+  void measure(const Group& group);
+
+  Sweep& sweep_;
+  Csv& csv_;
+  SamplesJson* samples_;
+  Console& console_;
+  Progress& progress_;
+  const Group* group_ = nullptr;
+  std::set<std::string> waiting_;  ///< benchmarks of the group whose row was not handed out yet
+  std::vector<Row> rows_;
+  std::set<const Group*> measured_;
+  bool all_passed_ = true;
+  std::string why_stopped_;  ///< before the end; empty while it goes on
+};
+
+}  // namespace ladder

@@ -1,0 +1,171 @@
+// What ./bench prints of rows measured on a GPU, in a pipe and on a terminal, and how far it has come.
+#include "console.hpp"
+#include "progress.hpp"
+
+#include <gmock/gmock.h>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <sstream>
+
+namespace ladder {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kFiles[] = {"v00_cublas.gpu.cu", "v01_naive.cu", "v02_fast.cu", "v03_odd.cu"};
+
+struct Example {
+  std::vector<Kernel> kernels;
+  Group group{};
+  std::vector<Row> rows;
+
+  Example() {
+    for (const char* file : kFiles) {
+      kernels.push_back({"gemm",
+                         "",
+                         DType::f32,
+                         {"idea", kernels.empty()},
+                         file,
+                         Backend::cuda,
+                         nullptr,
+                         nullptr});
+    }
+    group = {&family_of(kernels[0]), DType::f32, "4096x4096x4096", Cache::cold, {}, {}};
+    for (const Kernel& kernel : kernels) group.kernels.push_back(&kernel);
+    const double us[] = {2000, 50000, 1900};
+    for (std::size_t i = 0; i < 3; ++i) {
+      Row& row = rows.emplace_back(unmeasured_row(group, kernels[i]));
+      row.samples.us = {us[i]};
+      row.roof = "fma f32";
+      row.roof_us = 1800;
+      row.baseline = "v00_cublas";
+      row.vs_baseline = Estimate{2000 / us[i], 2000 / us[i] - 0.01, 2000 / us[i] + 0.01};
+    }
+    rows.push_back(unmeasured_row(group, kernels[3]));
+    rows.back().check = {.verdict = Verdict::failed, .reason = "an illegal memory access"};
+  }
+};
+
+/// A terminal, and the file that a program would print to.
+struct Terminal {
+  int master = posix_openpt(O_RDWR | O_NOCTTY);
+  std::FILE* file = nullptr;
+
+  Terminal() {
+    grantpt(master);
+    unlockpt(master);
+    file = std::fopen(ptsname(master), "w");
+  }
+  ~Terminal() {
+    if (file) std::fclose(file);
+    close(master);
+  }
+  /// What was printed since the last call. A terminal hands it over in its own time, so that an end
+  /// mark is needed.
+  std::string text() const {
+    constexpr char kEnd = '\a';
+    std::fputc(kEnd, file);
+    std::fflush(file);
+    std::string all;
+    for (char c; read(master, &c, 1) == 1 && c != kEnd;) all += c;
+    return all;
+  }
+};
+
+std::string in_a_pipe(const Example& example) {
+  std::FILE* const file = std::tmpfile();
+  Console console(file, Backend::cuda);
+  console.table(example.group, example.rows);
+  console.summary("results.csv");
+  std::string text(static_cast<std::size_t>(std::ftell(file)), '\0');
+  std::rewind(file);
+  text.resize(std::fread(text.data(), 1, text.size(), file));
+  std::fclose(file);
+  return text;
+}
+
+TEST(Console, ATableHasTimesSharesAndRatiosInColumns) {
+  const std::string text = in_a_pipe(Example());
+  EXPECT_THAT(text, HasSubstr("\ngemm f32 4096x4096x4096 · cold L2 · "));
+  EXPECT_THAT(text, HasSubstr("  v00 cublas              2.000 ms    68.7 TFLOP/s  "
+                              "██████████████████░░  90 %  1.00 ± 0.01\n"));
+  EXPECT_THAT(text, HasSubstr("  █░░░░░░░░░░░░░░░░░░░   4 %  0.04 ± 0.01\n"));
+  EXPECT_THAT(text, HasSubstr("  v03 odd              failed: an illegal memory access\n"));
+  EXPECT_THAT(text, HasSubstr("gemm f32: v02 fast is the fastest at 4096x4096x4096, 72.3 TFLOP/s, "
+                              "1.05x cublas, 95 % of the fma f32 roof. 1 of 4 did not pass: "
+                              "v03_odd failed.\n"));
+  EXPECT_THAT(text, Not(HasSubstr("\033")));
+  std::size_t versus = 0, ratio = 0;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("fastest") != std::string::npos) continue;
+    EXPECT_LE(width_of(line), 100) << line;
+    EXPECT_FALSE(line.ends_with(' ')) << line;
+    if (line.ends_with("vs cublas")) versus = width_of(line);
+    if (line.find("±") != std::string::npos) ratio = width_of(line);
+  }
+  EXPECT_EQ(versus, ratio) << "the heading is not above its column";
+}
+
+TEST(Console, ATerminalHasColours) {
+  const Example example;
+  const Terminal terminal;
+  unsetenv("NO_COLOR");
+  Console(terminal.file, Backend::cuda).table(example.group, example.rows);
+  EXPECT_THAT(terminal.text(),
+              AllOf(HasSubstr("\033[32mv02 fast"), HasSubstr("\033[1;31m  v03 odd"),
+                    Not(HasSubstr("\033[32mv00"))));
+
+  setenv("NO_COLOR", "1", 1);
+  Console(terminal.file, Backend::cuda).table(example.group, example.rows);
+  EXPECT_THAT(terminal.text(), AllOf(HasSubstr("v02 fast"), Not(HasSubstr("\033"))));
+  unsetenv("NO_COLOR");
+}
+
+TEST(Progress, TellsWhatIsDoneAndHowLongItTakes) {
+  const Example example;
+  Progress progress(stderr, 40);
+  const Step step{.doing = "checking", .kernel = &example.kernels[1], .kernels = 1};
+  EXPECT_EQ(progress.text(example.group, step, 3),
+            "[0/40] gemm f32 4096x4096x4096 · checking v01 naive");
+  progress.advance(4);
+  EXPECT_EQ(progress.text(example.group, {.doing = "timing"}, 20),
+            "[4/40] gemm f32 4096x4096x4096 · timing · about 3 min left");
+}
+
+TEST(Progress, IsOneLineOfATerminalAndGoesAway) {
+  const Example example;
+  const Terminal terminal;
+  Progress progress(terminal.file, 40);
+  progress.show(example.group, {.doing = "timing"});
+  progress.show(example.group, {.doing = "checking again"});
+  EXPECT_THAT(terminal.text(), AllOf(HasSubstr("· checking again"), Not(HasSubstr("\n"))));
+  progress.clear();
+  EXPECT_EQ(terminal.text(), "\r\033[K");
+}
+
+TEST(Progress, SaysNothingInAPipe) {
+  const Example example;
+  std::FILE* const file = std::tmpfile();
+  Progress progress(file, 40);
+  progress.show(example.group, {.doing = "timing"});
+  EXPECT_EQ(std::ftell(file), 0);
+  std::fclose(file);
+}
+
+TEST(Progress, DurationsAreRough) {
+  EXPECT_EQ(rough_duration(0.2), "1 s");
+  EXPECT_EQ(rough_duration(59), "59 s");
+  EXPECT_EQ(rough_duration(59.9), "1 min");
+  EXPECT_EQ(rough_duration(150), "3 min");
+  EXPECT_EQ(rough_duration(7500), "2 h 05 min");
+}
+
+}  // namespace
+}  // namespace ladder

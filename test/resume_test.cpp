@@ -1,0 +1,132 @@
+// What --resume keeps of an earlier CSV, and what it refuses.
+#include "resume.hpp"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace ladder {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+TEST(ParseCsv, ReadsWhatCsvFieldWrites) {
+  const std::vector<std::string> fields{"plain", "a,b", "say \"so\"", "two\nlines", ""};
+  std::string line;
+  for (const std::string& field : fields) line += (line.empty() ? "" : ",") + csv_field(field);
+  line += '\n';
+  const auto records = parse_csv("x,y\n" + line + "cut o");
+  ASSERT_THAT(records, SizeIs(2)) << "a line without an end was cut off";
+  EXPECT_THAT(records[0].fields, ElementsAre("x", "y"));
+  EXPECT_EQ(records[1].fields, fields);
+  EXPECT_EQ(records[1].text, line);
+}
+
+class Resume : public testing::Test {
+ protected:
+  Resume() {
+    for (const char* file : {"v01_naive.cu", "v02_better.cu"}) {
+      kernels_.push_back(
+          {"gemm", "", DType::f32, {"idea, or so"}, file, Backend::cuda, nullptr, nullptr});
+    }
+    machine_.backend = Backend::cuda;
+    machine_.info.name = "a GPU";
+    machine_.info.compute_capability = 90;
+    machine_.info.toolkit = "13.0";
+  }
+  void TearDown() override {
+    std::filesystem::remove(path_);
+    std::filesystem::remove(path_ + ".bak");
+  }
+
+  Group group(const char* problem, Cache cache = Cache::cold) const {
+    return {&family_of(kernels_[0]), DType::f32, problem, cache, {&kernels_[0], &kernels_[1]}, {}};
+  }
+  Row row(const Group& group, std::size_t kernel, Verdict verdict = Verdict::passed) const {
+    Row row = unmeasured_row(group, kernels_[kernel]);
+    row.check.verdict = verdict;
+    return row;
+  }
+  void write(const std::vector<Row>& rows, std::uint64_t seed = 7) {
+    Csv csv(path_, machine_.info, seed);
+    for (const Row& row : rows) csv.write(row);
+  }
+  std::string refusal(auto action) {
+    try {
+      action();
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "none";
+  }
+
+  std::vector<Kernel> kernels_;
+  Machine machine_;
+  std::string path_ = testing::TempDir() + "ladder_resume_test.csv";
+};
+
+TEST_F(Resume, KeepsGroupsThatHaveAllTheirRows) {
+  const Group whole = group("1x1x1"), half = group("2x2x2"), wrong = group("3x3x3"),
+              hot = group("1x1x1", Cache::hot), picky = group("4x4x4");
+  using enum Verdict;
+  write({row(whole, 0), row(whole, 1), row(half, 0), row(wrong, 0), row(wrong, 1, failed),
+         row(picky, 0), row(picky, 1, unsupported)});
+  const EarlierRows earlier(path_);
+  EXPECT_EQ(earlier.seed(), 7u);
+  EXPECT_NO_THROW(earlier.expect_same(machine_));
+  EXPECT_TRUE(earlier.complete(whole));
+  EXPECT_TRUE(earlier.complete(picky));
+  EXPECT_FALSE(earlier.complete(half));
+  EXPECT_FALSE(earlier.complete(wrong));
+  EXPECT_FALSE(earlier.complete(hot));
+  const auto kept = earlier.without({half, wrong, hot});
+  EXPECT_THAT(kept, ElementsAre(HasSubstr("1x1x1"), HasSubstr("1x1x1"), HasSubstr("4x4x4"),
+                                HasSubstr("4x4x4")));
+
+  { const Csv again(path_, machine_.info, 7, kept); }
+  EXPECT_TRUE(EarlierRows(path_).complete(whole)) << "kept as it was";
+}
+
+TEST_F(Resume, OfNoRowsKeepsNone) {
+  write({});
+  const EarlierRows earlier(path_);
+  EXPECT_EQ(earlier.seed(), std::nullopt);
+  EXPECT_FALSE(earlier.complete(group("1x1x1")));
+  EXPECT_THAT(earlier.without({}), IsEmpty());
+}
+
+TEST_F(Resume, RefusesWhatWasMeasuredElsewhere) {
+  write({row(group("1x1x1"), 0)});
+  auto refusal_of = [&](auto change) {
+    Machine other = machine_;
+    change(other);
+    return refusal([&] { EarlierRows(path_).expect_same(other); });
+  };
+  EXPECT_EQ(refusal_of([](Machine& m) { m.info.name = "another GPU"; }),
+            "--resume=" + path_ +
+                ": it has rows whose device is 'a GPU', here it is 'another GPU'; measure anew.");
+  EXPECT_THAT(refusal_of([](Machine& m) { m.info.toolkit = "12.0"; }), HasSubstr("toolkit"));
+  EXPECT_THAT(refusal_of([](Machine& m) { m.backend = Backend::host; }), HasSubstr("backend"));
+  EXPECT_EQ(refusal_of([](Machine&) {}), "none");
+
+  std::string later = EarlierRows(path_).without({}).front();
+  std::ofstream(path_, std::ios::app) << later.replace(later.find(",7,"), 3, ",8,");
+  EXPECT_THAT(refusal([&] { (void)EarlierRows(path_).seed(); }), HasSubstr("different seeds"));
+}
+
+TEST_F(Resume, RefusesOtherFiles) {
+  EXPECT_THAT(refusal([&] { EarlierRows("/no/such/file.csv"); }),
+              HasSubstr("No such file or directory"));
+  std::ofstream(path_) << "a,b\n1,2\n";
+  EXPECT_THAT(refusal([&] { EarlierRows rows(path_); }), HasSubstr("does not have the columns"));
+  write({});
+  std::ofstream(path_, std::ios::app) << "a,row,of,another,table\n";
+  EXPECT_THAT(refusal([&] { EarlierRows rows(path_); }), HasSubstr("line 2"));
+}
+
+}  // namespace
+}  // namespace ladder

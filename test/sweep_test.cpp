@@ -1,0 +1,291 @@
+// A sweep measures in a process of its own, and survives what happens there.
+#include "sweep.hpp"
+
+#include "wire.hpp"
+
+#include "kernels/elementwise/elementwise.hpp"
+
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+
+namespace ladder {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using enum Verdict;
+
+using Relu = elementwise::Args<elementwise::relu, float>;
+
+Kernel kernel(const char* file, void (*launch)(const void*, cudaStream_t)) {
+  return {"elementwise", "relu",        DType::f32, {"test"},
+          file,          Backend::host, launch,     [](const void*) { return supported(); }};
+}
+
+void right(const void* args, cudaStream_t) {
+  const auto& r = *static_cast<const Relu*>(args);
+  for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = r.x[0][i] > 0 ? r.x[0][i] : 0;
+}
+
+/// The run of a kernel that is timed: it is checked first, and counted where that is possible.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int kTimedRun = 2;
+#else
+constexpr int kTimedRun = 3;
+#endif
+
+Opened open_host() { return {open_host_device(), "asked for"}; }
+
+Group group_of(std::initializer_list<const Kernel*> kernels) {
+  return {&family_of(**kernels.begin()), DType::f32, "1000", Cache::cold, kernels, {}};
+}
+
+/// What a listener was told.
+struct Told {
+  std::vector<std::string> steps, faults;
+  std::vector<const Kernel*> blamed;
+  Sweep::Listener listener() {
+    return {.on_step = [this](const Step& step) { steps.push_back(step.doing); },
+            .on_fault =
+                [this](const Group&, const Fault& fault) {
+                  faults.push_back(fault.reason);
+                  blamed.push_back(fault.kernel);
+                }};
+  }
+};
+
+std::vector<Verdict> verdicts(const std::vector<Row>& rows) {
+  std::vector<Verdict> all;
+  for (const Row& row : rows) all.push_back(row.check.verdict);
+  return all;
+}
+
+TEST(Sweep, MeasuresInAnotherProcess) {
+  static int runs = 0;
+  const Kernel counted = kernel("v01_counted.cu", [](const void* args, cudaStream_t) {
+    ++runs;
+    right(args, nullptr);
+  });
+  Told told;
+  Sweep sweep(open_host, 1, {});
+  EXPECT_EQ(sweep.machine().backend, Backend::host);
+  EXPECT_EQ(sweep.machine().why_host, "asked for");
+  EXPECT_EQ(sweep.machine().info.name, open_host_device()->info().name);
+  const auto rows = sweep.measure(group_of({&counted}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(passed));
+  EXPECT_TRUE(rows[0].timed());
+  EXPECT_EQ(runs, 0) << "in this process";
+  EXPECT_THAT(told.steps, testing::Contains("checking"));
+  EXPECT_THAT(told.faults, testing::IsEmpty());
+}
+
+TEST(Sweep, AFaultLosesItsOwnRow) {
+  const Kernel first = kernel("v01_right.cu", right);
+  const Kernel killed =
+      kernel("v02_killed.cu", [](const void*, cudaStream_t) { std::raise(SIGKILL); });
+  const Kernel exits = kernel("v03_exits.cu", [](const void*, cudaStream_t) { std::_Exit(3); });
+  const Kernel last = kernel("v04_right.cu", right);
+  Told told;
+  Sweep sweep(open_host, 1, {});
+  const auto rows = sweep.measure(group_of({&first, &killed, &exits, &last}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed, failed, passed));
+  EXPECT_EQ(rows[1].check.reason, "its process was ended by signal 9 (Killed) while checking");
+  EXPECT_EQ(rows[2].check.reason, "its process ended with exit code 3 while checking");
+  EXPECT_TRUE(rows[0].timed() && rows[3].timed());
+  EXPECT_EQ(told.faults.size(), 2);
+  EXPECT_THAT(verdicts(sweep.measure(group_of({&first}), told.listener())), ElementsAre(passed))
+      << "the next group";
+}
+
+TEST(Sweep, AKernelThatNeverEndsIsEnded) {
+  const Kernel first = kernel("v01_right.cu", right);
+  const Kernel endless = kernel("v02_endless.cu", [](const void*, cudaStream_t) {
+    for (volatile bool forever = true; forever;) continue;
+  });
+  Told told;
+  Sweep sweep(open_host, 1, 0.5);
+  const auto rows = sweep.measure(group_of({&first, &endless}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed));
+  EXPECT_EQ(rows[1].check.reason, "did not end within 0.5 s while checking");
+}
+
+TEST(Sweep, OfSeveralThatTakeTurnsTheOneThatFaultsIsFound) {
+  const Kernel first = kernel("v01_right.cu", right);
+  const Kernel late = kernel("v02_late.cu", [](const void* args, cudaStream_t) {
+    static int runs = 0;
+    if (++runs == kTimedRun) std::_Exit(3);
+    right(args, nullptr);
+  });
+  const Kernel last = kernel("v03_right.cu", right);
+  Told told;
+  Sweep sweep(open_host, 1, {});
+  const auto rows = sweep.measure(group_of({&first, &late, &last}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed, passed));
+  EXPECT_EQ(rows[1].check.reason, "its process ended with exit code 3 while timing");
+  EXPECT_THAT(told.blamed, ElementsAre(nullptr, &late)) << "together with the others, then alone";
+}
+
+/// A device that is of no more use once a kernel has thrown.
+class Fragile {
+ public:
+  static Opened open() { return {std::make_unique<Handle>(), ""}; }
+
+ private:
+  struct Handle : Device {
+    std::unique_ptr<Device> host = open_host_device();
+    bool faulted = false;
+
+    bool lost() override { return faulted; }
+    void run(const Kernel& kernel, const void* args) override {
+      if (faulted) throw std::runtime_error("the context is lost");
+      try {
+        host->run(kernel, args);
+      } catch (const std::exception&) {
+        faulted = true;
+        throw;
+      }
+    }
+    std::vector<Samples> measure(std::span<const Contestant> contestants, Cache,
+                                 const Sampling&) override {
+      std::vector<Samples> all(contestants.size());
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        try {
+          run(*contestants[i].kernel, contestants[i].args);
+          all[i].us.push_back(1);
+        } catch (const std::exception& error) {
+          all[i].error = error.what();
+        }
+      }
+      return all;
+    }
+
+    Backend backend() const override { return host->backend(); }
+    const DeviceInfo& info() const override { return host->info(); }
+    const std::vector<Kernel>& kernels() const override { return host->kernels(); }
+    std::size_t free_memory() const override { return host->free_memory(); }
+    std::size_t canary_bytes() const override { return host->canary_bytes(); }
+    void* allocate(std::size_t bytes) override { return host->allocate(bytes); }
+    void release(void* pointer) noexcept override { host->release(pointer); }
+    void upload(void* to, const void* from, std::size_t n) override { host->upload(to, from, n); }
+    void download(void* to, const void* from, std::size_t n) override {
+      host->download(to, from, n);
+    }
+    void fill(void* to, unsigned char byte, std::size_t n) override { host->fill(to, byte, n); }
+    std::uint64_t checksum(const void* data, std::size_t n) override {
+      return host->checksum(data, n);
+    }
+    Comparison compare(DType dtype, const void* actual, const double* expected,
+                       const double* magnitude, std::size_t n, Tolerance tolerance) override {
+      return host->compare(dtype, actual, expected, magnitude, n, tolerance);
+    }
+    KernelResources resources() override { return host->resources(); }
+    void profile(const Kernel&, const void*, const std::string&) override {}
+  };
+};
+
+TEST(Sweep, ALostDeviceIsOpenedAnew) {
+  const Kernel first = kernel("v01_right.cu", right);
+  const Kernel faults = kernel("v02_faults.cu", [](const void*, cudaStream_t) {
+    throw std::runtime_error("an illegal memory access");
+  });
+  const Kernel late = kernel("v03_late.cu", [](const void* args, cudaStream_t) {
+    static int runs = 0;
+    if (++runs == 2) throw std::runtime_error("a late fault");
+    right(args, nullptr);
+  });
+  const Kernel last = kernel("v04_right.cu", right);
+  Told told;
+  Sweep sweep(Fragile::open, 1, {});
+  const auto rows = sweep.measure(group_of({&first, &faults, &late, &last}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed, failed, passed));
+  EXPECT_EQ(rows[1].check.reason, "an illegal memory access");
+  EXPECT_EQ(rows[2].check.reason, "a late fault");
+}
+
+TEST(Sweep, ADeviceThatCannotBeOpenedIsRefused) {
+  try {
+    Sweep sweep([]() -> Opened { throw std::runtime_error("no such GPU"); }, 1, {});
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "no such GPU");
+  }
+}
+
+TEST(Sweep, ADeviceThatCannotBeOpenedAgainEndsTheSweep) {
+  const Kernel first = kernel("v01_right.cu", right);
+  const Kernel exits = kernel("v02_exits.cu", [](const void*, cudaStream_t) { std::_Exit(3); });
+  const pid_t first_process = getpid();
+  const std::string mark = testing::TempDir() + "ladder_sweep_test_" + std::to_string(getpid());
+  auto open_once = [&]() -> Opened {
+    if (std::FILE* file = std::fopen(mark.c_str(), "wx")) {
+      std::fclose(file);
+      return open_host();
+    }
+    throw std::runtime_error("it has fallen off the bus");
+  };
+  Told told;
+  Sweep sweep(open_once, 1, {});
+  const auto rows = sweep.measure(group_of({&first, &exits}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(failed, failed));
+  EXPECT_THAT(rows[0].check.reason, HasSubstr("cannot be opened again: it has fallen off the bus"));
+  EXPECT_EQ(sweep.device_gone(), "it has fallen off the bus");
+  EXPECT_EQ(getpid(), first_process);
+  std::remove(mark.c_str());
+}
+
+TEST(Wire, ARowArrivesAsItWas) {
+  const Kernel k = kernel("v01_right.cu", right);
+  Row row;
+  row.kernel = &k;
+  row.problem = "12x34";
+  row.cache = Cache::hot;
+  row.check = {.verdict = passed, .reason = "a, \"reason\"", .max_error = 1e-7, .tolerance = 2e-7};
+  row.samples = {
+      .us = {1.5, 2.5, 3}, .sm_mhz = 1980, .power_w = 700, .throttled = 0.25, .error = "e"};
+  row.cost = {1e9, 2e9, 3e9};
+  row.roof = "wgmma tf32 / 3";
+  row.roof_us = 1.25;
+  row.baseline = "v00_cublas";
+  row.vs_baseline = Estimate{1.01, 1, 1.02};
+  row.resources = {.launch = {&k, {1, 2, 3}, {4, 5, 6}, 7},
+                   .registers = 8,
+                   .static_shared = 9,
+                   .local_bytes = 10,
+                   .occupancy = 0.5};
+  row.counters.emplace();
+  row.counters->global_load = {1, 2, 3, 4, 5};
+  row.counters->global_store = {2, 3, 4, 5, 6};
+  row.counters->global_atomic = {3, 4, 5, 6, 7};
+  row.counters->shared_load = {4, 5, 6, 7, 8};
+  row.counters->shared_store = {5, 6, 7, 8, 9};
+  row.counters->shared_atomic = {6, 7, 8, 9, 10};
+  row.counters->shared_async = {7, 8, 9, 10, 11};
+  row.counters->barriers = 12;
+
+  Packer pack;
+  transfer(pack, std::as_const(row));
+  Row arrived;
+  Unpacker unpack(pack.message());
+  transfer(unpack, arrived);
+  EXPECT_EQ(csv_cells(arrived, {}, 1), csv_cells(row, {}, 1));
+  EXPECT_EQ(arrived.samples.us, row.samples.us);
+  EXPECT_EQ(arrived.samples.error, row.samples.error);
+  EXPECT_EQ(arrived.counters, row.counters);
+
+  Row plain, filled = row;
+  Packer nothing;
+  transfer(nothing, std::as_const(plain));
+  Unpacker empty(nothing.message());
+  transfer(empty, filled);
+  EXPECT_FALSE(filled.vs_baseline.has_value());
+
+  const std::string cut = pack.message().substr(0, pack.message().size() - 1);
+  Unpacker broken(cut);
+  EXPECT_THROW(transfer(broken, arrived), std::logic_error);
+}
+
+}  // namespace
+}  // namespace ladder
