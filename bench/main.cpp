@@ -10,6 +10,9 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <set>
@@ -89,6 +92,14 @@ class Session {
   bool all_passed_ = true;
 };
 
+/// Google Benchmark opens the file only after the header was printed.
+void expect_writable(const std::string& path) {
+  if (!std::ofstream(path)) {
+    throw UsageError(
+        fmt::format("--benchmark_out={}: {}; choose another path.", path, std::strerror(errno)));
+  }
+}
+
 void initialize_google_benchmark(const Options& options) {
   std::vector<char*> argv;
   for (const std::string& argument : options.passed_on)
@@ -123,6 +134,7 @@ int run(int argc, char** argv) {
     return 0;
   }
 
+  if (!options.out.empty()) expect_writable(options.out);
   Csv csv(options.csv, device->info(), options.seed);
   std::optional<SamplesJson> samples;
   if (!options.samples.empty()) samples.emplace(options.samples);

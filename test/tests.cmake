@@ -60,6 +60,14 @@ target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\
 ladder_test(properties_test test/properties_test.cpp)
 target_link_libraries(properties_test PRIVATE ladder GTest::gtest_main)
 
+# Random problems, and random command lines
+ladder_test(fuzz_problems_test test/fuzz_problems_test.cpp)
+target_link_libraries(fuzz_problems_test PRIVATE ladder GTest::gtest)
+if(Python3_Interpreter_FOUND)
+  add_test(NAME bench.random_flags
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/fuzz_flags_test.py $<TARGET_FILE:bench>)
+endif()
+
 # The command line of ./bench
 ladder_test(bench_cli_test test/bench_cli_test.cpp)
 target_link_libraries(bench_cli_test PRIVATE GTest::gtest_main)
