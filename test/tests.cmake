@@ -131,6 +131,9 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
   add_test(NAME scripts.draw_gemm_tensor
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_tensor_test.py)
+  add_test(NAME docs.commands_and_examples
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/docs_test.py ${CMAKE_BINARY_DIR})
+  set_tests_properties(docs.commands_and_examples PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's
