@@ -8,6 +8,9 @@ A page's fences tell what is done with them:
   ```sh gpu      needs a GPU: the flags must be in the program's --help
   ```cpp PATH    a file of the worked examples, written to PATH of the copy before anything runs
 
+Of the commands in README.md and CONTRIBUTING.md the flags are looked up, too, and of all links
+whether the file is there.
+
 Usage: docs_test.py BUILD; the copy is configured as that build folder was. Exits with 77 if all
 that could run passed, but something to draw with is missing.
 """
@@ -26,8 +29,9 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
+OTHERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]  # whose links and flags are looked up
 FAMILIES = ("transpose",)  # of the copy, besides those of the examples: each takes long to build
-FENCE = re.compile(r"^```(\w+)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(\w*)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CANNOT_DRAW = re.compile(r"\w+ is missing: scripts/setup installs it")
 SKIPPED = 77
 
@@ -46,18 +50,21 @@ class Block(NamedTuple):
 
 def blocks() -> list[Block]:
     found = []
-    for page in DOCS:
+    for page in (*DOCS, *OTHERS):
         text = page.read_text(encoding="utf-8")
         for fence in FENCE.finditer(text):
             line = text.count("\n", 0, fence.start()) + 1
-            found.append(Block(page, line, fence[1], fence[2] or "", fence[3]))
+            if page in DOCS:
+                found.append(Block(page, line, fence[1], fence[2] or "", fence[3]))
+            elif fence[1] == "sh":
+                found.append(Block(page, line, "sh", "gpu", fence[3]))
     return found
 
 
 def check_links() -> list[str]:
     """Links to files that are not there."""
     bad = []
-    for page in (*DOCS, ROOT / "README.md", ROOT / "CONTRIBUTING.md"):
+    for page in (*DOCS, *OTHERS):
         text = FENCE.sub("", page.read_text(encoding="utf-8"))
         links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) + re.findall(r'src="([^"]+)"', text)
         for link in links:
@@ -114,19 +121,21 @@ def words(text: str) -> set[str]:
 
 
 def check_flags(block: Block, tree: Path, bench: Path) -> str:
-    """What is wrong with the flags of commands that cannot run here."""
+    """What is wrong with the flags of our programs in commands that do not run here."""
     for line in block.text.replace("\\\n", " ").splitlines():
-        program, *arguments = shlex.split(line)
+        program, *arguments = shlex.split(line, comments=True) or [""]
         if program in ("./bench", "scripts/bench"):  # whose other arguments are bench's
             command = [str(bench), "--help"]
-        elif (tree / program).exists():
+        elif program.startswith("scripts/"):
             command = [str(tree / program), "--help"]
+            if not (tree / program).exists():
+                return f"no {program}"
         else:
-            return f"no {program}"
-        help_text = subprocess.run(command, capture_output=True, text=True).stdout
-        for argument in arguments:
-            flag = argument.split("=")[0]
-            if flag.startswith("-") and not re.search(rf"{flag}\b", help_text):
+            continue
+        flags = [argument.split("=")[0] for argument in arguments if argument.startswith("-")]
+        known = subprocess.run(command, capture_output=True, text=True).stdout if flags else ""
+        for flag in flags:
+            if not re.search(rf"(?<![\w-]){flag}\b", known):
                 return f"{program} --help does not know {flag}"
     return ""
 

@@ -209,9 +209,9 @@ std::string broken_problem(const Family& family, Random& random) {
 
 // ---- The tests
 
-using Parser = Watched;
-using Kernels = Watched;
-using Check = Watched;
+using RandomTexts = Watched;
+using RandomProblems = Watched;
+using SpoiltResults = Watched;
 
 /// Whether the time of a test has not run out.
 class Clock {
@@ -224,7 +224,7 @@ class Clock {
   std::chrono::duration<double> length_;
 };
 
-TEST_F(Parser, RefusesATextOrKnowsAllOfTheProblem) {
+TEST_F(RandomTexts, AreRefusedOrUnderstood) {
   const auto device = open_host_device();
   Random random;
   long accepted = 0, refused = 0;
@@ -257,7 +257,7 @@ TEST_F(Parser, RefusesATextOrKnowsAllOfTheProblem) {
   std::cout << accepted << " problems, " << refused << " texts refused\n";
 }
 
-TEST_F(Kernels, PassOnSmallProblems) {
+TEST_F(RandomProblems, PassEveryVersion) {
   const auto device = open_host_device();
   Random random;
   long checked = 0, unsupported = 0;
@@ -300,7 +300,7 @@ void launch_and_spoil(const void* args, cudaStream_t stream) {
   *spoilt.byte ^= spoilt.flips;
 }
 
-TEST_F(Check, AcceptsNoSpoiltResult) {
+TEST_F(SpoiltResults, AreNeverAccepted) {
   const auto device = open_host_device();
   Random random;
   long rejected = 0;

@@ -120,7 +120,7 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/scripts_test.py)
   add_test(NAME scripts.report
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/report_page_test.py)
-  set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77)
+  set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
   add_test(NAME scripts.validate_counters
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
   add_test(NAME scripts.autotune
