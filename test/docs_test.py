@@ -7,6 +7,7 @@ A page's fences tell what is done with them:
   ```text        after such a block: every line of it but … is in the block's output
   ```sh gpu      needs a GPU: the flags must be in the program's --help
   ```cpp PATH    a file of the worked examples, written to PATH of the copy before anything runs
+  ```            only to be read
 
 Of the commands in README.md and CONTRIBUTING.md the flags are looked up, too, and of all links
 whether the file is there.
@@ -166,7 +167,7 @@ def main() -> int:
             elif block.language == "text":
                 lost = words(block.text) - words(printed) - {"", "…"}
                 wrong = "\n".join(["not printed:", *lost, "but:", printed]) if lost else ""
-            elif block.language != "cpp":
+            elif block.language not in ("cpp", ""):
                 wrong = f"nobody knows what to do with {block.language}"
             print(block.place, "FAILED" if wrong else "ok", flush=True)
             if wrong:
