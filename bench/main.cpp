@@ -16,6 +16,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
 #include <optional>
 #include <vector>
 
@@ -34,6 +37,14 @@ Opened open_device(const Options& options) {
           error.what()));
     }
     return {open_host_device(), fmt::format("no GPU: {}", error.what())};
+  }
+}
+
+/// Google Benchmark opens the file only after the header was printed.
+void expect_writable(const std::string& path) {
+  if (!std::ofstream(path)) {
+    throw UsageError(
+        fmt::format("--benchmark_out={}: {}; choose another path.", path, std::strerror(errno)));
   }
 }
 
@@ -79,6 +90,7 @@ int sweep(Options options) {
   const std::size_t all = groups.size();
   if (earlier) std::erase_if(groups, [&](const Group& group) { return earlier->complete(group); });
 
+  if (!options.out.empty()) expect_writable(options.out);
   Csv csv(options.csv, machine.info, options.seed,
           earlier ? earlier->without(groups) : std::vector<std::string>{});
   std::optional<SamplesJson> samples;

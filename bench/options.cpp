@@ -1,7 +1,9 @@
 #include "options.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <functional>
 #include <random>
@@ -28,6 +30,16 @@ T number(std::string_view flag, std::string_view text) {
     throw UsageError(fmt::format("{}={}: a whole number is expected.", flag, text));
   }
   return value;
+}
+
+/// Google Benchmark takes other texts for one of these.
+const std::string& one_of(std::string_view flag, const std::string& text,
+                          std::initializer_list<std::string_view> known) {
+  if (std::find(known.begin(), known.end(), text) == known.end()) {
+    throw UsageError(
+        fmt::format("{}={}: one of {} is expected.", flag, text, fmt::join(known, ", ")));
+  }
+  return text;
 }
 
 Explanation parse_explanation(const std::string& text) {
@@ -57,7 +69,7 @@ std::vector<std::string> parse_problems(const std::string& flag, const std::stri
 }  // namespace
 
 bool Options::selects(const std::string& name) const {
-  return std::regex_search(name, pattern_) != inverted_;
+  return pattern_->matches(name) != inverted_;
 }
 
 Options parse_options(int argc, char** argv) {
@@ -143,10 +155,18 @@ Options parse_options(int argc, char** argv) {
       if (value.empty()) throw UsageError(fmt::format("{} needs a value: {}=…", flag, flag));
       known->second(flag, value);
     } else if (flag.starts_with("--benchmark_") || flag == "--v") {
-      if (flag == "--benchmark_format") options.format = value;
-      if (flag == "--benchmark_out") options.out = value;
-      if (flag == "--benchmark_out_format") options.out_format = value;
-      if (flag == "--benchmark_repetitions") options.repetitions = number<int>(flag, value);
+      if (flag == "--benchmark_format") {
+        options.format = one_of(flag, value, {"console", "json", "csv"});
+      } else if (flag == "--benchmark_out") {
+        options.out = value;
+      } else if (flag == "--benchmark_out_format") {
+        options.out_format = one_of(flag, value, {"json", "csv"});
+      } else if (flag == "--benchmark_repetitions") {
+        options.repetitions = number<int>(flag, value);
+        if (options.repetitions < 1) {
+          throw UsageError(fmt::format("{}={}: at least 1 is expected.", flag, value));
+        }
+      }
       options.passed_on.push_back(argument);
     } else {
       throw UsageError(fmt::format("{} is not a flag; --help lists them.", argument));
@@ -174,9 +194,8 @@ Options parse_options(int argc, char** argv) {
   }
   if (options.device_info) options.filter = "^roofs/";
   options.inverted_ = options.filter.starts_with('-');
-  try {
-    options.pattern_ = std::regex(options.filter.substr(options.inverted_), std::regex::extended);
-  } catch (const std::regex_error&) {
+  options.pattern_ = Pattern::parse(options.filter.substr(options.inverted_));
+  if (!options.pattern_) {
     throw UsageError(
         fmt::format("--benchmark_filter={} is not a regular expression.", options.filter));
   }

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "harness/family.hpp"
+#include "pattern.hpp"
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <regex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -50,7 +50,7 @@ struct Options {
 
  private:
   friend Options parse_options(int argc, char** argv);
-  std::regex pattern_;
+  std::optional<Pattern> pattern_;  ///< set by parse_options
   bool inverted_ = false;
 };
 

@@ -6,7 +6,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <regex>
 
 namespace ladder {
 namespace {
@@ -60,10 +59,8 @@ std::vector<Selected> select_name(const std::string& wanted, const Options& opti
 /// A regular expression selects every kernel and problem in whose name it finds itself.
 std::vector<Selected> select_pattern(const std::string& wanted, const Options& options,
                                      const Device& device) {
-  std::regex pattern;
-  try {
-    pattern = std::regex(wanted, std::regex::extended);
-  } catch (const std::regex_error&) {
+  const auto pattern = Pattern::parse(wanted);
+  if (!pattern) {
     throw UsageError(
         fmt::format("--profile={} is neither a name nor a regular expression.", wanted));
   }
@@ -75,7 +72,7 @@ std::vector<Selected> select_pattern(const std::string& wanted, const Options& o
     }
     for (const std::string& problem : problems_of(kernel, options, device)) {
       const Selected one{&kernel, problem};
-      if (std::regex_search(one.name(), pattern)) selected.push_back(one);
+      if (pattern->matches(one.name())) selected.push_back(one);
     }
   }
   std::sort(selected.begin(), selected.end(), [](const Selected& a, const Selected& b) {

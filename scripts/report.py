@@ -9,6 +9,7 @@ examples:
   scripts/report.py results.csv                           report.html
   scripts/report.py results/h100/2026-11-21*.csv -o /tmp/h100.html
   scripts/report.py before.csv after.csv                  two runs side by side
+  scripts/report.py results.csv host.csv                  what ./bench --backend=host counted, too
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ from ladder_csv import Ladder, LadderError, Row, percent, rate_text, roof_title,
 
 TEMPLATES = Path(__file__).resolve().parent / "report"
 ONE_ROW = ("backend", "family", "op", "kernel", "dtype", "problem", "cache")
+ONE_KERNEL = ("family", "op", "dtype", "kernel")
+COUNTED = ("global_ld", "global_st", "shared_ld", "shared_st", "moved")
 ONE_LADDER = ("family", "op", "dtype", "problem", "cache")
 
 
@@ -85,12 +88,51 @@ def read(paths: Sequence[Path]) -> list[Run]:
     return runs
 
 
+# ---- What the host executor counted
+
+Counts = dict[str, Any]  # multiples of the fewest possible, and the problem they were counted at
+
+
+def counts_of(run: Run, row: Row) -> Counts:
+    """What a row's kernel does to memory; empty if nobody counted."""
+
+    def over(actual: str, ideal: str) -> float:
+        fewest = run.number(row, ideal)
+        return run.number(row, actual) / fewest if fewest > 0 else math.nan
+
+    if not row.moved_bytes > 0:
+        return {}
+    return {
+        "global_ld": over("global_ld_sectors", "global_ld_ideal"),
+        "global_st": over("global_st_sectors", "global_st_ideal"),
+        "shared_ld": over("shared_ld_wavefronts", "shared_ld_ideal"),
+        "shared_st": over("shared_st_wavefronts", "shared_st_ideal"),
+        "moved": row.moved_bytes / row.bytes if row.bytes > 0 else math.nan,
+        "counted": row.problem,
+    }
+
+
+def all_counts(runs: Sequence[Run]) -> dict[tuple[str, ...], Counts]:
+    """The counts of every kernel by its ONE_KERNEL, at the first problem it was counted at. Counted
+    problems are small, but what a warp's request costs is the same in large ones; how often a
+    kernel moves the same bytes is not."""
+    found: dict[tuple[str, ...], Counts] = {}
+    for run in runs:
+        for row in run.rows:
+            if counts := counts_of(run, row):
+                key = tuple(getattr(row, name) for name in ONE_KERNEL)
+                found.setdefault(key, {**counts, "moved": math.nan})
+    return found
+
+
 # ---- What the page's script draws
 
 
-def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
-    """A row as the page's script knows it, with its numbers and how they are written."""
+def record(run: Run, at: int, ladder: Ladder, row: Row, others: Counts) -> dict[str, Any]:
+    """A row as the page's script knows it, with its numbers and how they are written. `others` are
+    the counts of its kernel, for when the row has none itself."""
     speed = ladder.speed(row)
+    counts = counts_of(run, row) or others
     return {
         "run": at, "family": row.family, "op": row.op, "dtype": row.dtype, "problem": row.problem,
         "cache": row.cache, "kernel": row.kernel, "idea": run.cells[row].get("idea", ""),
@@ -101,7 +143,8 @@ def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
         "share": row.roof_pct, "ratio": row.vs_baseline,
         "low": run.number(row, "vs_baseline_low"), "high": run.number(row, "vs_baseline_high"),
         "gflops": row.gflops, "intensity": row.flops / row.bytes if row.bytes > 0 else math.nan,
-        "moved": row.moved_bytes / row.bytes if row.bytes > 0 else math.nan,
+        **{name: counts.get(name, math.nan) for name in COUNTED},
+        "counted": counts.get("counted", ""),
         "registers": row.registers, "occupancy": row.occupancy,
         "mhz": run.number(row, "sm_mhz"), "watts": run.number(row, "power_w"),
         "roof": roof_title(row.roof),
@@ -120,9 +163,12 @@ def plain(value: Any) -> Any:
 
 def data(runs: Sequence[Run], page: Path) -> dict[str, Any]:
     records, roofs = [], []
+    counts = all_counts(runs)
     for at, run in enumerate(runs):
         for ladder in run.ladders():
-            records += [record(run, at, ladder, row) for row in ladder.rows]
+            for row in ladder.rows:
+                others = counts.get(tuple(getattr(row, name) for name in ONE_KERNEL), {})
+                records.append(record(run, at, ladder, row, others))
             for roof in ladder_csv.roofs(run.rows, ladder) if ladder.family != "roofs" else []:
                 rates = [
                     rate_text(rate, roof.is_compute) + kind if rate > 0 else ""
@@ -224,6 +270,15 @@ def span(numbers: Sequence[float], unit: str) -> str:
     return " to ".join(ends) + " " + unit
 
 
+def period(times: Sequence[str]) -> str:
+    """From the first to the last minute of ISO 8601's UTC times; a date is not repeated."""
+    ends = [time[: len("2026-01-31T12:34")].partition("T") for time in (min(times), max(times))]
+    (day, _, begin), (last_day, _, end) = ends
+    if (day, begin) == (last_day, end):
+        return f"{day} {begin} UTC"
+    return f"{day} {begin} to {end if day == last_day else f'{last_day} {end}'} UTC"
+
+
 def run_card(run: Run, at: int, page: Path) -> str:
     """Where a run comes from, and how it went."""
     verdicts = collections.Counter(row.verdict for row in run.rows)
@@ -233,7 +288,7 @@ def run_card(run: Run, at: int, page: Path) -> str:
     }
     counts = [f"{n} {verdict}" for verdict, n in verdicts.most_common()]
     counts += [f"{n} {mark}" for mark, n in marks.items() if n]
-    times = sorted(run.texts("timestamp"))
+    times = run.texts("timestamp")
     facts = {
         "device": ", ".join(run.texts("device")),
         "compute capability": ", ".join(run.texts("cc")),
@@ -241,7 +296,7 @@ def run_card(run: Run, at: int, page: Path) -> str:
         "toolkit": ", ".join(run.texts("toolkit")),
         "SM clock": span(run.numbers("sm_mhz"), "MHz"),
         "board power": span(run.numbers("power_w"), "W"),
-        "measured": " to ".join(dict.fromkeys(times[:1] + times[-1:])),
+        "measured": period(times) if times else "",
         "commit": ", ".join(sha[:10] for sha in run.texts("git_sha")),
         "rows": ", ".join(counts),
     }
@@ -262,7 +317,7 @@ def summary(runs: Sequence[Run]) -> str:
     """The fastest version of every ladder in every run, at the run's main problem, cache cold."""
     head = [("ladder", "name"), ("problem", "wide"), ("fastest", "name"), ("of the roof", "share"),
             ("roof", "wide"), ("vs baseline", "number"), ("time", "number"), ("speed", "number"),
-            ("run", "run-name")]  # fmt: skip
+            ("run", "run-name")][: 9 if len(runs) > 1 else 8]  # fmt: skip
     lines = []
     for run in runs:
         cold = [row for row in run.rows if row.cache != "hot" and row.family != "roofs"]

@@ -87,6 +87,11 @@ TEST_F(BenchCli, ALeadingMinusInvertsTheFilter) {
               AllOf(HasSubstr("elementwise/relu/f16/v01_naive"), Not(HasSubstr("gemm"))));
 }
 
+TEST_F(BenchCli, AFilterThatTriesEveryWayIsReadInNoTime) {
+  const Result names = bench("--benchmark_list_tests '--benchmark_filter=gemm/f32/v01.**/128'");
+  EXPECT_EQ(names.out, "gemm/f32/v01_naive/128x128x128\n");
+}
+
 TEST_F(BenchCli, OwnProblemsAndTypes) {
   const Result result = bench("--gemm=33x44x55,8x8x8 --elementwise=1000 --dtype=f32");
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -319,10 +324,15 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--benchmark_filter='gemm('", "not a regular expression");
   expect_refused("--no_such_flag", "--no_such_flag is not a flag; --help lists them");
   expect_refused("--benchmark_no_such_flag=1", "--benchmark_no_such_flag=1 is not a flag");
+  expect_refused("--benchmark_format=xml", "console, json, csv");
+  expect_refused("--benchmark_out_format=console", "one of json, csv");
+  expect_refused("--benchmark_repetitions=0", "at least 1");
+  expect_refused("--benchmark_out=/no/such/folder/x", "No such file or directory; choose another");
   expect_refused("gemm", "gemm is not a flag");
   expect_refused("--gemm=12x12", "MxNxK");
   expect_refused("--gemm=0x4x4", "MxNxK");
   expect_refused("--gemm=4x4x99999999999", "MxNxK");
+  expect_refused("--elementwise=1099511627777", "N elements");
   expect_refused("--gemm=", "needs a value");
   expect_refused("--elementwise=many", "N elements");
   expect_refused("--dtype=f128", "f32, f16, bf16, tf32, e4m3, f64, i32, i64");

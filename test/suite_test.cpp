@@ -59,7 +59,7 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
 TEST(Suite, FailsAGroupThatDoesNotFitInMemory) {
   const Kernel k = kernel("v01_right.cu", right);
   const auto device = open_host_device();
-  const Group group{&family_of(k), DType::f32, "1000000000000000", Cache::cold, {&k}, {}};
+  const Group group{&family_of(k), DType::f32, "1000000000000", Cache::cold, {&k}, {}};
   Roofs roofs(*device, 1);
   const std::vector<Row> rows = measure(group, *device, 1, roofs);
   EXPECT_EQ(rows[0].check.verdict, Verdict::failed);

@@ -60,6 +60,14 @@ target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\
 ladder_test(properties_test test/properties_test.cpp test/reduction_test.cpp)
 target_link_libraries(properties_test PRIVATE ladder GTest::gtest_main)
 
+# Random problems, and random command lines
+ladder_test(fuzz_problems_test test/fuzz_problems_test.cpp)
+target_link_libraries(fuzz_problems_test PRIVATE ladder GTest::gtest)
+if(Python3_Interpreter_FOUND)
+  add_test(NAME bench.random_flags
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/fuzz_flags_test.py $<TARGET_FILE:bench>)
+endif()
+
 # The command line of ./bench
 ladder_test(bench_cli_test test/bench_cli_test.cpp)
 target_link_libraries(bench_cli_test PRIVATE GTest::gtest_main)
@@ -125,7 +133,7 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/scripts_test.py)
   add_test(NAME scripts.report
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/report_page_test.py)
-  set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77)
+  set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
   add_test(NAME scripts.validate_counters
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
   add_test(NAME scripts.autotune
@@ -138,6 +146,9 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
   add_test(NAME scripts.draw_gemm_tensor
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_tensor_test.py)
+  add_test(NAME docs.commands_and_examples
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/docs_test.py ${CMAKE_BINARY_DIR})
+  set_tests_properties(docs.commands_and_examples PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's

@@ -93,7 +93,7 @@ const MEASURES = [
   {of: (row) => row.compute ? row.speed / 1000 : row.speed, text: (row) => row.speed_text,
    title: (row) => row.compute ? "speed, TFLOP/s" : "speed, GB/s"},
   {of: (row) => row.time, text: (row) => row.time_text, title: "time, µs"},
-  {of: (row) => row.moved, text: (row) => `${row.moved.toPrecision(3)} x`,
+  {of: (row) => row.moved, text: (row) => multiple(row.moved),
    title: "bytes moved, in multiples of the compulsory ones"},
 ];
 
@@ -113,6 +113,7 @@ function layout(more) {
     hoverlabel: {align: "left", bgcolor: colour("panel"), bordercolor: colour("line"),
                  font: {color: colour("ink")}},
     dragmode: touch.matches ? false : "zoom",
+    modebar: {bgcolor: "rgba(0,0,0,0)", color: colour("quiet"), activecolor: colour("link")},
     ...more,
   };
 }
@@ -222,11 +223,17 @@ function drawBars(list) {
 
 function explainMarks(list) {
   const says = [];
+  const vendor = list.some((row) => row.vendor) ? " and v00, the vendor's library" : "";
+  if (list.some((row) => row.best)) says.push(`In full colour: a run's fastest version${vendor}.`);
   if (list.some((row) => row.suspect))
     says.push("Crossed and !: above its roof, so suspect: a cache helped or bytes are miscounted.");
   if (list.some((row) => row.throttled > 0))
     says.push("Hatched: the GPU was throttled, by power or heat, in some of the samples.");
-  if (list.some((row) => row.vendor)) says.push("v00 is the vendor's library.");
+  const counted = unique(list.map((row) => row.counted).filter(Boolean));
+  if (counted.length)
+    says.push("ld, st: sectors of global memory that loads and stores touch, and wavefronts of " +
+              "shared memory that they take, in multiples of the fewest possible, counted on the " +
+              `host executor at ${counted.join(", ")}.`);
   document.getElementById("marks").textContent = says.join(" ");
 }
 
@@ -239,7 +246,9 @@ function fillTable(list) {
     [`vs ${against} [95 %]`, "number ratio", ratioText],
     ["time", "number", (row) => row.verdict === "passed" ? row.time_text : row.verdict],
     ["speed", "number", (row) => row.speed_text],
-    ["bytes moved", "number", (row) => row.moved > 0 ? `${row.moved.toPrecision(3)} x` : ""],
+    ["global ld, st", "number", (row) => multiples(row.global_ld, row.global_st)],
+    ["shared ld, st", "number", (row) => multiples(row.shared_ld, row.shared_st)],
+    ["bytes moved", "number", (row) => multiple(row.moved)],
     ["registers", "number", (row) => row.registers ?? ""],
     ["occupancy", "number",
      (row) => row.occupancy === null ? "" : `${Math.round(100 * row.occupancy)} %`],
@@ -279,6 +288,11 @@ function versionCell(row, list) {
               element("span", row.idea));
   return made;
 }
+
+const multiple = (value) =>
+    value === null ? "" : `${value.toFixed(value < 9.95 ? 1 : 0)}\u00a0x`;
+const multiples = (...values) =>
+    values.some((value) => value !== null) ? values.map((v) => multiple(v) || "–").join(", ") : "";
 
 function runName(row) {
   const made = element("span");

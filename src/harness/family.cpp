@@ -33,13 +33,14 @@ std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_
 
 std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
                                                           std::int64_t least) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
   std::vector<std::int64_t> values;
   const char* at = text.data();
   const char* end = at + text.size();
   while (values.size() < count) {
     std::int64_t value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc{} || value < least) return std::nullopt;
+    if (error != std::errc{} || value < least || value > kMost) return std::nullopt;
     values.push_back(value);
     at = next;
     if (values.size() < count) {

@@ -58,7 +58,8 @@ struct Expected {
   std::vector<double> values, magnitude;
 };
 
-/// Parses "AxBxC" into `count` integers of at least `least`.
+/// Parses "AxBxC" into `count` integers from `least` to 2^40: more than any memory holds, and little
+/// enough for 64 bits to hold what a family makes of one.
 std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
                                                           std::int64_t least);
 

@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Runs what docs/ says, in a copy of the tree that has only one family and the pages' examples.
+
+A page's fences tell what is done with them:
+
+  ```sh          a shell runs the block at the top of the copy; it must succeed
+  ```text        after such a block: every line of it but … is in the block's output
+  ```sh gpu      needs a GPU: the flags must be in the program's --help
+  ```cpp PATH    a file of the worked examples, written to PATH of the copy before anything runs
+  ```            only to be read
+
+Of the commands in README.md and CONTRIBUTING.md the flags are looked up, too, and of all links
+whether the file is there.
+
+Usage: docs_test.py BUILD; the copy is configured as that build folder was. Exits with 77 if all
+that could run passed, but something to draw with is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = sorted((ROOT / "docs").glob("*.md"))
+OTHERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]  # whose links and flags are looked up
+FAMILIES = ("transpose",)  # of the copy, besides those of the examples: each takes long to build
+FENCE = re.compile(r"^```(\w*)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CANNOT_DRAW = re.compile(r"\w+ is missing: scripts/setup installs it")
+SKIPPED = 77
+
+
+class Block(NamedTuple):
+    page: Path
+    line: int
+    language: str
+    argument: str
+    text: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.page.relative_to(ROOT)}:{self.line}"
+
+
+def blocks() -> list[Block]:
+    found = []
+    for page in (*DOCS, *OTHERS):
+        text = page.read_text(encoding="utf-8")
+        for fence in FENCE.finditer(text):
+            line = text.count("\n", 0, fence.start()) + 1
+            if page in DOCS:
+                found.append(Block(page, line, fence[1], fence[2] or "", fence[3]))
+            elif fence[1] == "sh":
+                found.append(Block(page, line, "sh", "gpu", fence[3]))
+    return found
+
+
+def check_links() -> list[str]:
+    """Links to files that are not there."""
+    bad = []
+    for page in (*DOCS, *OTHERS):
+        text = FENCE.sub("", page.read_text(encoding="utf-8"))
+        links = re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text) + re.findall(r'src="([^"]+)"', text)
+        for link in links:
+            if "://" not in link and not (page.parent / link).exists():
+                bad.append(f"{page.relative_to(ROOT)}: no {link}")
+    return bad
+
+
+def copy_tree(to: Path, examples: list[Block]) -> None:
+    for name in ("CMakeLists.txt", "CMakePresets.json"):
+        shutil.copy(ROOT / name, to)
+    for name in ("bench", "cmake", "docs", "results", "scripts", "test"):
+        shutil.copytree(ROOT / name, to / name)
+    kernels = ROOT / "src" / "kernels"
+    others = {p.name for p in kernels.iterdir()} - set(FAMILIES)
+    shutil.copytree(ROOT / "src", to / "src", ignore=lambda folder, _: (
+        others if Path(folder) == kernels else ()))  # fmt: skip
+    for block in examples:
+        path = to / block.argument
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text, encoding="utf-8")
+
+
+def configure(tree: Path, build: Path) -> str:
+    """Configures the copy with the compiler and libraries of a build folder, unoptimised; returns
+    what went wrong."""
+    cache = dict(
+        re.findall(r"^(\w+):\w+=(.*)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
+    )
+    keep = ("CMAKE_CXX_COMPILER", "CMAKE_CXX_COMPILER_LAUNCHER", "LADDER_CUDA_INCLUDE_DIRS",
+            "CMAKE_PREFIX_PATH", "CMAKE_MAKE_PROGRAM")  # fmt: skip
+    options = [f"-D{name}={cache[name]}" for name in keep if cache.get(name)]
+    options += [f"-DFETCHCONTENT_SOURCE_DIR_{path.stem.split('-')[0].upper()}={path}"
+                for path in (build / "_deps").glob("*-src")]  # fmt: skip
+    options.append("-DCMAKE_CXX_FLAGS_RELEASE=-O0")
+    os.environ["CMAKE_GENERATOR"] = cache["CMAKE_GENERATOR"]
+    result = subprocess.run(["cmake", "--preset", "host", *options], cwd=tree, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    if (venv := ROOT / "build" / "venv").exists():
+        (tree / "build" / "venv").symlink_to(venv)  # plotly and matplotlib
+    return result.stdout if result.returncode else ""
+
+
+def run(block: Block, tree: Path) -> tuple[str, str]:
+    """What a block printed, and what is wrong with it."""
+    result = subprocess.run(["bash", "-euo", "pipefail", "-c", block.text], cwd=tree, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    return result.stdout, f"exit code {result.returncode}" if result.returncode else ""
+
+
+def words(text: str) -> set[str]:
+    """The lines of a text, whose columns are as wide as what stands in them needs."""
+    return {" ".join(line.split()) for line in text.splitlines()}
+
+
+def check_flags(block: Block, tree: Path, bench: Path) -> str:
+    """What is wrong with the flags of our programs in commands that do not run here."""
+    for line in block.text.replace("\\\n", " ").splitlines():
+        program, *arguments = shlex.split(line, comments=True) or [""]
+        if program in ("./bench", "scripts/bench"):  # whose other arguments are bench's
+            command = [str(bench), "--help"]
+        elif program.startswith("scripts/"):
+            command = [str(tree / program), "--help"]
+            if not (tree / program).exists():
+                return f"no {program}"
+        else:
+            continue
+        flags = [argument.split("=")[0] for argument in arguments if argument.startswith("-")]
+        known = subprocess.run(command, capture_output=True, text=True).stdout if flags else ""
+        for flag in flags:
+            if not re.search(rf"(?<![\w-]){flag}\b", known):
+                return f"{program} --help does not know {flag}"
+    return ""
+
+
+def main() -> int:
+    build = Path(sys.argv[1]).resolve()
+    found = blocks()
+    failures, missing = check_links(), False
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder)
+        copy_tree(tree, [block for block in found if block.language == "cpp"])
+        if problem := configure(tree, build):
+            print(problem)
+            return 1
+        subprocess.run(["cmake", "--build", "build/host", "--parallel", str(os.cpu_count()),
+                        "--target", "bench", "kernels_on_host_test"], cwd=tree)  # fmt: skip
+        printed = ""
+        for block in found:
+            wrong = ""
+            if (block.language, block.argument) == ("sh", "gpu"):
+                wrong = check_flags(block, tree, build / "bench")
+            elif block.language == "sh":
+                printed, wrong = run(block, tree)
+                if wrong and CANNOT_DRAW.search(printed):
+                    wrong, missing = "", True
+                elif wrong:
+                    wrong += "\n" + printed
+            elif block.language == "text":
+                lost = words(block.text) - words(printed) - {"", "…"}
+                wrong = "\n".join(["not printed:", *lost, "but:", printed]) if lost else ""
+            elif block.language not in ("cpp", ""):
+                wrong = f"nobody knows what to do with {block.language}"
+            print(block.place, "FAILED" if wrong else "ok", flush=True)
+            if wrong:
+                failures.append(f"{block.place}: {wrong}")
+    print(*failures, sep="\n")
+    return 1 if failures else SKIPPED if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Random command lines for ./bench, on the host executor: none crashes it or makes it hang, a wrong
+one is refused in one sentence, a right one is obeyed.
+
+Usage: fuzz_flags_test.py BENCH [SECONDS] [SEED]; the seed is printed.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HANGS = 120  # seconds
+
+# Of each flag: values that are right, and values that are wrong.
+FLAGS: dict[str, tuple[list[str], list[str]]] = {
+    "--benchmark_filter": (["^softmax/f32/v0[1-3]", "sum/f16/v01|softmax/bf16", "_shuffle/3x5$"],
+                           ["(", "[", "no_such_kernel", "a{", "\\"]),
+    "--dtype": (["f32", "f16,bf16", "f32,f32", "tf32,f32"], ["f33", "F32", "f32,", ",", "f32;f16"]),
+    "--backend": (["host"], ["gpu", "Host", "host,cuda"]),
+    "--cache": (["cold", "hot", "both"], ["warm", "cold,hot"]),
+    "--seed": (["0", "7", "18446744073709551615"],
+               ["-1", "0x7", "seven", "18446744073709551616", "1.5", "7 "]),
+    "--elementwise": (["1000", "1,31,33", "3x5"], ["0", "-5", "1e3", "x", "3x", "1099511627777"]),
+    "--gemm": (["1x1x1", "33x31x7"], ["1x1", "0x1x1", "1x1x1x1", "4x4x99999999999"]),
+    "--softmax": (["5x77"], ["5", "5x0", "2000000000x1"]),
+    "--benchmark_repetitions": (["1", "2"], ["x", "", "-1", "0"]),
+    "--benchmark_format": (["json", "csv"], ["xml", ""]),
+    "--benchmark_out": (["mine.out"], ["no/such/folder/x"]),
+    "--benchmark_out_format": (["json", "csv"], ["xml", ""]),
+    "--explain": (["table", "lines", "json"], ["", "xml", "Table"]),
+    "--csv": (["mine.csv"], ["no/such/folder/x.csv", "."]),
+    "--samples": (["mine.json"], ["no/such/folder/x.json"]),
+    "--profile": (["gemm/f32/v01_naive/8x8x8"], ["gemm/f32/v99_none", "gemm/f32/v01_naive/8", "("]),
+}  # fmt: skip
+LATE = ("--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile")  # see Line
+SWITCHES = ["--help", "--list", "--benchmark_list_tests", "-h"]
+NONSENSE = ["gemm", "--", "-", "", "--no_such_flag", "--benchmark_no_such_flag=1", "---gemm=1x1x1",
+            "--Gemm=1x1x1", "é", "\x7f", "%s%n"]  # fmt: skip
+SMALL = {"--benchmark_filter": "^softmax/.*/v01", "--softmax": "3x5"}  # a line without these
+
+
+class Line:
+    """A command line, and whether it is right, wrong, or nobody knows (None): two right flags may
+    not go together or may leave nothing to run, and another flag may make one of LATE idle."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.right: bool | None = True
+        chosen, late = dict(SMALL), False
+        flags = rng.sample(sorted(FLAGS), rng.randrange(4))
+        for flag in flags:
+            good, bad = FLAGS[flag]
+            wrong = rng.random() < 0.25
+            chosen[flag] = rng.choice(bad if wrong else good)
+            if wrong:
+                self.right = False
+                late |= flag in LATE
+        if len(flags) > 1 and (self.right or late):
+            self.right = None
+        self.words = [f"{flag}={value}" for flag, value in chosen.items()]
+
+        if rng.random() < 0.1:
+            self.words.append(rng.choice(NONSENSE))
+            self.right = False
+        if rng.random() < 0.1:  # a letter changed, lost or doubled
+            i = rng.randrange(len(self.words))
+            word = self.words[i]
+            at = rng.randrange(len(word)) if word else 0
+            new = rng.choice(["", word[at : at + 1] * 2, rng.choice("=-x,0é\"'*")])
+            self.words[i] = word[:at] + new + word[at + 1 :]
+            self.right = None
+        if rng.random() < 0.05:  # prints something and stops
+            self.words.append(rng.choice(SWITCHES))
+            self.right = None
+        rng.shuffle(self.words)
+
+
+def mistake(bench: str, line: Line, folder: str) -> str:
+    """What ./bench did wrong with a line; empty if nothing."""
+    try:
+        result = subprocess.run([bench, "--backend=host", *line.words], cwd=folder, timeout=HANGS,
+                                stdin=subprocess.DEVNULL, capture_output=True)  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"hung for {HANGS} s"
+    said = result.stderr.decode(errors="replace")
+    if result.returncode not in (0, 1):
+        return f"exit code {result.returncode}: {said}"
+    if result.returncode == 1:
+        if result.stdout:
+            return f"failed after it had begun: {said}"
+        if not said.startswith("bench: ") or said.count("\n") != 1 or not said.endswith("\n"):
+            return f"refused, but not in one sentence: {said!r}"
+        if line.right:
+            return f"refused, though it is right: {said}"
+    elif line.right is False:
+        return "obeyed, though it is wrong"
+    return ""
+
+
+def main() -> int:
+    bench = str(Path(sys.argv[1]).resolve())
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 8
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else random.randrange(2**32)
+    print(f"seed {seed}")
+    rng, lines, bad = random.Random(seed), 0, 0
+    end = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder:
+        while time.monotonic() < end:
+            line = Line(rng)
+            lines += 1
+            if found := mistake(bench, line, folder):
+                bad += 1
+                print(f"bench {line.words}\n  {found}")
+    print(f"{lines} lines, {bad} mistakes")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
