@@ -34,8 +34,9 @@ __global__ void row_per_thread(typename Norm::template Args<T> a, RowFacts* fact
   auto g = [&](int c) { return static_cast<float>(dy[c]) * static_cast<float>(a.weight[c]); };
   float of_g = 0, of_gz = 0;
   for (int c = 0; c < a.cols; ++c) {
-    if constexpr (Norm::kCentred) of_g += g(c);
-    of_gz += g(c) * z(c);
+    const float of_c = g(c);
+    if constexpr (Norm::kCentred) of_g += of_c;
+    of_gz += of_c * z(c);
   }
   of_g /= a.cols;
   of_gz /= a.cols;
