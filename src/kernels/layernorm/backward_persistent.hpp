@@ -52,7 +52,7 @@ __device__ void add_teams(SumsOfColumns<Held> (&sums)[kNumber]) {
   using Team = typename Held::Team;
   using Four = typename Held::Four;
   if constexpr (Team::kTeams > 1) {
-    __shared__ float so_far[kNumber][Held::kPart];
+    alignas(16) __shared__ float so_far[kNumber][Held::kPart];
     const int mine = threadIdx.x / Team::kThreads;
     for (int team = 0; team < Team::kTeams; ++team) {
       if (team == mine) {
