@@ -66,6 +66,9 @@ def relative(path: str) -> str:
 # Besides the problems that ./bench has for the host: what takes branches that those do not.
 RUNS = [
     [],
+    # Rows that are not held as a whole, and shorter ones than a thread holds; rows for each team.
+    ["--benchmark_filter=norm", "--layernorm=1x70000,1x70001,40x100,40x103,3x2048,3x9000,3x9001",
+     "--rmsnorm=1x70000,1x70001,40x100,40x103,3x2048,3x9000,3x9001"],
     ["--benchmark_filter=gemm/f32/v16", "--gemm=4x128x300,3x77x300,300x4x1100"],  # parts of K
     ["--benchmark_filter=gemm/f32/v18", "--gemm=100x77x300"],  # cut tiles
     ["--benchmark_filter=gemm/f32/v20", "--gemm=120x130x450"],  # runs, and a copy of B

@@ -67,13 +67,14 @@ std::vector<double> results(const Kernel& kernel, const char* problem, const Inp
   return values;
 }
 
-/// Calls test(kernel, device) for every version of a family on every device.
+/// Calls test(kernel, device) for every version of a family's operation on every device that runs
+/// it.
 template <class F>
-void for_each_kernel(std::string_view family, F test) {
+void for_each_kernel(std::string_view family, std::initializer_list<std::string_view> ops, F test) {
   int tested = 0;
   for (const auto& device : devices()) {
     for (const Kernel& kernel : device->kernels()) {
-      if (kernel.family != family) continue;
+      if (kernel.family != family || std::ranges::find(ops, kernel.op) == ops.end()) continue;
       if (!architecture_supports(kernel.file, device->info()).ok) continue;
       SCOPED_TRACE(full_name(kernel));
       test(kernel, *device);
@@ -98,9 +99,10 @@ double alone_minus_value(std::uint64_t bits, int input) { return -alone_value(bi
 
 // x Phi(x) + x Phi(-x) = x, and the same with any other sigmoid, or a step, in place of Phi.
 TEST(Activations, OfXAndOfMinusXDifferByX) {
-  for_each_kernel("elementwise", [](const Kernel& kernel, Device& device) {
+  const std::initializer_list<std::string_view> ops = {
+      "relu", "gelu", "gelu_tanh", "gelu_tanh_approx", "silu_mul", "bias_gelu_residual"};
+  for_each_kernel("elementwise", ops, [](const Kernel& kernel, Device& device) {
     const std::string_view op = kernel.op;
-    if (op == "add") return;
     const bool gated = op == "silu_mul";
     const InputSet set{"x", gated ? gated_value : alone_value};
     const InputSet minus{"-x", gated ? gated_minus_value : alone_minus_value};
@@ -127,8 +129,7 @@ double tolerance_of_a_row(DType dtype) {
 }
 
 TEST(Softmax, RowsSumToOne) {
-  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
-    if (kernel.op != std::string_view("")) return;
+  for_each_kernel("softmax", {""}, [](const Kernel& kernel, Device& device) {
     if (!family_of(kernel).supports(kernel, kProblem).ok) return;  // too short for a cluster
     const auto y = results(kernel, kProblem, {"uniform", uniform_value}, device);
     for (std::size_t row = 0; row < kRows; ++row) {
@@ -147,8 +148,7 @@ double sixteenth_value(std::uint64_t bits, int) { return static_cast<double>(bit
 double shifted_value(std::uint64_t bits, int input) { return sixteenth_value(bits, input) + 8; }
 
 TEST(Softmax, IsInvariantToAShiftToTheLastBit) {
-  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
-    if (family_of(kernel).op.ends_with("backward")) return;
+  for_each_kernel("softmax", {"", "log", "causal"}, [](const Kernel& kernel, Device& device) {
     if (kernel.version.baseline) return;  // a library may subtract in another way
     if (!family_of(kernel).supports(kernel, kProblem).ok) return;  // too short for a cluster
     EXPECT_EQ(results(kernel, kProblem, {"sixteenths", sixteenth_value}, device),
@@ -157,8 +157,7 @@ TEST(Softmax, IsInvariantToAShiftToTheLastBit) {
 }
 
 TEST(Softmax, OfWhatIsSeenSumsToOneAndTheRestIsZero) {
-  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
-    if (kernel.op != std::string_view("causal")) return;
+  for_each_kernel("softmax", {"causal"}, [](const Kernel& kernel, Device& device) {
     constexpr std::size_t kHigh = 207, kWide = 203;  // the first four rows see nothing
     const auto y = results(kernel, "207x203", {"uniform", uniform_value}, device);
     for (std::size_t row = 0; row < kHigh; ++row) {
@@ -174,8 +173,7 @@ TEST(Softmax, OfWhatIsSeenSumsToOneAndTheRestIsZero) {
 }
 
 TEST(Softmax, DoesNotSeeWhatIsMasked) {
-  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
-    if (kernel.op != std::string_view("causal")) return;
+  for_each_kernel("softmax", {"causal"}, [](const Kernel& kernel, Device& device) {
     // One row higher than wide: the first sees nothing, and its NaNs stay its own.
     const InputSet nans{"NaNs", [](std::uint64_t, int) { return std::nan(""); }};
     const auto y = results(kernel, "2x1", nans, device);
@@ -187,8 +185,8 @@ TEST(Softmax, DoesNotSeeWhatIsMasked) {
 // The logarithm of what the first version of the plain operation gives for the same inputs, but for
 // the roundings of both.
 TEST(LogSoftmax, IsTheLogarithmOfSoftmax) {
-  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
-    if (kernel.op != std::string_view("log") || kernel.dtype != DType::f32) return;
+  for_each_kernel("softmax", {"log"}, [](const Kernel& kernel, Device& device) {
+    if (kernel.dtype != DType::f32) return;
     const auto kernels = device.kernels();
     const auto plain = std::find_if(kernels.begin(), kernels.end(), [](const Kernel& k) {
       return full_name(k) == "softmax/f32/v01_naive";
@@ -203,8 +201,7 @@ TEST(LogSoftmax, IsTheLogarithmOfSoftmax) {
 }
 
 TEST(LogSoftmax, RowsAreLogarithmsOfWhatSumsToOne) {
-  for_each_kernel("softmax", [](const Kernel& kernel, Device& device) {
-    if (kernel.op != std::string_view("log")) return;
+  for_each_kernel("softmax", {"log"}, [](const Kernel& kernel, Device& device) {
     const auto log_y = results(kernel, kProblem, {"uniform", uniform_value}, device);
     // A logarithm is up to log(1003) + 2 < 9, and its absolute error the exponential's relative
     // one.
@@ -226,25 +223,24 @@ TEST(SoftmaxGradient, RowsSumToZero) {
   const InputSet equal_logs{"equal logarithms", [](std::uint64_t bits, int input) {
                               return input == 0 ? std::log(0x1p-10) : uniform_value(bits, input);
                             }};
-  for_each_kernel("softmax", [&](const Kernel& kernel, Device& device) {
-    const std::string_view op = kernel.op;
-    if (!op.ends_with("backward")) return;
-    const bool is_log = op == "log_backward";
-    constexpr std::size_t kEqual = 1024;
-    const auto dx = results(kernel, "5x1024", is_log ? equal_logs : equal, device);
-    for (std::size_t row = 0; row < 5; ++row) {
-      double sum = 0, magnitude = 0;
-      for (std::size_t c = 0; c < kEqual; ++c) {
-        sum += dx[row * kEqual + c];
-        magnitude += std::abs(dx[row * kEqual + c]);
-      }
-      EXPECT_GT(magnitude, 0);
-      // dy is up to 1: 1024 of them differ from their mean, times 1 or 2^-10, by as much at most.
-      const double most = is_log ? kEqual : 1;
-      const double of_log = is_log ? 7 * unit_roundoff(kernel.dtype) : 0;
-      EXPECT_NEAR(sum, 0, most * (tolerance_of_a_row(kernel.dtype) + of_log));
-    }
-  });
+  for_each_kernel("softmax", {"backward", "log_backward"},
+                  [&](const Kernel& kernel, Device& device) {
+                    const bool is_log = kernel.op == std::string_view("log_backward");
+                    constexpr std::size_t kEqual = 1024;
+                    const auto dx = results(kernel, "5x1024", is_log ? equal_logs : equal, device);
+                    for (std::size_t row = 0; row < 5; ++row) {
+                      double sum = 0, magnitude = 0;
+                      for (std::size_t c = 0; c < kEqual; ++c) {
+                        sum += dx[row * kEqual + c];
+                        magnitude += std::abs(dx[row * kEqual + c]);
+                      }
+                      EXPECT_GT(magnitude, 0);
+                      // dy is up to 1: 1024 of them differ from their mean, times 1 or 2^-10, by as much at most.
+                      const double most = is_log ? kEqual : 1;
+                      const double of_log = is_log ? 7 * unit_roundoff(kernel.dtype) : 0;
+                      EXPECT_NEAR(sum, 0, most * (tolerance_of_a_row(kernel.dtype) + of_log));
+                    }
+                  });
 }
 
 // Weights 1 and biases 0.
@@ -253,7 +249,7 @@ double plain_value(std::uint64_t bits, int input) {
 }
 
 TEST(LayerNorm, RowsHaveMeanZeroAndVarianceOne) {
-  for_each_kernel("layernorm", [](const Kernel& kernel, Device& device) {
+  for_each_kernel("layernorm", {""}, [](const Kernel& kernel, Device& device) {
     const auto y = results(kernel, kProblem, {"plain", plain_value}, device);
     const double tolerance = unit_roundoff(kernel.dtype) + 1000 * unit_roundoff(DType::f32);
     for (std::size_t row = 0; row < kRows; ++row) {
@@ -270,7 +266,7 @@ TEST(LayerNorm, RowsHaveMeanZeroAndVarianceOne) {
 }
 
 TEST(RmsNorm, RowsHaveMeanSquareOne) {
-  for_each_kernel("rmsnorm", [](const Kernel& kernel, Device& device) {
+  for_each_kernel("rmsnorm", {""}, [](const Kernel& kernel, Device& device) {
     const auto y = results(kernel, kProblem, {"plain", plain_value}, device);
     const double tolerance = unit_roundoff(kernel.dtype) + 1000 * unit_roundoff(DType::f32);
     for (std::size_t row = 0; row < kRows; ++row) {
@@ -279,6 +275,84 @@ TEST(RmsNorm, RowsHaveMeanSquareOne) {
       // eps takes its share of 1/3, the inputs' mean square, which is known to within a tenth.
       EXPECT_NEAR(squares / kCols, 1 - 3e-5, 2 * tolerance + 3e-6);
     }
+  });
+}
+
+/// Where an output of several arrays has its second one: after the first, at a multiple of 16 bytes
+/// of every type.
+constexpr std::size_t kSecondAt = (kRows * kCols + 7) / 8 * 8;
+
+// Where y does not change, its gradient is 0: a LayerNorm's rows may be shifted and, but for eps,
+// all rows scaled. So each row of dx is orthogonal to (1, 1, …) and to x's normalized row.
+void expect_orthogonal(const Kernel& kernel, Device& device, bool centred) {
+  const auto out = results(kernel, kProblem, {"uniform", uniform_value}, device);
+  // An element's error is its rounding and 1000 of fp32's; of kCols in a row few have one sign.
+  const double tolerance = unit_roundoff(kernel.dtype) + 1000 * unit_roundoff(DType::f32);
+  for (std::size_t row = 0; row < kRows; ++row) {
+    double sum = 0, product = 0, size = 0, mean = 0;
+    std::vector<double> x(kCols);
+    for (std::size_t c = 0; c < kCols; ++c) {
+      x[c] = uniform_value(random_bits(kSeed, 0, row * kCols + c), 0);
+      mean += centred ? x[c] / kCols : 0;
+    }
+    for (std::size_t c = 0; c < kCols; ++c) {
+      const double dx = out[row * kCols + c];
+      sum += dx;
+      product += dx * (x[c] - mean);
+      size += std::abs(dx);
+    }
+    if (centred) EXPECT_NEAR(sum / size, 0, tolerance);
+    // x is rounded to the type, and eps takes its share of 1/3, the variance.
+    EXPECT_NEAR(product / size, 0, 2 * tolerance + 1e-5 / 0.3);
+  }
+}
+
+TEST(LayerNorm, GradientsSumToZeroAndAreOrthogonalToTheRow) {
+  for_each_kernel("layernorm", {"backward"}, [](const Kernel& kernel, Device& device) {
+    expect_orthogonal(kernel, device, true);
+  });
+}
+
+TEST(RmsNorm, GradientsAreOrthogonalToTheRow) {
+  for_each_kernel("rmsnorm", {"backward"}, [](const Kernel& kernel, Device& device) {
+    expect_orthogonal(kernel, device, false);
+  });
+}
+
+// With dy = 1 dbias is the number of rows, and every row's part of dx is 0 where the weights are 1.
+TEST(LayerNorm, GradientsOfAConstantAreCounts) {
+  for_each_kernel("layernorm", {"backward"}, [](const Kernel& kernel, Device& device) {
+    const InputSet ones{"ones", [](std::uint64_t bits, int input) {
+                          return input == 0 ? uniform_value(bits, input) : 1.0;
+                        }};
+    const auto out = results(kernel, kProblem, ones, device);
+    const std::size_t dbias_at = kSecondAt + (kCols + 7) / 8 * 8;
+    for (std::size_t i = 0; i < kRows * kCols; ++i) EXPECT_NEAR(out[i], 0, 1e-5);
+    for (std::size_t c = 0; c < kCols; ++c) EXPECT_EQ(out[dbias_at + c], kRows);
+  });
+}
+
+// Sixty-fourths below 1, of which every type holds the sums too.
+double sixty_fourth_value(std::uint64_t bits, int) { return static_cast<double>(bits % 64) / 64; }
+
+void expect_exact_sum(const Kernel& kernel, Device& device, int residual) {
+  const auto out = results(kernel, kProblem, {"sixty-fourths", sixty_fourth_value}, device);
+  for (std::size_t i = 0; i < kRows * kCols; ++i) {
+    const double x = sixty_fourth_value(random_bits(kSeed, 0, i), 0);
+    const double more = sixty_fourth_value(random_bits(kSeed, residual, i), residual);
+    EXPECT_EQ(out[kSecondAt + i], x + more);
+  }
+}
+
+TEST(LayerNorm, AddsTheResidualToTheLastBit) {
+  for_each_kernel("layernorm", {"add"}, [](const Kernel& kernel, Device& device) {
+    expect_exact_sum(kernel, device, 3);
+  });
+}
+
+TEST(RmsNorm, AddsTheResidualToTheLastBit) {
+  for_each_kernel("rmsnorm", {"add"}, [](const Kernel& kernel, Device& device) {
+    expect_exact_sum(kernel, device, 2);
   });
 }
 
@@ -311,8 +385,8 @@ TEST(Sum, LosesNothingWhereItIsCompensated) {
   // A number goes through fewer than 32 additions, and so does what they round off.
   const double u = unit_roundoff(DType::f32);
   const auto limit = static_cast<double>(u * std::abs(exact) + 32 * u * 32 * u * magnitudes);
-  for_each_kernel("reduction", [&](const Kernel& kernel, Device& device) {
-    if (kernel.op != std::string_view("sum") || kernel.dtype != DType::f32) return;
+  for_each_kernel("reduction", {"sum"}, [&](const Kernel& kernel, Device& device) {
+    if (kernel.dtype != DType::f32) return;
     if (kernel.version.baseline) return;  // a library may add in any order
     const auto y = results(kernel, kSum, {"cancelling", cancelling_value}, device);
     const auto error = static_cast<double>(std::abs(y.front() - exact));
@@ -325,8 +399,8 @@ TEST(Sum, LosesNothingWhereItIsCompensated) {
 }
 
 TEST(Sum, OfInfinityIsInfinity) {
-  for_each_kernel("reduction", [](const Kernel& kernel, Device& device) {
-    if (kernel.op != std::string_view("sum") || is_integer(kernel.dtype)) return;
+  for_each_kernel("reduction", {"sum"}, [](const Kernel& kernel, Device& device) {
+    if (is_integer(kernel.dtype)) return;
     const InputSet infinite{"infinite", [](std::uint64_t bits, int) {
                               return bits % 64 == 0 ? double{INFINITY} : 1.0;
                             }};
@@ -523,6 +597,58 @@ TEST(LayerNormCheck, AcceptsRightAndRejectsKnownMistakes) {
   EXPECT_EQ(verdict_on<layernorm>(without_eps, "20x999", "constant"), Verdict::incorrect);
   EXPECT_EQ(verdict_on<layernorm>(sum_of_squares, "20x999", "uniform"), Verdict::passed);
   EXPECT_EQ(verdict_on<layernorm>(sum_of_squares, "20x999", "offset"), Verdict::incorrect);
+}
+
+enum class Mistake { none, mean_of_g, mean_of_gz, scale, last_row_of_dweight, weighted_dbias };
+
+/// LayerNorm's gradients, with one mistake.
+template <Mistake kMistake>
+void layernorm_gradients(const layernorm_backward::Args<float>& a) {
+  std::vector<double> dweight(a.cols), dbias(a.cols);
+  for (int r = 0; r < a.rows; ++r) {
+    const float* const x = a.x + r * a.cols;
+    const float* const dy = a.dy + r * a.cols;
+    const auto [mean, variance] = two_pass<0>(x, a.cols, layernorm::kEpsilon);
+    const double scale = 1 / std::sqrt(variance);
+    double of_g = 0, of_gz = 0;
+    for (int c = 0; c < a.cols; ++c) {
+      const double g = dy[c] * a.weight[c], z = (x[c] - mean) * scale;
+      of_g += g / a.cols;
+      of_gz += g * z / a.cols;
+      if (kMistake != Mistake::last_row_of_dweight || r + 1 < a.rows) dweight[c] += dy[c] * z;
+      dbias[c] += kMistake == Mistake::weighted_dbias ? g : dy[c];
+    }
+    if (kMistake == Mistake::mean_of_g) of_g = 0;
+    if (kMistake == Mistake::mean_of_gz) of_gz = 0;
+    for (int c = 0; c < a.cols; ++c) {
+      const double dx = dy[c] * a.weight[c] - of_g - (x[c] - mean) * scale * of_gz;
+      a.dx[r * a.cols + c] = static_cast<float>(kMistake == Mistake::scale ? dx : dx * scale);
+    }
+  }
+  for (int c = 0; c < a.cols; ++c) {
+    a.dweight[c] = static_cast<float>(dweight[c]);
+    a.dbias[c] = static_cast<float>(dbias[c]);
+  }
+}
+
+template <Mistake kMistake>
+Verdict verdict_on_gradients(const char* inputs) {
+  const auto kernel = [](const layernorm_backward::Args<float>& a) {
+    layernorm_gradients<kMistake>(a);
+  };
+  return verdict_on<layernorm_backward>(kernel, "20x999", inputs);
+}
+
+TEST(LayerNormCheck, AcceptsRightGradientsAndRejectsKnownMistakes) {
+  for (const char* inputs :
+       {"uniform", "offset", "large", "outliers", "huge", "constant", "denormals"}) {
+    EXPECT_EQ(verdict_on_gradients<Mistake::none>(inputs), Verdict::passed) << inputs;
+  }
+  EXPECT_EQ(verdict_on_gradients<Mistake::mean_of_g>("uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on_gradients<Mistake::mean_of_gz>("uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on_gradients<Mistake::scale>("uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on_gradients<Mistake::last_row_of_dweight>("uniform"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on_gradients<Mistake::weighted_dbias>("uniform"), Verdict::incorrect);
 }
 
 /// A kernel from a function that gives what a row is divided by.

@@ -15,9 +15,11 @@ namespace {
 
 using Lines = std::unordered_map<std::uintptr_t, SourceLine>;  // by return address
 
-/// Better the kernel's own line than a header's, and any other header than the harness'.
+/// Better the kernel's own line than a header's, best of the kernels' headers, then any other than
+/// the harness'.
 int rank(const std::string& file) {
-  if (file.ends_with(".cu")) return 3;
+  if (file.ends_with(".cu")) return 4;
+  if (file.find("/kernels/") != std::string::npos) return 3;
   if (file.empty() || file.front() == '?') return 0;
   return file.find("/harness/") == std::string::npos ? 2 : 1;
 }

@@ -14,8 +14,8 @@ struct SourceLine {
 };
 
 /// The lines of return addresses in the kernels' code, in their order. Where functions are inlined
-/// into each other it is the innermost in a .cu file: of an access in ladder::Vec128 the line of the
-/// kernel. Asks addr2line, a part of binutils; all are unknown if there is none.
+/// into each other it is the innermost in a .cu file, or else in a header of a kernel: of an access
+/// in ladder::Vec128 the line of the kernel. Asks addr2line, a part of binutils; all are unknown if there is none.
 std::vector<SourceLine> source_lines(std::span<const std::uintptr_t> return_addresses);
 
 /// "v03_smem_tile.cu:41", for messages.

@@ -1,12 +1,11 @@
-#include "harness/family.hpp"
+#include "contract.hpp"
 #include "layernorm.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 namespace {
 
-// Inputs: 0 is x, 1 the weights, 2 the biases; only x differs between the sets.
+// Inputs: 0 is x, the others are weight, bias, residual, dy; only x differs between the sets.
 
 // Mean 1000, standard deviation 1: the variance is a millionth of the mean square. (In bf16, whose
 // steps are 4 there, rows of equal elements.) 1000 is a multiple of fp32's steps at the sums of
@@ -26,143 +25,36 @@ double outlier_value(std::uint64_t bits, int input) {
   return input == 0 && bits % 64 == 0 ? 100 : ladder::uniform_value(bits, input);
 }
 
+// Few elements that are all of the variance.
+double huge_value(std::uint64_t bits, int input) {
+  return input == 0 && bits % 1024 == 0 ? 3e4 : ladder::uniform_value(bits, input);
+}
+
 // The variance is 0, and the result the bias.
 double constant_value(std::uint64_t bits, int input) {
   return input == 0 ? 3.25 : ladder::uniform_value(bits, input);
 }
 
-struct Contract : layernorm {
-  static constexpr const char* problem_help = "ROWSxCOLS, e.g. 8192x4096";
+// Below the normal numbers of fp32 and bf16, and of fp16.
+double denormal_value(std::uint64_t bits, int input) {
+  const double size = input != 0 ? 1 : bits % 2 == 0 ? 1e-39 : 1e-5;
+  return size * ladder::uniform_value(bits, input);
+}
 
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 2, 0);
-    constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
-    if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
-    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1])};
-  }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.rows) + "x" + std::to_string(p.cols);
-  }
-
-  static std::vector<Problem> test_problems() {
-    return {{0, 5},    {3, 0},    {1, 1},     {5, 1},     {3, 7},    {5, 31},
-            {3, 33},   {5, 200},  {3, 257},   {1, 504},   {3, 1023}, {3, 1024},
-            {3, 1025}, {1, 2048}, {1, 4095},  {2, 4096},  {3, 4097}, {1, 5000},
-            {1, 8200}, {1, 9001}, {2, 20000}, {1, 33003}, {1, 40000}};
-  }
-  static std::vector<Problem> bench_problems(ladder::Backend backend) {
-    if (backend == ladder::Backend::host) return {{16, 1024}, {5, 4097}};
-    return {{8192, 1024}, {8192, 4096}, {8192, 8192}, {4096, 32768}, {1024, 50257}};
-  }
+template <class Base>
+struct Contract : Base {
   static std::vector<ladder::InputSet> input_sets() {
-    return {{"uniform", ladder::uniform_value},
-            {"offset", offset_value},
-            {"large", large_value},
-            {"outliers", outlier_value},
-            {"constant", constant_value}};
-  }
-
-  // Useful operations of an element: one for the mean, three for the variance, four for the result.
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    const double n = static_cast<double>(p.rows) * p.cols;
-    const auto size = static_cast<double>(ladder::size_of(dtype));
-    return {.flops = 8 * n, .bytes_read = (n + 2.0 * p.cols) * size, .bytes_written = n * size};
-  }
-
-  // The terms are made in reference(), in units of u; the type's own rounding comes on top.
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType dtype) {
-    const double rounding = dtype == ladder::DType::f32 ? 0 : ladder::unit_roundoff(dtype);
-    return {.relative = rounding, .scaled = kU * (1 + rounding)};
-  }
-
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    const auto cols = static_cast<std::size_t>(p.cols);
-    return {output_size(p), cols, cols};
-  }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.cols);
-  }
-
-  template <class T>
-  static Args<T> bind(const Problem& p, std::span<T* const> inputs, T* output) {
-    return {.x = inputs[0],
-            .weight = inputs[1],
-            .bias = inputs[2],
-            .y = output,
-            .rows = p.rows,
-            .cols = p.cols};
-  }
-
-  template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
-    const auto cols = static_cast<std::size_t>(p.cols);
-    const std::vector<double> weight(inputs[1].begin(), inputs[1].end());
-    const std::vector<double> bias(inputs[2].begin(), inputs[2].end());
-    ladder::Expected y{.values = std::vector<double>(output_size(p)),
-                       .magnitude = std::vector<double>(output_size(p))};
-    auto rows = [&](std::size_t begin, std::size_t end) {
-      for (std::size_t row = begin; row < end; ++row) {
-        const T* const x = &inputs[0][row * cols];
-        double* const value = &y.values[row * cols];
-        double* const magnitude = &y.magnitude[row * cols];
-        const auto n = static_cast<double>(cols);
-        double sum = 0, squares = 0;
-        for (std::size_t c = 0; c < cols; ++c) {
-          value[c] = static_cast<double>(static_cast<float>(x[c]));
-          sum += value[c];
-        }
-        const double mean = sum / n;
-        for (std::size_t c = 0; c < cols; ++c) squares += (value[c] - mean) * (value[c] - mean);
-        const double variance = squares / n;
-        const double r = 1 / std::sqrt(variance + static_cast<double>(kEpsilon));
-        const Errors errors(p.cols, std::sqrt(mean * mean + variance) * r);
-        for (std::size_t c = 0; c < cols; ++c) {
-          const double z = (value[c] - mean) * r, zw = std::abs(z * weight[c]);
-          value[c] = z * weight[c] + bias[c];
-          magnitude[c] = std::abs(weight[c]) * errors.of_mean + zw * errors.of_r + 4 * zw +
-                         std::abs(value[c]) + least_step<T>() / kU;
-        }
-      }
-    };
-    if (cols > 0) ladder::parallel_for(static_cast<std::size_t>(p.rows), 1 + 65536 / cols, rows);
-    return y;
-  }
-
- private:
-  static constexpr double kU = 0x1p-24;  // fp32's unit roundoff
-
-  // y = z * weight + bias with z = (x - mean) * r, r = 1 / sqrt(variance + eps). The errors in
-  // units of u. With kappa = sqrt(mean of x^2) * r, about 1 + |mean| / deviation, and s the
-  // roundings of a sum of n terms (at most n; taken as independent, lambda * sqrt(n) but for a
-  // probability that falls like exp(-lambda^2 / 2): Higham and Mary, A New Approach to
-  // Probabilistic Rounding Error Analysis, 2019):
-  //   mean     s + 2 times the mean of |x|, no more than its root mean square; times r it moves z
-  //   r        half the relative error of variance + eps, and 5 for the addition and rsqrt (2 units
-  //            in the last place). That error is s + 5 of a two-pass variance, with the square of
-  //            the mean's error, and s * kappa of Welford's (Chan, Golub and LeVeque, Algorithms
-  //            for Computing the Sample Variance, 1983, table 1)
-  //   product  x - mean, the products and the sum: 4 |z * weight| + |y|
-  struct Errors {
-    double of_mean, of_r;
-
-    Errors(int cols, double kappa) {
-      constexpr double kLambda = 8;
-      const double n = cols, s = std::min(n, kLambda * std::sqrt(n));
-      of_mean = (s + 2) * kappa;
-      of_r = ((s + 5) * (1 + kappa) + of_mean * of_mean * kU) / 2 + 5;
-    }
-  };
-
-  // Below the normal numbers rounding errors are half a step: fp32's and the output type's.
-  template <class T>
-  static double least_step() {
-    const double of_output = ladder::DTypeOf<T>::value == ladder::DType::f16    ? 0x1p-25
-                             : ladder::DTypeOf<T>::value == ladder::DType::bf16 ? 0x1p-134
-                                                                                : 0;
-    return 0x1p-149 + of_output;
+    return {
+        {"uniform", ladder::uniform_value}, {"offset", offset_value}, {"large", large_value},
+        {"outliers", outlier_value},        {"huge", huge_value},     {"constant", constant_value},
+        {"denormals", denormal_value}};
   }
 };
 
-const ladder::RegisterFamily<Contract, float, ladder::half, ladder::bfloat16> registration;
+template <class Base>
+using Family = ladder::RegisterFamily<Contract<Base>, float, ladder::half, ladder::bfloat16>;
+const Family<layernorm_rows::Forward<layernorm>> forward;
+const Family<layernorm_rows::Add<layernorm_add>> add;
+const Family<layernorm_rows::Backward<layernorm_backward>> backward;
 
 }  // namespace

@@ -13,6 +13,9 @@ struct layernorm {
   static constexpr const char* op = "";
   static constexpr float kEpsilon = 1e-5f;
 
+  static constexpr bool kCentred = true;  // about the mean, and with a bias; RMSNorm: false
+  static constexpr bool kAdds = false;    // a residual first
+
   struct Problem {
     int rows, cols;
   };
@@ -24,5 +27,45 @@ struct layernorm {
     const T* bias;    // [cols]
     T* y;             // [rows][cols]
     int rows, cols;
+  };
+};
+
+/// What a block of a transformer ends with: sum = x + residual, rounded to the element type, which
+/// the next block adds to, and y = LayerNorm of that sum.
+struct layernorm_add : layernorm {
+  static constexpr const char* op = "add";
+  static constexpr bool kAdds = true;
+
+  template <class T>
+  struct Args {
+    const T* x;         // [rows][cols]
+    const T* residual;  // [rows][cols]
+    const T* weight;    // [cols]
+    const T* bias;      // [cols]
+    T* y;               // [rows][cols]
+    T* sum;             // [rows][cols]
+    int rows, cols;
+  };
+};
+
+/// The gradients: dy, that of y, given. With z = (x - mean_r) / sqrt(var_r + eps) and
+/// g = dy * weight, the means taken over row r:
+///   dx      = (g - mean of g - z * mean of g * z) / sqrt(var_r + eps)
+///   dweight = sum of dy * z over the rows
+///   dbias   = sum of dy over the rows
+/// Mean and variance are computed again: x has to be read for z anyway.
+struct layernorm_backward : layernorm {
+  static constexpr const char* op = "backward";
+
+  template <class T>
+  struct Args {
+    const T* x;       // [rows][cols]
+    const T* weight;  // [cols]
+    const T* dy;      // [rows][cols]
+    T* dx;            // [rows][cols]
+    T* dweight;       // [cols]
+    T* dbias;         // [cols]
+    int rows, cols;
+    void* workspace;
   };
 };

@@ -1,0 +1,386 @@
+// What LayerNorm and RMSNorm tell the harness: problems, costs, exact results and how far a kernel
+// may be from them, for the operations forward, add and backward. Included by both family.cpp.
+//
+// Outputs of several arrays are one buffer, in which each starts at a multiple of 16 bytes. Nobody
+// writes the gaps: there the check's NaNs are expected to stay.
+#pragma once
+
+#include "harness/family.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace layernorm_rows {
+
+inline constexpr double kU = 0x1p-24;  // fp32's unit roundoff
+
+/// Below the normal numbers rounding errors are half a step: fp32's and the output type's. In units
+/// of fp32's unit roundoff.
+template <class T>
+double least_step() {
+  const double of_output = ladder::DTypeOf<T>::value == ladder::DType::f16    ? 0x1p-25
+                           : ladder::DTypeOf<T>::value == ladder::DType::bf16 ? 0x1p-134
+                                                                              : 0;
+  return (0x1p-149 + of_output) / kU;
+}
+
+/// The roundings of a sum of n terms: at most n; taken as independent, lambda * sqrt(n) but for a
+/// probability that falls like exp(-lambda^2 / 2) (Higham and Mary, A New Approach to Probabilistic
+/// Rounding Error Analysis, 2019).
+inline double roundings(double n) {
+  constexpr double kLambda = 8;
+  return std::min(n, kLambda * std::sqrt(n));
+}
+
+/// A row's mean (0 for RMSNorm) and r = 1 / sqrt(variance + eps), and their errors in units of u.
+/// With kappa = sqrt(mean of x^2) * r, about 1 + |mean| / deviation, and s the roundings of a sum
+/// over the row:
+///   mean     s + 2 times the mean of |x|, no more than its root mean square; times r it moves z
+///   r        half the relative error of variance + eps, and 5 for the addition and rsqrt (2 units
+///            in the last place). That error is s + 5 of a two-pass variance, with the square of
+///            the mean's error, and s * kappa of Welford's (Chan, Golub and LeVeque, Algorithms
+///            for Computing the Sample Variance, 1983, table 1). Of RMSNorm, whose squares are all
+///            there is and nothing cancels, it is s + 2.
+/// A sum of squares has more roundings where outliers are nearly all of it: the squares that are no
+/// larger than a step of the sum are rounded alike, and one after the other may all be lost.
+template <class Norm>
+struct Row {
+  double mean = 0, r;
+  double of_mean = 0, of_r;
+
+  explicit Row(std::span<const double> x) {
+    const auto n = static_cast<double>(x.size());
+    const double s = roundings(n);
+    double squares = 0;
+    if constexpr (Norm::kCentred) {
+      for (const double value : x) mean += value;
+      mean /= n;
+    }
+    for (const double value : x) squares += (value - mean) * (value - mean);
+    const double step = 2 * kU * squares;
+    double lost = 0;
+    for (const double value : x) {
+      const double square = (value - mean) * (value - mean);
+      if (square < 2 * step) lost += std::min(square, step / 2);
+    }
+    const double of_squares = squares > 0 ? std::min(n, s + lost / (kU * squares)) : s;
+    const double variance = squares / n;
+    r = 1 / std::sqrt(variance + static_cast<double>(Norm::kEpsilon));
+    if constexpr (Norm::kCentred) {
+      const double kappa = std::sqrt(mean * mean + variance) * r;
+      of_mean = (s + 2) * kappa;
+      of_r = ((of_squares + 5) * (1 + kappa) + of_mean * of_mean * kU) / 2 + 5;
+    } else {
+      of_r = (of_squares + 2) / 2 + 5;
+    }
+  }
+
+  double z(double x) const { return (x - mean) * r; }
+  /// Of x - mean and its product with r, too.
+  double error_of_z(double z) const { return of_mean + std::abs(z) * (of_r + 2); }
+  /// Of y = z * weight + bias: z's, the product, and with a bias the sum.
+  double error_of_y(double z, double weight, double y) const {
+    const double of_product = std::abs(weight) * error_of_z(z);
+    return Norm::kCentred ? of_product + 2 * std::abs(z * weight) + std::abs(y) : of_product;
+  }
+};
+
+/// What the operations share.
+template <class Op>
+struct RowsContract : Op {
+  using Problem = typename Op::Problem;
+  static constexpr const char* problem_help = "ROWSxCOLS, e.g. 8192x4096";
+  static constexpr bool kIsForward = std::string_view(Op::op).empty();
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 2, 0);
+    constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
+    if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
+    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1])};
+  }
+  static std::string text(const Problem& p) {
+    return std::to_string(p.rows) + "x" + std::to_string(p.cols);
+  }
+
+  static std::vector<Problem> test_problems() {
+    return {{0, 5},     {3, 0},     {1, 1},     {5, 1},     {3, 7},    {5, 31},   {3, 33},
+            {70, 40},   {5, 200},   {3, 257},   {1, 504},   {3, 1023}, {3, 1024}, {3, 1025},
+            {1, 2048},  {1, 4095},  {2, 4096},  {3, 4097},  {1, 5000}, {1, 8200}, {2, 9001},
+            {1, 16392}, {2, 20000}, {1, 50257}, {1, 131073}};
+  }
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    if (backend == ladder::Backend::host) return {{16, 1024}, {5, 4097}};
+    std::vector<Problem> problems{
+        {8192, 1024}, {8192, 4096}, {8192, 8192}, {8192, 8191}, {4096, 32768}};
+    if (kIsForward) problems.insert(problems.end(), {{1024, 50257}, {1024, 131072}});
+    return problems;
+  }
+
+  static std::size_t elements(const Problem& p) {
+    return static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.cols);
+  }
+  static std::size_t columns(const Problem& p) { return static_cast<std::size_t>(p.cols); }
+  /// Weight, and bias where there is one.
+  static constexpr int kParameters = Op::kCentred ? 2 : 1;
+
+  /// Where the next array may start after one of n elements: at 16 bytes of every type.
+  static std::size_t padded(std::size_t n) { return ladder::ceil_div(n, std::size_t{8}) * 8; }
+
+  static ladder::Cost cost_of(double flops, double read, double written, ladder::DType dtype) {
+    const auto size = static_cast<double>(ladder::size_of(dtype));
+    return {.flops = flops, .bytes_read = read * size, .bytes_written = written * size};
+  }
+  static double count(const Problem& p) { return static_cast<double>(elements(p)); }
+  static double parameters(const Problem& p) { return static_cast<double>(kParameters) * p.cols; }
+
+  // The terms are made in reference(), in units of u; the type's own rounding comes on top.
+  static ladder::Tolerance tolerance(const Problem&, ladder::DType dtype) {
+    const double rounding = dtype == ladder::DType::f32 ? 0 : ladder::unit_roundoff(dtype);
+    return {.relative = rounding, .scaled = kU * (1 + rounding)};
+  }
+
+  static ladder::Expected unwritten(std::size_t size) {
+    return {.values = std::vector<double>(size, std::numeric_limits<double>::quiet_NaN()),
+            .magnitude = std::vector<double>(size)};
+  }
+
+  /// Calls f(row) for every row that has columns.
+  template <class F>
+  static void for_each_row(const Problem& p, F f) {
+    if (p.cols == 0) return;
+    ladder::parallel_for(static_cast<std::size_t>(p.rows), 1 + 65536 / columns(p),
+                         [&](std::size_t begin, std::size_t end) {
+                           for (std::size_t row = begin; row < end; ++row) f(row);
+                         });
+  }
+
+  template <class T>
+  static std::vector<double> widened(const T* from, std::size_t n) {
+    std::vector<double> to(n);
+    for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<double>(static_cast<float>(from[i]));
+    return to;
+  }
+  template <class T>
+  static std::vector<double> widened(const std::vector<T>& from) {
+    return widened(from.data(), from.size());
+  }
+
+  /// One row's results from its x.
+  template <class T>
+  static void expect_row(const std::vector<double>& x, const std::vector<double>& weight,
+                         const std::vector<double>& bias, double* values, double* magnitude) {
+    const Row<Op> row(x);
+    for (std::size_t c = 0; c < x.size(); ++c) {
+      const double z = row.z(x[c]);
+      values[c] = z * weight[c] + (Op::kCentred ? bias[c] : 0);
+      magnitude[c] = row.error_of_y(z, weight[c], values[c]) + least_step<T>();
+    }
+  }
+};
+
+/// Inputs: x, weight, bias. Output: y.
+template <class Op>
+struct Forward : RowsContract<Op> {
+  using Base = RowsContract<Op>;
+  using typename Base::Problem;
+
+  // Useful operations of an element: one for the mean, three for the variance, four for the result;
+  // of RMSNorm two for the mean of the squares, two for the result.
+  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
+    const double n = Base::count(p);
+    return Base::cost_of((Op::kCentred ? 8 : 4) * n, n + Base::parameters(p), n, dtype);
+  }
+  static std::vector<std::size_t> input_sizes(const Problem& p) {
+    std::vector<std::size_t> sizes(1 + Base::kParameters, Base::columns(p));
+    sizes[0] = Base::elements(p);
+    return sizes;
+  }
+  static std::size_t output_size(const Problem& p) { return Base::elements(p); }
+
+  template <class T>
+  static typename Op::template Args<T> bind(const Problem& p, std::span<T* const> inputs,
+                                            T* output) {
+    typename Op::template Args<T> a{};
+    a.x = inputs[0];
+    a.weight = inputs[1];
+    if constexpr (Op::kCentred) a.bias = inputs[2];
+    a.y = output;
+    a.rows = p.rows;
+    a.cols = p.cols;
+    return a;
+  }
+
+  template <class T>
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+    const auto weight = Base::widened(inputs[1]), bias = Base::widened(inputs.back());
+    ladder::Expected expected = Base::unwritten(output_size(p));
+    Base::for_each_row(p, [&](std::size_t row) {
+      const std::size_t start = row * Base::columns(p);
+      Base::template expect_row<T>(Base::widened(&inputs[0][start], Base::columns(p)), weight, bias,
+                                   &expected.values[start], &expected.magnitude[start]);
+    });
+    return expected;
+  }
+};
+
+/// Inputs: x, weight, bias, residual. Output: [y | sum].
+template <class Op>
+struct Add : RowsContract<Op> {
+  using Base = RowsContract<Op>;
+  using typename Base::Problem;
+
+  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
+    const double n = Base::count(p);
+    return Base::cost_of((Op::kCentred ? 9 : 5) * n, 2 * n + Base::parameters(p), 2 * n, dtype);
+  }
+  static std::vector<std::size_t> input_sizes(const Problem& p) {
+    std::vector<std::size_t> sizes(2 + Base::kParameters, Base::columns(p));
+    sizes.front() = sizes.back() = Base::elements(p);
+    return sizes;
+  }
+  static std::size_t output_size(const Problem& p) {
+    return Base::padded(Base::elements(p)) + Base::elements(p);
+  }
+
+  template <class T>
+  static typename Op::template Args<T> bind(const Problem& p, std::span<T* const> inputs,
+                                            T* output) {
+    typename Op::template Args<T> a{};
+    a.x = inputs[0];
+    a.residual = inputs.back();
+    a.weight = inputs[1];
+    if constexpr (Op::kCentred) a.bias = inputs[2];
+    a.y = output;
+    a.sum = output + Base::padded(Base::elements(p));
+    a.rows = p.rows;
+    a.cols = p.cols;
+    return a;
+  }
+
+  // The sum is exact: one rounding to fp32, one to the type. y is that of the rounded sum.
+  template <class T>
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+    const auto weight = Base::widened(inputs[1]), bias = Base::widened(inputs[2]);
+    const std::vector<T>&x = inputs[0], &residual = inputs.back();
+    const std::size_t sum_at = Base::padded(Base::elements(p));
+    ladder::Expected expected = Base::unwritten(output_size(p));
+    Base::for_each_row(p, [&](std::size_t row) {
+      const std::size_t start = row * Base::columns(p);
+      std::vector<double> sum(Base::columns(p));
+      for (std::size_t c = 0; c < sum.size(); ++c) {
+        const auto rounded =
+            T(static_cast<float>(x[start + c]) + static_cast<float>(residual[start + c]));
+        sum[c] = static_cast<double>(static_cast<float>(rounded));
+        expected.values[sum_at + start + c] = sum[c];
+      }
+      Base::template expect_row<T>(sum, weight, bias, &expected.values[start],
+                                   &expected.magnitude[start]);
+    });
+    return expected;
+  }
+};
+
+/// Inputs: x, weight, dy. Output: [dx | dweight | dbias], without dbias for RMSNorm.
+template <class Op>
+struct Backward : RowsContract<Op> {
+  using Base = RowsContract<Op>;
+  using typename Base::Problem;
+
+  // Useful operations of an element: of LayerNorm four for mean and variance, two for z, one for g,
+  // three for the means of g and g * z, four for dx, three for the sums over the rows.
+  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
+    const double n = Base::count(p);
+    return Base::cost_of((Op::kCentred ? 17 : 11) * n, 2 * n + p.cols, n + Base::parameters(p),
+                         dtype);
+  }
+  static std::vector<std::size_t> input_sizes(const Problem& p) {
+    return {Base::elements(p), Base::columns(p), Base::elements(p)};
+  }
+  static std::size_t dweight_at(const Problem& p) { return Base::padded(Base::elements(p)); }
+  static std::size_t dbias_at(const Problem& p) {
+    return dweight_at(p) + Base::padded(Base::columns(p));
+  }
+  static std::size_t output_size(const Problem& p) {
+    return (Op::kCentred ? dbias_at(p) : dweight_at(p)) + Base::columns(p);
+  }
+
+  template <class T>
+  static typename Op::template Args<T> bind(const Problem& p, std::span<T* const> inputs,
+                                            T* output) {
+    typename Op::template Args<T> a{};
+    a.x = inputs[0];
+    a.weight = inputs[1];
+    a.dy = inputs[2];
+    a.dx = output;
+    a.dweight = output + dweight_at(p);
+    if constexpr (Op::kCentred) a.dbias = output + dbias_at(p);
+    a.rows = p.rows;
+    a.cols = p.cols;
+    return a;
+  }
+
+  // Errors in units of u, with s the roundings of a sum over the row, S over the rows:
+  //   g            1 |g|, the product
+  //   mean of g    (s + 3) times the mean of |g|
+  //   mean of g*z  (s + 4) times the mean of |g * z|, and the mean of |g| times z's errors
+  //   dx           r times those of its terms, 4 roundings of each, and r's own
+  //   dweight      (S + 2) times the sum of |dy * z|, and the sum of |dy| times z's errors
+  //   dbias        S times the sum of |dy|
+  template <class T>
+  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+    const std::size_t rows = static_cast<std::size_t>(p.rows), cols = Base::columns(p);
+    const auto weight = Base::widened(inputs[1]);
+    const double n = p.cols, s = roundings(n), over_rows = roundings(p.rows);
+    ladder::Expected expected = Base::unwritten(output_size(p));
+    std::vector<std::optional<Row<Op>>> all(rows);
+    Base::for_each_row(p, [&](std::size_t r) {
+      const auto x = Base::widened(&inputs[0][r * cols], cols);
+      const auto dy = Base::widened(&inputs[2][r * cols], cols);
+      const Row<Op>& row = all[r].emplace(x);
+      double of_g = 0, of_gz = 0;             // means
+      double size_of_g = 0, error_of_gz = 0;  // of |g|; of what the mean of g * z may be off
+      for (std::size_t c = 0; c < cols; ++c) {
+        const double z = row.z(x[c]), g = dy[c] * weight[c];
+        of_g += g / n;
+        of_gz += g * z / n;
+        size_of_g += std::abs(g) / n;
+        error_of_gz += std::abs(g) * ((s + 4) * std::abs(z) + row.error_of_z(z)) / n;
+      }
+      if constexpr (!Op::kCentred) of_g = size_of_g = 0;
+      for (std::size_t c = 0; c < cols; ++c) {
+        const double z = row.z(x[c]), g = dy[c] * weight[c];
+        const double terms = std::abs(g) + std::abs(of_g) + std::abs(z * of_gz);
+        const double value = row.r * (g - of_g - z * of_gz);
+        expected.values[r * cols + c] = value;
+        expected.magnitude[r * cols + c] =
+            row.r * (std::abs(g) + (s + 3) * size_of_g + std::abs(z) * error_of_gz +
+                     row.error_of_z(z) * std::abs(of_gz) + 4 * terms) +
+            (row.of_r + 1) * std::abs(value) + (row.r + 1) * least_step<T>();
+      }
+    });
+    auto sum_columns = [&](std::size_t begin, std::size_t end) {
+      for (std::size_t c = begin; c < end; ++c) {
+        double dweight = 0, dbias = 0, of_dweight = 0, size_of_dy = 0;
+        for (std::size_t r = 0; r < rows; ++r) {
+          const double dy = static_cast<float>(inputs[2][r * cols + c]);
+          const double z = all[r]->z(static_cast<float>(inputs[0][r * cols + c]));
+          dweight += dy * z;
+          dbias += dy;
+          of_dweight += std::abs(dy) * ((over_rows + 2) * std::abs(z) + all[r]->error_of_z(z));
+          size_of_dy += std::abs(dy);
+        }
+        expected.values[dweight_at(p) + c] = dweight;
+        expected.magnitude[dweight_at(p) + c] = of_dweight + least_step<T>();
+        if constexpr (Op::kCentred) {
+          expected.values[dbias_at(p) + c] = dbias;
+          expected.magnitude[dbias_at(p) + c] = over_rows * size_of_dy + least_step<T>();
+        }
+      }
+    };
+    ladder::parallel_for(cols, 1 + 65536 / std::max<std::size_t>(rows, 1), sum_columns);
+    return expected;
+  }
+};
+
+}  // namespace layernorm_rows

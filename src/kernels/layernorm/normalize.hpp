@@ -1,0 +1,165 @@
+// The kernel of the higher rungs of LayerNorm and RMSNorm: a team of threads holds a row in
+// registers, as it came from memory, 128 bytes in each thread. Rows may start anywhere.
+//
+// Norm is one of the operations of layernorm.hpp or rmsnorm.hpp; Team, from harness/row_team.hpp,
+// is chosen by the row's length.
+#pragma once
+
+#include "harness/ptx/prefetch.hpp"
+#include "harness/row_span.hpp"
+#include "harness/row_team.hpp"
+
+namespace layernorm_rows {
+
+/// The vectors that a thread holds. With a residual there are two rows to wait for.
+template <class Norm>
+constexpr int kVectors = Norm::kAdds ? 4 : 8;
+
+/// Whether the first threads of the grid ask for weight and bias before all else.
+enum class Weights { late, prefetched };
+
+/// What one team does.
+template <class Norm, class T, class Team, bool kAligned, Weights kWeights>
+__device__ void normalize_row(const typename Norm::template Args<T>& a) {
+  using Vec = ladder::Vec128<T>;
+  constexpr int kThreads = Team::kThreads, kHeld = kVectors<Norm>;
+  if constexpr (kWeights == Weights::prefetched) {
+    constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
+    const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
+    if (c < a.cols) {
+      ladder::ptx::prefetch_l2(a.weight + c);
+      if constexpr (Norm::kCentred) ladder::ptx::prefetch_l2(a.bias + c);
+    }
+  }
+  const int t = Team::rank();
+  const std::int64_t row = Team::row(), start = row * a.cols;
+  // A team beyond the last row has no columns: it keeps the others of its warp company.
+  const ladder::RowSpan<T, kAligned> span(start, row < a.rows ? a.cols : 0);
+  const int single_at = span.single(t);
+
+  // Thread t takes vectors t, t + kThreads, … of the row, and maybe a single.
+  Vec held[kHeld];
+  T single = T(0.0f);
+  auto load = [&](const T* from, Vec(&to)[kHeld], T& to_single) {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      const int v = k * kThreads + t;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) to[k][e] = T(0.0f);  // beyond the row
+      if (v < span.vectors) to[k] = Vec::load_streaming(from + span.column(v));
+    }
+    if (single_at >= 0) to_single = from[single_at];
+  };
+  load(a.x + start, held, single);
+  auto for_rest = [&](auto use) {  // the vectors that are not held
+    if constexpr (!Team::kHoldsAll) {
+      for (int v = kHeld * kThreads + t; v < span.vectors; v += kThreads) use(span.column(v));
+    }
+  };
+  const T* row_at = a.x + start;  // where the row is read again, as far as it is not held
+  if constexpr (Norm::kAdds) {
+    auto add = [](T x, T more) { return T(static_cast<float>(x) + static_cast<float>(more)); };
+    auto add_vectors = [&](const Vec& x, const Vec& more) {
+      Vec sum;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) sum[e] = add(x[e], more[e]);
+      return sum;
+    };
+    const T* const residual = a.residual + start;
+    T* const sum = a.sum + start;
+    Vec more[kHeld];
+    T more_single = T(0.0f);
+    load(residual, more, more_single);
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      const int v = k * kThreads + t;
+      if (v >= span.vectors) break;
+      held[k] = add_vectors(held[k], more[k]);
+      held[k].store_streaming(sum + span.column(v));
+    }
+    for_rest([&](int c) {
+      const Vec x = Vec::load_streaming(row_at + c);
+      add_vectors(x, Vec::load_streaming(residual + c)).store(sum + c);
+    });
+    if (single_at >= 0) {
+      single = add(single, more_single);
+      sum[single_at] = single;
+    }
+    row_at = sum;  // each thread reads what it wrote itself
+  }
+
+  auto for_each = [&](auto use) {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      ladder::stay_packed(held[k]);
+      if (k * kThreads + t >= span.vectors) break;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) use(static_cast<float>(held[k][e]));
+    }
+    for_rest([&](int c) {
+      const Vec more = Vec::load(row_at + c);
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) use(static_cast<float>(more[e]));
+    });
+    if (single_at >= 0) use(static_cast<float>(single));
+  };
+  float mean = 0;
+  if constexpr (Norm::kCentred) {
+    float sum = 0;
+    for_each([&](float x) { sum += x; });
+    mean = ladder::team_sum<Team, 0>(sum) / a.cols;
+  }
+  float squares = 0;
+  for_each([&](float x) { squares += (x - mean) * (x - mean); });
+  const float variance = ladder::team_sum<Team, 1>(squares) / a.cols;
+  const float scale = rsqrtf(variance + Norm::kEpsilon);
+  Team::leave();
+
+  auto result = [&](T x, T weight, T bias) {
+    const float z = (static_cast<float>(x) - mean) * scale;
+    return T(z * static_cast<float>(weight) + static_cast<float>(bias));
+  };
+  T* const y = a.y + start;
+  auto store_results = [&](int c, const Vec& x) {
+    const Vec weight = ladder::load_anywhere<kAligned>(a.weight, c, a.cols);
+    Vec bias{};
+    if constexpr (Norm::kCentred) bias = ladder::load_anywhere<kAligned>(a.bias, c, a.cols);
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) out[e] = result(x[e], weight[e], bias[e]);
+    out.store_streaming(y + c);
+  };
+#pragma unroll
+  for (int k = 0; k < kHeld; ++k) {
+    const int v = k * kThreads + t;
+    if (v >= span.vectors) break;
+    ladder::stay_packed(held[k]);
+    store_results(span.column(v), held[k]);
+  }
+  for_rest([&](int c) { store_results(c, Vec::load(row_at + c)); });
+  if (single_at >= 0) {
+    T bias{};
+    if constexpr (Norm::kCentred) bias = a.bias[single_at];
+    y[single_at] = result(single, a.weight[single_at], bias);
+  }
+}
+
+template <class Norm, class T, class Team, bool kAligned, Weights kWeights>
+__global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
+    normalize(typename Norm::template Args<T> a) {
+  normalize_row<Norm, T, Team, kAligned, kWeights>(a);
+}
+
+/// By the row's length: from 16 lanes to a block of 1024 threads. What of a row is beyond the
+/// registers of a block is read again.
+template <class Norm, Weights kWeights, class T>
+void launch_normalize(const typename Norm::template Args<T>& a, cudaStream_t stream) {
+  constexpr int kSize = ladder::Vec128<T>::size;
+  ladder::launch_by_team<kVectors<Norm>>(a.cols / kSize, [&]<class Team>(Team) {
+    auto* const kernel = a.cols % kSize == 0 ? normalize<Norm, T, Team, true, kWeights>
+                                             : normalize<Norm, T, Team, false, kWeights>;
+    ladder::launch(kernel, Team::blocks(a.rows), Team::kBlock, 0, stream, a);
+  });
+}
+
+}  // namespace layernorm_rows

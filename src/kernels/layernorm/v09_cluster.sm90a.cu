@@ -1,0 +1,27 @@
+// Idea      rows that are too long for the registers of one block are held by a cluster of 2, 4 or
+//           8, whose blocks read each other's sums from shared memory; and so the rule for any
+//           length is: the smallest team of threads that holds the row, 128 bytes in each, from 16
+//           lanes to 8 blocks
+// Vs v08    rows of up to 1 MiB are read once, where v08 reads what is beyond 128 KiB three times
+// Bound by  DRAM bandwidth; while a cluster waits for its sums nothing else runs on its
+//           multiprocessors
+// Limits    Hopper. x and y start at multiples of 16 bytes. What of a row is beyond 1 MiB is read
+//           three times.
+// Tile      as v07
+#include "layernorm.hpp"
+#include "normalize_cluster.hpp"
+
+namespace {
+
+struct Cluster {
+  static constexpr ladder::Version version{"long rows held by clusters of blocks"};
+
+  template <class T>
+  static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
+    layernorm_rows::launch_normalize_on_hopper<layernorm>(a, stream);
+  }
+};
+
+const ladder::Register<Cluster, layernorm, float, ladder::half, ladder::bfloat16> registration;
+
+}  // namespace

@@ -1,0 +1,25 @@
+// Idea      v08 with one step more: the residual is added as soon as the row is there
+// Vs v20    one launch, and the sum, which is written for the next layer, is not read again: 4n
+// Bound by  DRAM bandwidth
+// Limits    none. x, residual, y and sum start at multiples of 16 bytes. What of a row is beyond
+//           64 KiB, half the registers of 1024 threads, is read three times: the other half
+//           is for the residual.
+// Tile      as v07, with 64 bytes of the row in a thread
+#include "layernorm.hpp"
+#include "normalize.hpp"
+
+namespace {
+
+struct FusedAdd {
+  static constexpr ladder::Version version{"x + residual and its LayerNorm in one launch"};
+
+  template <class T>
+  static void launch(const layernorm_add::Args<T>& a, cudaStream_t stream) {
+    using layernorm_rows::Weights;
+    layernorm_rows::launch_normalize<layernorm_add, Weights::prefetched>(a, stream);
+  }
+};
+
+const ladder::Register<FusedAdd, layernorm_add, float, ladder::half, ladder::bfloat16> registration;
+
+}  // namespace

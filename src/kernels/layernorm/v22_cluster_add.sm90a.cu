@@ -1,0 +1,24 @@
+// Idea      as v09: a row of more than 64 KiB is held by a cluster of 2, 4 or 8 blocks
+// Vs v21    of rows of up to 512 KiB the sum is not read again
+// Bound by  DRAM bandwidth
+// Limits    Hopper. x, residual, y and sum start at multiples of 16 bytes. What of a row is beyond
+//           512 KiB is read three times.
+// Tile      as v21
+#include "layernorm.hpp"
+#include "normalize_cluster.hpp"
+
+namespace {
+
+struct ClusterAdd {
+  static constexpr ladder::Version version{"long rows held by clusters of blocks"};
+
+  template <class T>
+  static void launch(const layernorm_add::Args<T>& a, cudaStream_t stream) {
+    layernorm_rows::launch_normalize_on_hopper<layernorm_add>(a, stream);
+  }
+};
+
+const ladder::Register<ClusterAdd, layernorm_add, float, ladder::half, ladder::bfloat16>
+    registration;
+
+}  // namespace

@@ -1,0 +1,32 @@
+// Idea      rows may start anywhere: a few single elements up to the first multiple of 16 bytes,
+//           then whole vectors, then singles again. And a thread holds 128 bytes of the row as they
+//           came, whatever the type
+// Vs v06    128-bit accesses for every number of columns, where v06 moves single elements unless
+//           the columns are a multiple of the vector; of 16-bit types twice as much in flight per
+//           thread
+// Bound by  DRAM bandwidth; of short rows the latency of the weights, which are asked for when the
+//           row is there
+// Limits    none. x and y start at multiples of 16 bytes. What of a row is beyond 128 KiB, the
+//           registers of 1024 threads, is read twice.
+// Tile      a row is spread over the smallest team of threads that holds it: harness/row_team.hpp
+//
+// The weights do not shift with the rows: a vector of them is put together from two. The kernel is
+// LayerNorm's, less what RMSNorm does not have.
+#include "kernels/layernorm/normalize.hpp"
+#include "rmsnorm.hpp"
+
+namespace {
+
+struct AnyStart {
+  static constexpr ladder::Version version{"rows that start anywhere, in 128-bit vectors"};
+
+  template <class T>
+  static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
+    using layernorm_rows::Weights;
+    layernorm_rows::launch_normalize<rmsnorm, Weights::late>(a, stream);
+  }
+};
+
+const ladder::Register<AnyStart, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
+
+}  // namespace
