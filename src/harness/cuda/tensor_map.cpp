@@ -40,10 +40,6 @@ CUtensorMapDataType data_type(DType type) {
       return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     case DType::f64:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
-    case DType::i32:
-      return CU_TENSOR_MAP_DATA_TYPE_INT32;
-    case DType::i64:
-      return CU_TENSOR_MAP_DATA_TYPE_INT64;
   }
   return {};
 }
@@ -51,7 +47,7 @@ CUtensorMapDataType data_type(DType type) {
 }  // namespace
 
 CUtensorMap tensor_map(DType type, const void* base, std::initializer_list<TensorDimension> tensor,
-                       CUtensorMapSwizzle swizzle, CUtensorMapL2promotion fetch) {
+                       CUtensorMapSwizzle swizzle) {
   constexpr std::size_t kMost = 5;
   std::array<cuuint64_t, kMost> sizes{}, strides{};
   std::array<cuuint32_t, kMost> box{}, every{};
@@ -67,8 +63,8 @@ CUtensorMap tensor_map(DType type, const void* base, std::initializer_list<Tenso
   CUtensorMap map;
   const CUresult result = encode_function()(
       &map, data_type(type), static_cast<cuuint32_t>(rank), const_cast<void*>(base), sizes.data(),
-      strides.data() + 1, box.data(), every.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, fetch,
-      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+      strides.data() + 1, box.data(), every.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
   if (result != CUDA_SUCCESS) {
     throw std::runtime_error("cuTensorMapEncodeTiled refused (CUresult " + std::to_string(result) +
                              ")");

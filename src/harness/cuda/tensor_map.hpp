@@ -21,10 +21,9 @@ struct TensorDimension {
 /// ascend.
 ///
 /// A version may encode its maps in every launch: that is a little arithmetic on the CPU, done
-/// before the launch is enqueued, and no part of the time between two events. `fetch` is how much
-/// the L2 brings from memory at a time. Throws std::runtime_error when the driver refuses.
+/// before the launch is enqueued, and no part of the time between two events. Throws
+/// std::runtime_error when the driver refuses.
 CUtensorMap tensor_map(DType type, const void* base, std::initializer_list<TensorDimension> tensor,
-                       CUtensorMapSwizzle swizzle,
-                       CUtensorMapL2promotion fetch = CU_TENSOR_MAP_L2_PROMOTION_L2_128B);
+                       CUtensorMapSwizzle swizzle);
 
 }  // namespace ladder

@@ -13,7 +13,6 @@ namespace gemm_slices {
 
 using ladder::ptx::Major;
 
-constexpr auto kFetch = CU_TENSOR_MAP_L2_PROMOTION_L2_128B;  // from memory at a time
 constexpr int kDepth = 64;  // of a slice: 128 bytes, the width of the swizzle
 
 /// Along which index the operands of an operation are contiguous.
@@ -31,7 +30,7 @@ CUtensorMap operand_map(Major major, const T* matrix, int mn, int k, int rows) {
                              {.size = outer,
                               .stride = inner * std::int64_t{sizeof(T)},
                               .box = major == Major::k ? rows : kDepth}},
-                            CU_TENSOR_MAP_SWIZZLE_128B, kFetch);
+                            CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
 /// C for TMA, in patches of `rows` x 64.

@@ -16,6 +16,8 @@ struct Persistent {
   static constexpr int BM = gemm_persistent::BM, BN = Cols, kBlocksPerSm = 1;
   static constexpr std::array<int, 1> kSplits{1};
   static constexpr int kSumBytes = 0;  // of a tile, that go through shared memory as fp32
+  template <class C>
+  static constexpr bool kStores = true;  // C of this type
 
   template <class Op, class T, class C>
   static int places(int) {
@@ -35,6 +37,8 @@ struct SplitK {
   static constexpr int BM = Rows, BN = Cols, kBlocksPerSm = BlocksPerSm;
   static constexpr auto kSplits = gemm_split_k::kSplits;
   static constexpr int kSumBytes = sizeof(float) * BM * BN;
+  template <class C>
+  static constexpr bool kStores = true;
 
   template <class Op, class T, class C>
   static int places(int splits) {
@@ -54,6 +58,8 @@ struct PushedSums {
   static constexpr int BM = Rows, BN = Cols, kBlocksPerSm = BlocksPerSm;
   static constexpr auto kSplits = gemm_pushed_sums::kSplits;
   static constexpr int kSumBytes = sizeof(float) * BM * BN;
+  template <class C>
+  static constexpr bool kStores = sizeof(C) == 2;
 
   template <class Op, class T, class C>
   static int places(int splits) {

@@ -63,6 +63,7 @@ struct Choice {
     const auto& gpu = ladder::entry_of_this_gpu(kGpus);
     const double ns_of_slice = gpu.ns_of_slice[number];
     if (ns_of_slice == 0) return;  // not measured there
+    if (!S::template kStores<C>) return;
     const double m = g.m, n = g.n, k = g.k;
     const double tiles = std::ceil(m / S::BM) * std::ceil(n / S::BN);
     const double dram = ((m * k + k * n) * sizeof(T) + m * n * sizeof(C)) / gpu.dram_bytes_per_ns;
@@ -82,7 +83,13 @@ template <class Op, class T, class C, class... S>
 void launch_choice(Shapes<S...>, const Choice& choice, const gemm_tensor::Args<T, C>& g,
                    cudaStream_t stream) {
   int number = 0;
-  ((number++ == choice.shape ? S::template launch<Op>(g, choice.splits, stream) : void()), ...);
+  auto launch_if_chosen = [&]<class Shape>(Shape) {
+    if constexpr (Shape::template kStores<C>) {
+      if (number == choice.shape) Shape::template launch<Op>(g, choice.splits, stream);
+    }
+    ++number;
+  };
+  (launch_if_chosen(S{}), ...);
 }
 
 template <class Op>
