@@ -56,8 +56,7 @@ std::string count(std::uint64_t n) {
   auto value = static_cast<double>(n);
   std::size_t i = 0;
   for (; value >= 999.5 && i + 1 < suffixes.size(); ++i) value /= 1000;
-  const int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
-  return fmt::format("{:.{}f}{}", value, decimals, suffixes[i]);
+  return fmt::format("{:.{}f}{}", value, value < 9.95 ? 1 : 0, suffixes[i]);
 }
 
 std::string quotient(double value) {

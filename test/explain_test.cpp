@@ -249,8 +249,8 @@ TEST_F(ExplainLines, CountsStandBelowTheirLines) {
      ┊ shared st        4 B     512 x  1-way
   16 │   __syncthreads();
   17 │   a.y[x * a.rows + y] = tile[x][y];  // a comment that is much too long for the line on whic…
-   ! ┊ global st        4 B     512 x  32 of 4 sectors  ← 14.3k too many, the most
-   ! ┊ shared ld        4 B     512 x  32-way  ← 15.9k too many, the most
+   ! ┊ global st        4 B     512 x  32 of 4 sectors  ← 14k too many, the most
+   ! ┊ shared ld        4 B     512 x  32-way  ← 16k too many, the most
   18 │ }
 )");
 }

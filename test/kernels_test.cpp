@@ -27,6 +27,19 @@ std::uint64_t seed() {
   return value;
 }
 
+/// Inputs that a version is not asked for on a GPU.
+struct Exception {
+  std::string_view version, inputs;
+};
+constexpr Exception kExceptions[] = {
+    // Of a row of nothing but -inf it makes zeros, others make NaNs.
+    {"softmax/f32/v00_cudnn", "mostly masked"},
+    // fp32 atomics on global memory take subnormal numbers for zero (PTX ISA, red).
+    {"reduction/sum/f32/v12_atomic_add", "denormal"},
+    {"reduction/sum/f16/v12_atomic_add", "denormal"},
+    {"reduction/sum/bf16/v12_atomic_add", "denormal"},
+};
+
 class KernelTest : public testing::Test {
  public:
   KernelTest(const Kernel& kernel, Device& device) : kernel_(kernel), device_(device) {}
@@ -41,6 +54,7 @@ class KernelTest : public testing::Test {
       if (!family.supports(kernel_, problem).ok) continue;
       bool first = true;
       for (const InputSet& set : family.input_sets()) {
+        if (is_excepted(set)) continue;
         const auto workload = family.open(problem, kernel_.dtype, set, seed(), device_);
         for (unsigned order : orders(first)) {
           device_.set_lane_order(order);
@@ -63,6 +77,13 @@ class KernelTest : public testing::Test {
     if (device_.backend() == Backend::cuda) return {0};
     const unsigned random = static_cast<unsigned>(seed()) | 1;
     return first_inputs ? std::vector{0U, random} : std::vector{random};
+  }
+
+  bool is_excepted(const InputSet& set) const {
+    return device_.backend() == Backend::cuda &&
+           std::ranges::any_of(kExceptions, [&](const Exception& e) {
+             return full_name(kernel_) == e.version && set.name == e.inputs;
+           });
   }
 
   Kernel kernel_;

@@ -302,7 +302,9 @@ void expect_orthogonal(const Kernel& kernel, Device& device, bool centred) {
       product += dx * (x[c] - mean);
       size += std::abs(dx);
     }
-    if (centred) EXPECT_NEAR(sum / size, 0, tolerance);
+    if (centred) {
+      EXPECT_NEAR(sum / size, 0, tolerance);
+    }
     // x is rounded to the type, and eps takes its share of 1/3, the variance.
     EXPECT_NEAR(product / size, 0, 2 * tolerance + 1e-5 / 0.3);
   }

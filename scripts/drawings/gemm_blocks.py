@@ -213,7 +213,7 @@ def skinny() -> Picture:
     "g.m <= kFew || g.n <= kFew",
     "g.m >= kPackFromRows && !rows_aligned(g.b, g.n)",
     "const double blocks = std::ceil(static_cast<double>(whole.whole) * parts / sms);",
-    "const double rate = 128 * speeds()[number]",
+    "const double rate = 128 * speeds[number]",
     "kSumLaunch + 4.0 * g.m * g.n * (2 * parts + 1) / kSumBytesPerCycle;",
 )
 def autotuned() -> Picture:

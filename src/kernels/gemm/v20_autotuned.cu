@@ -75,7 +75,7 @@ struct Tiling {
   }
   template <class S>
   void consider(int number, const gemm::Args<float>& g) {
-    if (S::kRun > 0 != std::min(g.m, g.n) <= kFewForRuns) return;
+    if ((S::kRun > 0) != (std::min(g.m, g.n) <= kFewForRuns)) return;
     const double sms = ladder::multiprocessors();
     const Speed* const speeds = ladder::entry_of_this_gpu(kGpus).speeds;
     const Plan whole = plan_of<S>(g);

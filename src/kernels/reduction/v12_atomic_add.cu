@@ -3,7 +3,8 @@
 //           the GPU. The blocks add in the order in which they finish: sums of floating-point
 //           numbers differ in their last bits from launch to launch, those of integers don't
 // Bound by  DRAM bandwidth; at small n by clearing y
-// Limits    not deterministic, except for integers. x starts at a multiple of 16 bytes.
+// Limits    not deterministic, except for integers. Blocks' sums below fp32's normal numbers count
+//           as zero, because atomics take them so. x starts at a multiple of 16 bytes.
 // Tile      64 KiB of x, 1024 threads
 //
 // The blocks' numbers go into y one after another, and each addition rounds. Therefore blocks are
