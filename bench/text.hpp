@@ -25,7 +25,7 @@ std::vector<std::string> wrap(const std::string& text, std::size_t width);
 /// The beginning of a line that is longer than `width` columns, with an ellipsis.
 std::string cut(const std::string& line, std::size_t width);
 
-/// 512, 16.4k, 4.19M.
+/// 512, 16k, 4.2M.
 std::string count(std::uint64_t n);
 
 /// 1.5, 4, 32: a decimal where it is not 0 and the number is small.
