@@ -105,7 +105,7 @@ TEST_F(Explain, ColumnsThatNobodyNeedsAreLeftOut) {
   add("v02_divergent.cu", "", divergent);
   EXPECT_THAT(explain_table(rows, false),
               AllOf(HasSubstr("    atoms     sync    lanes"),
-                    ContainsRegex("!  +100 +1.23M +12 ! +4.5x"), Not(HasSubstr("shared atomics"))));
+                    ContainsRegex("!  +100 +1.2M +12 ! +4.5x"), Not(HasSubstr("shared atomics"))));
 }
 
 TEST_F(Explain, AFailedVersionSaysWhyAndIsNobodysPredecessor) {
