@@ -104,7 +104,7 @@ TEST_F(Explain, ColumnsThatNobodyNeedsAreLeftOut) {
   divergent.barriers = 1'234'567;
   add("v02_divergent.cu", "", divergent);
   EXPECT_THAT(explain_table(rows, false),
-              AllOf(HasSubstr("    atoms     sync    lanes"),
+              AllOf(HasSubstr("    atoms    sync    lanes"),
                     ContainsRegex("!  +100 +1.2M +12 ! +4.5x"), Not(HasSubstr("shared atomics"))));
 }
 
