@@ -224,6 +224,7 @@ def differences(host: Widths, shared: Widths, made: Widths, output: str) -> Iter
         if widths and counts <= widths <= shared.get(at, set()):
             continue
         moved = output == "SASS" and counts & widths and widths <= kinds[at.kind]
+        moved = moved or widths < counts <= made_kinds[at.kind]  # some, to another line
         if counts and widths and counts != widths and not moved:
             yield f"{at} of {sorted(widths)} bytes in {output}, counted as {sorted(counts)}"
         elif not counts and not widths <= kinds[at.kind]:
