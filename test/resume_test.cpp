@@ -66,7 +66,9 @@ class Resume : public testing::Test {
 
   std::vector<Kernel> kernels_;
   Machine machine_;
-  std::string path_ = testing::TempDir() + "ladder_resume_test.csv";
+  std::string path_ =  // one for each test: they run at once
+      testing::TempDir() + "ladder_resume_test_" +
+      testing::UnitTest::GetInstance()->current_test_info()->name() + ".csv";
 };
 
 TEST_F(Resume, KeepsGroupsThatHaveAllTheirRows) {
