@@ -13,6 +13,7 @@ from typing import NamedTuple, NoReturn, TypeVar
 
 BEGIN, END = "// autotune:begin\n", "// autotune:end\n"
 WORTH = 1.01  # a shape is in the table if products take 1 % longer without it, on average
+SLOWED = 0.6  # of the highest clock: lower than the limit of power makes it for the largest products
 
 Shape = TypeVar("Shape")
 Times = dict[Shape, dict[str, float]]  # microseconds by problem
@@ -39,6 +40,7 @@ class Bench:
     program: Path
     header: str = ""
     lines: list[str] = field(default_factory=list)
+    highest_mhz: float = 0.0
 
     def run(self, family: str, names: str, problems: list[str]) -> Run:
         path = self.program.parent / "autotune.csv"
@@ -60,7 +62,17 @@ class Bench:
             for row in csv.DictReader([self.header, *lines])
             if row["verdict"] == "passed" and not row["kernel"].startswith("v00")
         ]
+        self.expect_full_speed(rows)
         return Run(device[1], int(device[2]), rows)
+
+    def expect_full_speed(self, rows: list[dict[str, str]]) -> None:
+        for row in rows:
+            mhz = float(row["sm_mhz"])
+            self.highest_mhz = max(self.highest_mhz, mhz)
+            if mhz < SLOWED * self.highest_mhz:
+                fail(f"at {row['problem']} the GPU ran at {mhz:.0f} MHz, before at "
+                     f"{self.highest_mhz:.0f}: it is being slowed down. The table stays as it was; "
+                     "measure again when the GPU has cooled or is yours alone.")  # fmt: skip
 
     def save(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,18 +1,19 @@
 // Idea      the best of the rungs before for each problem, by a table of what each shape can do
 // Vs v15    tiles of 128 x 256 that a block per SM takes one after the other, as in v13; the same
-//           of 128 x 224, for problems whose tiles of 256 leave SMs idle in the last turn; and v15's
-//           shapes for any M. Shape and number of splits are those with the lowest estimate
+//           of 128 x 224, for problems whose tiles of 256 leave SMs idle in the last turn; and the
+//           shapes of v15 and v24 for any M. Taken are the shape and the number of splits with the
+//           lowest estimate
 // Bound by  power; with few rows DRAM bandwidth
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      of the table below, in registers and shared memory as in v13 and v15
 //
 // The estimate, in nanoseconds: the slices of the blocks that the busiest SM gets, times what the
 // table gives for a slice; the time in which DRAM could read A and B and write C; the square root
-// of the sum of their squares, because they overlap, but not quite. For split K the sums, which go
-// through shared memory, and what a cluster takes until all its blocks are there, and gone.
+// of the sum of their squares, because they overlap, but not quite. For v15 and v24 also the sums
+// of each block, which go through shared memory.
 //
 // scripts/autotune fits the table to times that it measures, and chooses the shapes among those of
-// tile_shapes.hpp. The numbers that stand here now were set by hand.
+// tile_shapes.hpp.
 #include "harness/gpu_name.hpp"
 #include "tile_shapes.hpp"
 
@@ -26,7 +27,6 @@ struct Gpu {
   double ns_of_slice[kShapes];  // in the order of Tiles
   double dram_bytes_per_ns;
   double sum_bytes_per_ns;  // of an SM
-  double cluster_ns;
 };
 
 // clang-format off
@@ -35,11 +35,12 @@ using Tiles = Shapes<
     Persistent<256>,
     Persistent<224>,
     SplitK<16, 64, 2>,
-    SplitK<64, 128, 2>,
+    SplitK<64, 128, 1>,
     SplitK<128, 128, 1>,
-    SplitK<256, 128, 1>>;
-constexpr Gpu<6> kGpus[] = {
-    {"NVIDIA H100 80GB HBM3", {660, 590, 130, 360, 480, 740}, 2700, 60, 1000},
+    SplitK<256, 128, 1>,
+    PushedSums<128, 64, 1>>;
+constexpr Gpu<7> kGpus[] = {
+    {"NVIDIA H100 80GB HBM3", {504, 466, 149, 271, 350, 597, 239}, 2436, 44},
 };
 // autotune:end
 // clang-format on
@@ -71,9 +72,8 @@ struct Choice {
       const double at_once = S::template places<Op, T, C>(parts);
       const double of_an_sm = std::ceil(tiles * parts * S::kBlocksPerSm / at_once);
       const double slices = std::ceil(k / (gemm_slices::kDepth * parts));
-      double estimate =
-          std::hypot(of_an_sm * slices * ns_of_slice, dram) + S::kSumBytes / gpu.sum_bytes_per_ns;
-      if (parts > 1) estimate += gpu.cluster_ns;
+      const double estimate = std::hypot(of_an_sm * slices * ns_of_slice, dram) +
+                              of_an_sm * S::kSumBytes / gpu.sum_bytes_per_ns;
       if (estimate < ns) *this = {number, parts, estimate};
     }
   }
