@@ -111,10 +111,9 @@ struct RowsContract : Op {
   }
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
     if (backend == ladder::Backend::host) return {{16, 1024}, {5, 4097}};
-    std::vector<Problem> problems{
-        {8192, 1024}, {8192, 4096}, {8192, 8192}, {8192, 8191}, {4096, 32768}};
-    if (kIsForward) problems.insert(problems.end(), {{1024, 50257}, {1024, 131072}});
-    return problems;
+    if (!kIsForward) return {{8192, 1024}, {8192, 4096}, {4096, 8192}, {4096, 8191}, {1024, 32768}};
+    return {{8192, 1024},  {8192, 4096},  {8192, 8192},  {8192, 8191},
+            {4096, 32768}, {1024, 50257}, {1024, 131072}};
   }
 
   static std::size_t elements(const Problem& p) {

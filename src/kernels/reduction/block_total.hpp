@@ -1,5 +1,5 @@
-// What a block makes of its tiles of x, as in v10. v12 to v15 share it: they differ in how the
-// numbers of the blocks come together. A tile is kLoads 128-bit vectors of each thread.
+// What a block makes of its tiles of x, as in v10. v12 to v16 share it: all but v16 differ in how
+// the numbers of the blocks come together. A tile is kLoads 128-bit vectors of each thread.
 #pragma once
 
 #include "harness/vector.hpp"
@@ -13,9 +13,13 @@ inline constexpr int kLoads = 4;  // of 128 bits per thread, in flight together
 template <class T, int kBlock>
 constexpr int kTile = kBlock* kLoads* ladder::Vec128<T>::size;
 
+/// Which lines of the L2 a load takes the place of: the least recently used, or those that other
+/// streaming loads brought.
+enum class Loads { ordinary, streaming };
+
 /// What this thread finds in its block's part of x, which is every blocks-th tile from number
 /// `block` on.
-template <class Op, int kBlock, class T>
+template <class Op, int kBlock, Loads kHow = Loads::ordinary, class T>
 __device__ Accumulator<T> thread_total(const T* x, std::int64_t n, unsigned block,
                                        unsigned blocks) {
   using Vec = ladder::Vec128<T>;
@@ -26,6 +30,9 @@ __device__ Accumulator<T> thread_total(const T* x, std::int64_t n, unsigned bloc
   A total[Vec::size];  // one chain of additions per element of a vector
 #pragma unroll
   for (int e = 0; e < Vec::size; ++e) total[e] = Op::template identity<A>();
+  auto load = [](const T* from) {
+    return kHow == Loads::streaming ? Vec::load_streaming(from) : Vec::load(from);
+  };
   auto take = [&](const Vec& v) {
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) total[e] = Op::combine(total[e], static_cast<A>(v[e]));
@@ -36,7 +43,7 @@ __device__ Accumulator<T> thread_total(const T* x, std::int64_t n, unsigned bloc
     const T* const from = x + std::int64_t{tile} * kTile<T, kBlock> + threadIdx.x * Vec::size;
     Vec v[kLoads];
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) v[i] = Vec::load(from + i * kBlock * Vec::size);
+    for (int i = 0; i < kLoads; ++i) v[i] = load(from + i * kBlock * Vec::size);
     static_assert(kLoads == 4, "written out for four");
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {  // with each other first, so that all four are awaited
@@ -49,7 +56,7 @@ __device__ Accumulator<T> thread_total(const T* x, std::int64_t n, unsigned bloc
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const std::int64_t v = (std::int64_t{tile} * kLoads + i) * kBlock + threadIdx.x;
-      if (v < vectors) take(Vec::load(x + v * Vec::size));
+      if (v < vectors) take(load(x + v * Vec::size));
     }
     const std::int64_t i = vectors * Vec::size + threadIdx.x;
     if (i < n) total[0] = Op::combine(total[0], static_cast<A>(x[i]));
