@@ -69,13 +69,11 @@ class Row(NamedTuple):
 
     @property
     def is_peer(self) -> bool:
-        """Another program's time, by scripts/peers_torch.py: p01_torch."""
-        return re.match(r"p\d", self.kernel) is not None
+        return is_peer(self.kernel)
 
     @property
     def place(self) -> tuple[bool, str]:
-        """In a ladder: peers come last."""
-        return self.is_peer, self.kernel
+        return place(self.kernel)
 
     @property
     def is_suspect(self) -> bool:
@@ -91,6 +89,16 @@ class Row(NamedTuple):
     def name(self) -> str:
         """v05_tile2d as people read it: v05 tile2d."""
         return self.kernel.replace("_", " ")
+
+
+def is_peer(kernel: str) -> bool:
+    """Another program's time, by scripts/peers_torch.py: p01_torch."""
+    return re.match(r"p\d", kernel) is not None
+
+
+def place(kernel: str) -> tuple[bool, str]:
+    """In a ladder: peers come last."""
+    return is_peer(kernel), kernel
 
 
 class Roof(NamedTuple):

@@ -72,7 +72,7 @@ class Run:
         groups: dict[tuple[str, ...], list[Row]] = {}
         for row in self.rows:
             groups.setdefault(tuple(getattr(row, name) for name in ONE_LADDER), []).append(row)
-        return [Ladder(tuple(sorted(group, key=lambda r: r.kernel))) for group in groups.values()]
+        return [Ladder(tuple(sorted(group, key=lambda r: r.place))) for group in groups.values()]
 
 
 def read(paths: Sequence[Path]) -> list[Run]:
@@ -198,7 +198,7 @@ def data(runs: Sequence[Run], page: Path) -> dict[str, Any]:
 def order(one: dict[str, Any]) -> tuple[Any, ...]:
     dtype, problem = ladder_csv.dtype_order(one["dtype"]), ladder_csv.natural(one["problem"])
     return (one["family"] == "roofs", one["family"], one["op"], dtype, problem, one["cache"],
-            one["kernel"], one["run"])  # fmt: skip
+            ladder_csv.place(one["kernel"]), one["run"])  # fmt: skip
 
 
 def main_problems(runs: Sequence[Run]) -> dict[str, str]:
