@@ -41,8 +41,10 @@ class RowsAhead {
 
   /// By one thread: makes the barriers, and asks for the first rows.
   __device__ void start() const {
+#pragma unroll 1  // here and below: done once, not worth the instructions
     for (int place = 0; place < places_.rows; ++place) ptx::mbarrier_init(&landed()[place], 1);
     ptx::fence_proxy_async();
+#pragma unroll 1
     for (int place = 0; place < places_.rows; ++place) ask(first_row() + place * stride(), place);
   }
 

@@ -45,9 +45,10 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       if constexpr (Norm::kCentred) bulk_load(bias, a.bias + share.first, bytes, &parameters_there);
     }
   }
-  for (int c = share.cols / Vec::size * Vec::size + t; c < share.cols; c += kBlock) {
-    weight[c] = a.weight[share.first + c];
-    if constexpr (Norm::kCentred) bias[c] = a.bias[share.first + c];
+  const int last = share.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
+  if (!kAligned && last < share.cols) {
+    weight[last] = a.weight[share.first + last];
+    if constexpr (Norm::kCentred) bias[last] = a.bias[share.first + last];
   }
   cluster_sync();  // all blocks have started, and their barriers exist
 
