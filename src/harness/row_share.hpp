@@ -2,7 +2,7 @@
 // (rows_ahead.hpp): which columns are a block's, and how much of its shared memory is for what.
 #pragma once
 
-#include "harness/vector.hpp"
+#include "harness/kernel.hpp"
 
 #include <algorithm>
 
@@ -35,7 +35,7 @@ struct RowWindow {
 
   /// The share begins with element `from` of an array of `all`.
   __host__ __device__ RowWindow(std::int64_t from, int cols, std::int64_t all) {
-    constexpr int kSize = Vec128<T>::size;
+    constexpr int kSize = 16 / sizeof(T);
     begin = from - place_of(from);
     end = (from + cols + kSize - 1) / kSize * kSize;
     const std::int64_t whole = all / kSize * kSize;
@@ -82,7 +82,8 @@ RowPlan plan_rows_ahead(int cols, int vectors, int parameters) {
   RowPlan plan{0, {}};
   for (const int blocks : {1, 2, 4, 8}) {
     const RowPlaces places = row_places<T>(cols, blocks, parameters);
-    if (RowShare<T>(cols, blocks - 1, blocks).cols / Vec128<T>::size > vectors) continue;
+    constexpr int kSize = 16 / sizeof(T);
+    if (RowShare<T>(cols, blocks - 1, blocks).cols / kSize > vectors) continue;
     if (places.rows >= 1) plan = {blocks, places};
     if (places.rows >= 2) break;
   }

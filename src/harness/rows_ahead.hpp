@@ -20,6 +20,7 @@
 #include "harness/ptx/cluster.hpp"
 #include "harness/ptx/tma.hpp"
 #include "harness/row_share.hpp"
+#include "harness/vector.hpp"
 
 #include <type_traits>
 
