@@ -7,7 +7,8 @@ namespace ladder {
 namespace {
 
 constexpr int kBlocks[] = {1, 2, 4, 8};
-constexpr int kLengths[] = {0, 1, 7, 16, 33, 1000, 4097, 8191, 32768, 50257, 50264, 131071, 131079};
+constexpr int kLengths[] = {0,    1,    7,     16,    27,    33,     55,    1000,
+                            4097, 8191, 32768, 50257, 50264, 131071, 131079};
 
 template <class T>
 class RowShares : public testing::Test {};
