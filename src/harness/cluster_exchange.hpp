@@ -16,7 +16,10 @@ class ClusterExchange {
  public:
   /// By one thread, before a cluster_sync.
   __device__ static void init() {
-    for (auto& barrier : shared().received) ptx::mbarrier_init(&barrier, 1);
+    for (auto& received : shared().received) {
+      ptx::mbarrier_init(&received, 1);
+      expect(&received);
+    }
     ptx::fence_mbarrier_init();
   }
 
@@ -25,18 +28,22 @@ class ClusterExchange {
   __device__ float4 tell(float4 mine) {
     const int place = calls_ % 2;
     ptx::Mbarrier* const received = &shared().received[place];
-    if (threadIdx.x == 0) ptx::mbarrier_arrive_expect_tx(received, kBlocks * sizeof(float4));
     if (threadIdx.x < kBlocks) {
       const float4* const to = &shared().of_block[place][ptx::cluster_rank()];
       ptx::cluster_store_async(ptx::cluster_address(to, threadIdx.x), mine,
                                ptx::cluster_address(received, threadIdx.x));
     }
     ptx::mbarrier_wait_cluster(received, calls_ / 2 % 2);
+    if (threadIdx.x == 0) expect(received);  // what is told in the call after the next
     ++calls_;
     return shared().of_block[place][threadIdx.x % kBlocks];
   }
 
  private:
+  __device__ static void expect(ptx::Mbarrier* received) {
+    ptx::mbarrier_arrive_expect_tx(received, kBlocks * sizeof(float4));
+  }
+
   struct Shared {
     float4 of_block[2][kBlocks];
     ptx::Mbarrier received[2];
