@@ -54,7 +54,8 @@ struct RowWindow {
 /// multiple of 128 bytes.
 struct RowPlaces {
   static constexpr std::size_t kBytes = 226 * 1024;  // 1 KiB less than a block may have
-  static constexpr int kMost = 4;                    // rows; more would only wait longer
+  static constexpr int kWanted = 2;  // rows: one on its way while another waits to be used
+  static constexpr int kMost = 4;    // rows; more would only wait longer
 
   int elements;  // of a place
   int rows;      // places for rows; 0 or less: they do not fit
@@ -75,8 +76,7 @@ struct RowPlan {
 };
 
 /// The smallest cluster whose blocks hold the row in registers, `vectors` of 16 bytes each, and
-/// have room for two rows more, so that one is on its way while another waits to be used. If none
-/// has, the largest, with room for one.
+/// have room for kWanted rows more. If none has, the largest that has room for one.
 template <class T>
 RowPlan plan_rows_ahead(int cols, int vectors, int parameters) {
   RowPlan plan{0, {}};
@@ -85,7 +85,7 @@ RowPlan plan_rows_ahead(int cols, int vectors, int parameters) {
     constexpr int kSize = 16 / sizeof(T);
     if (RowShare<T>(cols, blocks - 1, blocks).cols / kSize > vectors) continue;
     if (places.rows >= 1) plan = {blocks, places};
-    if (places.rows >= 2) break;
+    if (places.rows >= RowPlaces::kWanted) break;
   }
   return plan;
 }
