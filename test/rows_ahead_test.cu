@@ -1,5 +1,5 @@
-// Rows that are on their way to shared memory, and what the blocks of a cluster tell each other: many
-// rows for few clusters, which the kernels see only where rows are long. Compiled for sm_90a only.
+// Rows that are on their way to shared memory, and what the blocks of a cluster tell each other:
+// many rows for few clusters, which the kernels see only where rows are long. Compiled for sm_90a.
 #include "gpu.hpp"
 
 #include "arrays.hpp"

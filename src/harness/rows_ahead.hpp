@@ -110,9 +110,8 @@ void with_blocks(const RowPlan& plan, Launch launch) {
   launch(std::integral_constant<int, 8>{});
 }
 
-/// Launches a kernel of the form kernel(args, places), whose blocks are clusters of kBlocks: as many
-/// as run at once, but no more than there are rows. `kernel` is a template argument so that the
-/// number is asked for once.
+/// Launches kernel(args, places) in clusters of kBlocks: as many as run at once, but no more than
+/// there are rows. The kernel is a template argument so that the number is asked for once.
 template <auto kernel, int kBlocks, class Args>
 void launch_rows_ahead(const Args& a, int threads, const RowPlaces& places, cudaStream_t stream) {
   static const int at_once = blocks_at_once(kernel, kBlocks, threads, RowPlaces::kBytes);

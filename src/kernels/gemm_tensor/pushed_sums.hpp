@@ -171,7 +171,7 @@ template <class Op, class S, int kParts, class T>
 int places() {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   static const int blocks = ladder::blocks_at_once(multiply<T, kA, kB, S, kParts>, kParts,
-                                                         S::kThreads, Room<S, kA, kParts>::kShared);
+                                                   S::kThreads, Room<S, kA, kParts>::kShared);
   return blocks;
 }
 

@@ -164,8 +164,8 @@ void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
 template <class Op, class S, int kParts, class T, class C>
 int places() {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  static const int blocks =
-      ladder::blocks_at_once(multiply<T, C, kA, kB, S, kParts>, kParts, S::kThreads, kShared<S, kA>);
+  static const int blocks = ladder::blocks_at_once(multiply<T, C, kA, kB, S, kParts>, kParts,
+                                                   S::kThreads, kShared<S, kA>);
   return blocks;
 }
 

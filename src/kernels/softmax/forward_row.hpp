@@ -43,8 +43,8 @@ enum class Mask {
 };
 
 /// Whether a thread holds elements as they came, and takes their exponentials twice: rows of 16-bit
-/// types that are a warp's. 32 floats are twice the registers of 32 such elements; with fewer of them
-/// a multiprocessor has 48 such rows under way (12 blocks), and not 32.
+/// types that are a warp's. 32 floats are twice the registers of 32 such elements; with fewer a
+/// multiprocessor has 48 such rows under way (12 blocks), and not 32.
 template <bool kLog, Mask kMask, class Row, class T>
 constexpr bool kPacked = sizeof(T) == 2 && Row::kThreads == 32 && Row::kElements == 32 && !kLog
                          && kMask == Mask::none;

@@ -3,8 +3,8 @@
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
 //           beyond 262144 elements is read twice
-// Tile      a warp up to 1024 elements, a block up to 32768, then v08's clusters: by the row's whole
-//           length and not by what of it is seen, because it is written whole
+// Tile      a warp up to 1024 elements, a block up to 32768, then v08's clusters: by the row's
+//           whole length and not by what of it is seen, because it is written whole
 #include "cluster_row.hpp"
 
 namespace {
