@@ -46,6 +46,7 @@ ladder_test(harness_test
   test/registry_test.cpp
   test/report_test.cpp
   test/resume_test.cpp
+  test/row_share_test.cpp
   test/statistics_test.cpp
   test/suite_test.cpp
   test/sweep_test.cpp
@@ -112,7 +113,8 @@ if(LADDER_CUDA)
   set_tests_properties(ptx.gpu PROPERTIES SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
 
   add_executable(ptx_on_hopper_test
-    test/ptx_hopper_test.cu src/harness/cuda/tensor_map.cpp src/harness/registry.cpp)
+    test/ptx_hopper_test.cu test/rows_ahead_test.cu
+    src/harness/cuda/tensor_map.cpp src/harness/registry.cpp)
   target_include_directories(ptx_on_hopper_test PRIVATE src)
   target_link_libraries(ptx_on_hopper_test PRIVATE ladder_cuda ladder_warnings GTest::gtest_main)
   set_target_properties(ptx_on_hopper_test PROPERTIES

@@ -1,4 +1,4 @@
-// How many multiprocessors there are for a launch to fill.
+// How many multiprocessors there are for a launch to fill, and how many blocks fill them.
 #pragma once
 
 #include "harness/kernel.hpp"
@@ -18,6 +18,22 @@ inline int multiprocessors() {
     return attribute;
   }();
   return count;
+}
+
+/// How many blocks of a kernel run at the same time, in clusters. A cluster is in one GPC, whose
+/// multiprocessors it need not divide evenly. `shared` is the dynamic shared memory of a block.
+template <class Kernel>
+int blocks_at_once(Kernel* kernel, int cluster, int threads, std::size_t shared) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = cluster;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared;
+  int clusters = 0;
+  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           static_cast<int>(shared));
+  if (error == cudaSuccess) error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
+  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  return clusters * cluster;
 }
 #endif
 

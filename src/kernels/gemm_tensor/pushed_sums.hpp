@@ -170,8 +170,8 @@ void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
 template <class Op, class S, int kParts, class T>
 int places() {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  static const int blocks = gemm_split_k::blocks_at_once(multiply<T, kA, kB, S, kParts>, kParts,
-                                                         S::kThreads, Room<S, kA, kParts>::kShared);
+  static const int blocks = ladder::blocks_at_once(multiply<T, kA, kB, S, kParts>, kParts,
+                                                   S::kThreads, Room<S, kA, kParts>::kShared);
   return blocks;
 }
 

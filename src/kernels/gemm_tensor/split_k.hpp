@@ -1,6 +1,7 @@
 // The kernel of v15: the blocks of a cluster share a tile of C by splitting K.
 #pragma once
 
+#include "harness/multiprocessors.hpp"
 #include "harness/ptx/cluster.hpp"
 #include "harness/vector.hpp"
 #include "slices.hpp"
@@ -160,26 +161,11 @@ void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
                  stream, a, b, g.c, g.m, g.n, ladder::ceil_div(g.k, BK));
 }
 
-/// How many blocks of a kernel run at the same time, in clusters. A cluster is in one GPC, whose
-/// multiprocessors it need not divide evenly.
-template <class Kernel>
-int blocks_at_once(Kernel* kernel, int cluster, int threads, std::size_t shared) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = cluster;
-  config.blockDim = threads;
-  config.dynamicSmemBytes = shared;
-  int clusters = 0;
-  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(shared));
-  if (error == cudaSuccess) error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
-  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
-  return clusters * cluster;
-}
 template <class Op, class S, int kParts, class T, class C>
 int places() {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  static const int blocks =
-      blocks_at_once(multiply<T, C, kA, kB, S, kParts>, kParts, S::kThreads, kShared<S, kA>);
+  static const int blocks = ladder::blocks_at_once(multiply<T, C, kA, kB, S, kParts>, kParts,
+                                                   S::kThreads, kShared<S, kA>);
   return blocks;
 }
 

@@ -3,11 +3,13 @@
 #pragma once
 
 #include "harness/row_length.hpp"
+#include "harness/row_span.hpp"
 #include "row.hpp"
 #include "softmax.hpp"
 
 #include <cfloat>
 #include <cmath>
+#include <type_traits>
 
 namespace softmax_rows {
 
@@ -40,6 +42,34 @@ enum class Mask {
   skipped,  ///< vectors of nothing else are not read
 };
 
+/// Whether a thread holds elements as they came, and takes their exponentials twice: rows of 16-bit
+/// types that are a warp's. 32 floats are twice the registers of 32 such elements; with fewer a
+/// multiprocessor has 48 such rows under way (12 blocks), and not 32.
+template <bool kLog, Mask kMask, class Row, class T>
+constexpr bool kPacked = sizeof(T) == 2 && Row::kThreads == 32 && Row::kElements == 32 && !kLog
+                         && kMask == Mask::none;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
+constexpr int kPackedBlocks = 8;  // all that its multiprocessors take
+#else
+constexpr int kPackedBlocks = 12;
+#endif
+template <bool kLog, Mask kMask, class Row, class T>
+constexpr int kLeastBlocks = kPacked<kLog, kMask, Row, T> ? kPackedBlocks : Row::kLeastBlocks;
+
+/// The larger element of two at each place.
+template <class T>
+__device__ ladder::Vec128<T> larger(const ladder::Vec128<T>& a, const ladder::Vec128<T>& b) {
+  using Pair = std::conditional_t<std::is_same_v<T, ladder::half>, __half2, __nv_bfloat162>;
+  Pair of_a[4], of_b[4];
+  std::memcpy(of_a, &a, 16);
+  std::memcpy(of_b, &b, 16);
+#pragma unroll
+  for (int i = 0; i < 4; ++i) of_a[i] = __hmax2(of_a[i], of_b[i]);
+  ladder::Vec128<T> out;
+  std::memcpy(&out, of_a, 16);
+  return out;
+}
+
 /// One row by Row::kThreads threads in each of kBlocks blocks; `t` is the running one's number
 /// among all of them, and exchange(total) merges what the blocks have.
 ///
@@ -52,6 +82,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
   using Vec = typename Row::Vec;
   constexpr int kThreads = Row::kThreads * kBlocks, kVectors = Row::kVectors;
   constexpr int kElements = Row::kElements;
+  constexpr bool kIsPacked = kPacked<kLog, kMask, Row, T>;
   const Cut<T> cut(row * a.cols, a.cols);
   const T* const x = a.x + row * a.cols;
   T* const y = a.y + row * a.cols;
@@ -89,22 +120,32 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
   const float edge = static_cast<float>(loaded_edge);
   float held[kElements];  // elements, and from the sum on, but for the logarithm, exponentials
   float max = fmaxf(edge, -FLT_MAX);
+  if constexpr (kIsPacked) {
+    Vec largest = loaded[0];
 #pragma unroll
-  for (int i = 0; i < kElements; ++i) {
-    const int k = i / Vec::size, e = i % Vec::size;
-    held[i] = static_cast<float>(loaded[k][e]);
-    if (!is_seen(cut.head + (k * kThreads + t) * Vec::size + e)) held[i] = -INFINITY;
-    max = fmaxf(max, held[i]);
+    for (int k = 1; k < kVectors; ++k) largest = larger(largest, loaded[k]);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) max = fmaxf(max, static_cast<float>(largest[e]));
+  } else {
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      const int k = i / Vec::size, e = i % Vec::size;
+      held[i] = static_cast<float>(loaded[k][e]);
+      if (!is_seen(cut.head + (k * kThreads + t) * Vec::size + e)) held[i] = -INFINITY;
+      max = fmaxf(max, held[i]);
+    }
   }
   Online total{max, fast_exp(edge - max)};
 #pragma unroll
   for (int i = 0; i < kElements; ++i) {
-    const float exponential = fast_exp(held[i] - max);
+    const int k = i / Vec::size, e = i % Vec::size;
+    const float element = kIsPacked ? static_cast<float>(loaded[k][e]) : held[i];
+    const float exponential = fast_exp(element - max);
     total.sum += exponential;
-    if (!kLog) held[i] = exponential;
+    if (!kLog && !kIsPacked) held[i] = exponential;
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; is_read(v); v += kThreads) {
+  for (int v = kVectors * kThreads + t; !kIsPacked && is_read(v); v += kThreads) {
     float more[Vec::size];
     load_more(v, more);
     const float before = total.max;
@@ -136,17 +177,18 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int v = k * kThreads + t, column = cut.head + v * Vec::size;
+    if constexpr (kIsPacked) ladder::stay_packed(loaded[k]);
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      const float held_one = held[k * Vec::size + e];
-      const float value = kLog ? result(held_one) : held_one * scale_held;
+      const float held_one = kIsPacked ? static_cast<float>(loaded[k][e]) : held[k * Vec::size + e];
+      const float value = kLog || kIsPacked ? result(held_one) : held_one * scale_held;
       out[e] = T(is_seen(column + e) ? value : 0.0f);
     }
     if (v < cut.vectors) out.store_streaming(y + column);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; v < cut.vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !kIsPacked && v < cut.vectors; v += kThreads) {
     const int column = cut.head + v * Vec::size;
     float more[Vec::size] = {};
     if (is_read(v)) load_more(v, more);
@@ -161,7 +203,8 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
 
 /// Rows that are a warp's or a block's.
 template <bool kLog, Mask kMask, class Row, class T>
-__global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) forward(softmax::Args<T> a) {
+__global__ void __launch_bounds__(Row::kBlock, kLeastBlocks<kLog, kMask, Row, T>)
+    forward(softmax::Args<T> a) {
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / Row::kThreads;
   if (row >= a.rows) return;  // a whole warp
   forward_row<kLog, kMask, Row, 1>(a, row, threadIdx.x % Row::kThreads,

@@ -10,6 +10,8 @@
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
 //           harness/row_length.hpp. Its kernel is in forward_row.hpp, because the rungs that follow
 //           share it
+//
+// Of 16-bit types a warp holds its row as it came, to leave registers to more warps.
 #include "forward_row.hpp"
 
 namespace {

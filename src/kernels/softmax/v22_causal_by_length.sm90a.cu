@@ -1,9 +1,10 @@
-// Idea      a warp, a block or a cluster per row, by v09's rule
+// Idea      a warp, a block or a cluster per row, by its length
 // Vs v21    rows of more than 32768 elements are held by a cluster, and read once
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
 //           beyond 262144 elements is read twice
-// Tile      v09's, by the row's whole length and not by what of it is seen: it is written whole
+// Tile      a warp up to 1024 elements, a block up to 32768, then v08's clusters: by the row's
+//           whole length and not by what of it is seen, because it is written whole
 #include "cluster_row.hpp"
 
 namespace {

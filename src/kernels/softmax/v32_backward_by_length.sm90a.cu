@@ -1,4 +1,4 @@
-// Idea      a warp, a block or a cluster per row, by its length: v09's rule, at half the lengths,
+// Idea      a warp, a block or a cluster per row, by its length: v22's rule, at half the lengths,
 //           because two inputs are held
 // Vs v31    rows of more than 16384 elements are held by a cluster, and read once
 // Bound by  DRAM bandwidth

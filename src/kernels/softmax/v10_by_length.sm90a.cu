@@ -1,25 +1,25 @@
 // Idea      the right kernel for every length
-// Vs v08    v07's kernel for rows that a block can hold
+// Vs v09    v07's kernel for short rows, which many blocks of a multiprocessor keep busy as well,
+//           and v08's for those that v09 does not hold
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
 //           beyond 262144 elements is read twice
 // Tile      by the elements of a row:
 //             up to   1024   a warp, four rows to a block of 128 threads
-//             up to  32768   a block of 128 to 1024 threads
-//             up to 262144   a cluster of 4 or 8 blocks of 512 threads, then of 8 blocks of 1024
+//             up to  32767   a block of 128 to 1024 threads
+//             up to 131072   rows ahead, in clusters of 2, 4 or 8 blocks of 512 threads
+//             up to 262144   a cluster of 8 blocks of 1024 threads
 //             more           the same, and what is not held is read again
-#include "cluster_row.hpp"
+#include "ahead_row.hpp"
 
 namespace {
 
 struct ByLength {
-  static constexpr ladder::Version version{"a warp, a block or a cluster, by the row's length"};
+  static constexpr ladder::Version version{"a warp, a block or rows ahead, by the row's length"};
 
   template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    using namespace softmax_rows;
-    a.cols <= kLongestForward ? launch_forward<false, Mask::none>(a, stream)
-                              : launch_cluster_forward<false, Mask::none>(a, stream);
+    softmax_rows::launch_by_length<false>(a, stream);
   }
 };
 

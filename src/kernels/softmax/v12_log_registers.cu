@@ -1,6 +1,6 @@
 // Idea      the row in registers, as in v07; they keep x itself, of which the result is a
 //           difference
-// Vs v10    x is read once, in 128-bit vectors, and its exponentials by the hardware's ex2
+// Vs v11    x is read once, in 128-bit vectors, and its exponentials by the hardware's ex2
 // Bound by  DRAM bandwidth
 // Limits    as v07's: matrices start at multiples of 32 bytes; what of a row is beyond 32768
 //           elements is read twice

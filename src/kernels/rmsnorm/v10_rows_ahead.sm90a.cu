@@ -1,0 +1,29 @@
+// Idea      clusters stay and take row after row, and the copy engine brings the next rows to
+//           shared memory while one is summed up and stored
+// Vs v09    while a cluster waits for its sums, and while it stores, more is on its way from DRAM.
+//           Each block has the same columns of every row, so that it reads their weights once,
+//           into shared memory. The blocks push their sums to each other: a barrier of the cluster
+//           would wait for the stores of the row before
+// Bound by  DRAM bandwidth; of 132 multiprocessors some are left over, because the blocks of a
+//           cluster are neighbours
+// Limits    Hopper. x and y start at multiples of 16 bytes. Rows of fewer than 32768 elements, and
+//           those of more than 512 KiB, are v09's
+// Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each thread;
+//           up to 4 rows on their way: harness/row_share.hpp
+#include "kernels/layernorm/normalize_ahead.hpp"
+#include "rmsnorm.hpp"
+
+namespace {
+
+struct RowsAhead {
+  static constexpr ladder::Version version{"long rows on their way before they are needed"};
+
+  template <class T>
+  static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
+    layernorm_rows::launch_normalize_ahead<rmsnorm>(a, stream);
+  }
+};
+
+const ladder::Register<RowsAhead, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
+
+}  // namespace
