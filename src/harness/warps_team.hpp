@@ -7,6 +7,27 @@
 
 namespace ladder {
 
+/// Sums over kLanes neighbouring lanes of kNumbers numbers of each: lane n gets that of number
+/// n / (kLanes / kNumbers). In each of the first steps half of the lanes take over half of the
+/// numbers; 6 shuffles for 4 numbers, where 4 sums take 20.
+template <int kLanes, int kNumbers>
+__device__ float lane_sums(const float (&values)[kNumbers]) {
+  if constexpr (kNumbers == 1) {
+    return lane_sum<kLanes>(values[0]);
+  } else {
+    constexpr int kHalf = kNumbers / 2, kDistance = kLanes / 2;
+    const bool is_upper = threadIdx.x & kDistance;
+    float mine[kHalf];
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      const float low = values[i], high = values[kHalf + i];
+      mine[i] =
+          (is_upper ? high : low) + __shfl_xor_sync(0xffffffffu, is_upper ? low : high, kDistance);
+    }
+    return lane_sums<kDistance>(mine);
+  }
+}
+
 template <int kThreads_, int kBlock_>
 class WarpsTeam {
  public:
@@ -17,32 +38,38 @@ class WarpsTeam {
   __device__ static int number() { return threadIdx.x / kThreads; }  // of the team in its block
   __device__ static int rank() { return threadIdx.x % kThreads; }
 
-  /// The sums over the team; all of its threads get them. It is a barrier too. The warps' sums
-  /// alternate between two places: who writes to one has met all others since they read it.
-  template <int kSums>
-  __device__ void sum(float (&values)[kSums]) {
-    static_assert(kSums <= 4);
-    float4* const of_warp = of_warps(place_);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    float4 four{};
-#pragma unroll
-    for (float& value : values) value = lane_sum<32>(value);
-    std::memcpy(&four, values, sizeof values);
-    if (lane == 0) of_warp[warp] = four;
+  /// The sums over the team of 1, 2 or 4 numbers; all of its threads get them. It is a barrier too.
+  /// The warps' sums alternate between two places: who writes to one has met all others since they
+  /// read it.
+  template <int kNumbers>
+  __device__ void sum(float (&values)[kNumbers]) {
+    constexpr int kWarps = kThreads / 32, kLanes = 32 / kNumbers;
+    const int lane = threadIdx.x % 32, warp = rank() / 32;
+    float* const of_warps = place(place_);  // [kWarps][kNumbers]
+    const float of_warp = lane_sums<32>(values);
+    if (lane % kLanes == 0) of_warps[warp * kNumbers + lane / kLanes] = of_warp;
     ptx::named_barrier_sync<kThreads>(1 + number());
-    four = of_warp[number() * kWarps + lane % kWarps];  // cheaper than to tell the others
-    std::memcpy(values, &four, sizeof values);
+
+    // Every warp adds them: cheaper than to tell the others. A lane adds every kLanes-th warp's.
+    float sum = 0;
+    const int of_lane = lane / kNumbers;
 #pragma unroll
-    for (float& value : values) value = lane_sum<kWarps>(value);
+    for (int w = 0; w < kWarps; w += kLanes) {
+      if (w + of_lane < kWarps) sum += of_warps[w * kNumbers + lane];
+    }
+#pragma unroll
+    for (int distance = kNumbers; distance < 32; distance *= 2) {
+      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    }
+#pragma unroll
+    for (int i = 0; i < kNumbers; ++i) values[i] = __shfl_sync(0xffffffffu, sum, i);
     place_ ^= 1;
   }
 
  private:
-  static constexpr int kWarps = kThreads / 32;
-
-  __device__ static float4* of_warps(int place) {
-    __shared__ float4 sums[2][kBlock / 32];
-    return sums[place];
+  __device__ static float* place(int i) {
+    __shared__ float sums[2][kTeams][kThreads / 32 * 4];
+    return sums[i][number()];
   }
 
   int place_ = 0;

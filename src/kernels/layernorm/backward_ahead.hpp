@@ -6,6 +6,7 @@
 
 #include "backward_cluster.hpp"
 #include "harness/cluster_exchange.hpp"
+#include "harness/floats.hpp"
 #include "harness/row_pairs_ahead.hpp"
 #include "harness/warps_team.hpp"
 
@@ -53,6 +54,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
   using Team = typename OfBlock::Team;
   using Vec = typename OfBlock::Vec;
   using Four = typename OfBlock::Four;
+  using Floats = ladder::Floats<T>;
   constexpr int kBlocks = Held::kBlocks, kThreads = Team::kThreads, kVectors = OfBlock::kVectors;
   __shared__ Mbarrier weight_there;
   T* const weight = ladder::dynamic_shared<T>();
@@ -94,9 +96,9 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
   auto sum_of_x = [&](const T* x) {
     float sum = 0;
     for_each_vector([&](int, int column) {
-      const Vec of_x = Vec::load(x + column);
+      const Floats of_x(Vec::load(x + column));
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) sum += static_cast<float>(of_x[e]);
+      for (int e = 0; e < Vec::size; ++e) sum += of_x[e];
     });
     return sum;
   };
@@ -112,6 +114,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
     }
   };
 
+  const float of_a_column = 1.0f / a.cols;
   auto row = ahead.first_row();
   typename decltype(ahead)::Pair here{}, next{};
   float mean = 0;
@@ -119,7 +122,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
     next = ahead.wait();
     float sum[] = {sum_of_x(next.x)};
     sum_over_row(sum);
-    mean = sum[0] / a.cols;
+    mean = sum[0] * of_a_column;
   }
   mbarrier_wait(&weight_there, 0);
   for (; row < a.rows; row += ahead.stride()) {
@@ -130,19 +133,20 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
     }
     // One exchange for all sums: with d = x - mean, g * z is g * d times the scale, which is not
     // known yet; and the mean of the next row is needed when this one is done.
-    Vec x[kVectors], dy[kVectors];
+    float d[kAheadElements], dy[kAheadElements], g[kAheadElements];
     float squares = 0, of_g = 0, of_gd = 0, of_next = 0;
     for_each_vector([&](int k, int column) {
-      x[k] = Vec::load(here.x + column);
-      dy[k] = Vec::load(here.y + column);
-      const Vec of_weight = Vec::load(weight + column);
+      const Floats of_x(Vec::load(here.x + column)), of_y(Vec::load(here.y + column));
+      const Floats of_weight(Vec::load(weight + column));
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) {
-        const float d = static_cast<float>(x[k][e]) - mean;
-        const float g = static_cast<float>(dy[k][e]) * static_cast<float>(of_weight[e]);
-        squares += d * d;
-        if constexpr (Norm::kCentred) of_g += g;
-        of_gd += g * d;
+        const int i = k * Vec::size + e;
+        d[i] = of_x[e] - mean;
+        dy[i] = of_y[e];
+        g[i] = of_y[e] * of_weight[e];
+        squares += d[i] * d[i];
+        if constexpr (Norm::kCentred) of_g += g[i];
+        of_gd += g[i] * d[i];
       }
     });
     if (Norm::kCentred && row + ahead.stride() < a.rows) {
@@ -157,26 +161,25 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
     sum_over_row(sums);
     ahead.release(row);
 
-    const float scale = rsqrtf(sums[0] / a.cols + Norm::kEpsilon);
-    const float mean_of_gz = sums[1] / a.cols * scale;
-    float mean_of_g = 0;
-    if constexpr (Norm::kCentred) mean_of_g = sums[2] / a.cols;
+    // dx = (g - mean_of_g - z * mean_of_gz) * scale
+    const float scale = rsqrtf(sums[0] * of_a_column + Norm::kEpsilon);
+    const float of_z = sums[1] * of_a_column * scale * scale;
+    float subtracted = 0;
+    if constexpr (Norm::kCentred) subtracted = sums[2] * of_a_column * scale;
     T* const dx = a.dx + row * a.cols + share.first;
     for_each_vector([&](int k, int column) {
-      const Vec of_weight = Vec::load(weight + column);
       Vec out;
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) {
-        const auto of_y = static_cast<float>(dy[k][e]);
-        const float z = (static_cast<float>(x[k][e]) - mean) * scale;
-        const float g = of_y * static_cast<float>(of_weight[e]);
-        out[e] = T((g - mean_of_g - z * mean_of_gz) * scale);
-        sum_of(0, k * Vec::size + e) += of_y * z;
-        if constexpr (Norm::kCentred) sum_of(1, k * Vec::size + e) += of_y;
+        const int i = k * Vec::size + e;
+        const float z = d[i] * scale;
+        out[e] = T(g[i] * scale - (z * of_z + subtracted));
+        sum_of(0, i) += dy[i] * z;
+        if constexpr (Norm::kCentred) sum_of(1, i) += dy[i];
       }
       out.store_streaming(dx + column);
     });
-    if constexpr (Norm::kCentred) mean = sums[3] / a.cols;
+    if constexpr (Norm::kCentred) mean = sums[3] * of_a_column;
   }
 
   // The teams' sums of columns meet in shared memory, where all rows have been used.
