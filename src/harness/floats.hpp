@@ -9,12 +9,12 @@ namespace ladder {
 
 /// One instruction for each element of 16 bits. The compiler needs two for a bfloat16: it takes it
 /// out of its register first, where a float is that register shifted, or without its lower half.
-template <class T>
+template <class Vec>
 struct Floats {
-  float element[Vec128<T>::size];
+  float element[Vec::size];
 
-  __device__ explicit Floats(const Vec128<T>& v) {
-    if constexpr (std::is_same_v<T, bfloat16>) {
+  __device__ explicit Floats(const Vec& v) {
+    if constexpr (std::is_same_v<Vec, Vec128<bfloat16>>) {
       unsigned words[4];
       std::memcpy(words, &v, 16);
 #pragma unroll
@@ -24,7 +24,7 @@ struct Floats {
       }
     } else {
 #pragma unroll
-      for (int e = 0; e < Vec128<T>::size; ++e) element[e] = static_cast<float>(v[e]);
+      for (int e = 0; e < Vec::size; ++e) element[e] = static_cast<float>(v[e]);
     }
   }
   __device__ float operator[](int e) const { return element[e]; }

@@ -3,11 +3,11 @@
 // for those on their way; where rows are longer than a block holds, the block is one team, and one
 // of a cluster:
 //
-//   RowPairsAhead<T, kBlocks, Team> ahead(…);
+//   RowPairsAhead<T, kBlocks, Team, kAligned> ahead(…);
 //   ahead.start();
 //   cluster_sync();                                          also: its barriers exist
 //   for (auto row = ahead.first_row(); row < rows; row += ahead.stride()) {
-//     const auto [x, y] = ahead.wait();                      the shares' first columns
+//     const auto [x, y] = ahead.wait(row);                   the shares' first columns
 //     …                                                      to registers
 //     barrier of the team
 //     ahead.release(row);                                    a later row may take its place
@@ -24,22 +24,22 @@
 
 namespace ladder {
 
-template <class T, int kBlocks, class Team>
+template <class T, int kBlocks, class Team, bool kAligned>
 class RowPairsAhead {
  public:
   struct Pair {
     const T *x, *y;
   };
 
-  /// The matrices start at multiples of 16 bytes, and so do all of their rows. In `shared`, which
-  /// starts at one of 128, each team has 2 * places.rows places.
+  /// The matrices start at multiples of 16 bytes, and if kAligned all of their rows. In `shared`,
+  /// which starts at one of 128, each team has 2 * places.rows places.
   __device__ RowPairsAhead(const T* x, const T* y, int rows, int cols, const RowShare<T>& share,
                            T* shared, const RowPlaces& places)
-      : x_(x + share.first),
-        y_(y + share.first),
+      : share_(share),
+        x_(x),
+        y_(y),
         rows_(rows),
         cols_(cols),
-        share_bytes_(share.cols * sizeof(T)),
         shared_(shared + Team::number() * places.rows * 2 * places.elements),
         places_(places) {}
 
@@ -61,10 +61,12 @@ class RowPairsAhead {
     return std::int64_t{gridDim.x / kBlocks} * Team::kTeams;
   }
 
-  /// Where the share of the team's next row is.
-  __device__ Pair wait() {
+  /// Where the shares of this row are, the first that has not been waited for.
+  __device__ Pair wait(std::int64_t row) {
     ptx::mbarrier_wait(landed(next_), parity_);
-    const Pair pair{place(next_), place(next_) + places_.elements};
+    const T* x = place(next_);
+    if constexpr (!kAligned) x += RowWindow<T>::place_of(first_element(row));
+    const Pair pair{x, x + places_.elements};
     if (++next_ == places_.rows) {
       next_ = 0;
       parity_ ^= 1;
@@ -86,18 +88,36 @@ class RowPairsAhead {
   }
   __device__ T* place(int i) const { return shared_ + i * 2 * places_.elements; }
 
-  __device__ void ask(std::int64_t row, int i) const {
-    if (row >= rows_) return;
-    const std::int64_t from = row * cols_;
-    ptx::mbarrier_arrive_expect_tx(landed(i), 2 * share_bytes_);
-    ptx::bulk_load(place(i), x_ + from, share_bytes_, landed(i), ptx::evict_first());
-    ptx::bulk_load(place(i) + places_.elements, y_ + from, share_bytes_, landed(i),
-                   ptx::evict_first());
+  __device__ std::int64_t first_element(std::int64_t row) const {
+    return row * cols_ + share_.first;
   }
 
+  __device__ void ask(std::int64_t row, int i) const {
+    if (row >= rows_) return;
+    const std::int64_t from = first_element(row);
+    std::int64_t begin = from, end = from + share_.cols;
+    T* const x = place(i);
+    T* const y = x + places_.elements;
+    if constexpr (!kAligned) {
+      const RowWindow<T> window(from, share_.cols, std::int64_t{rows_} * cols_);
+#pragma unroll 1
+      for (auto at = window.end; at < end; ++at) {  // the matrix's last bytes
+        x[at - window.begin] = x_[at];
+        y[at - window.begin] = y_[at];
+      }
+      begin = window.begin;
+      end = window.end;
+    }
+    const auto bytes = static_cast<unsigned>((end - begin) * sizeof(T));
+    ptx::mbarrier_arrive_expect_tx(landed(i), 2 * bytes);
+    if (!kAligned && bytes == 0) return;
+    ptx::bulk_load(x, x_ + begin, bytes, landed(i), ptx::evict_first());
+    ptx::bulk_load(y, y_ + begin, bytes, landed(i), ptx::evict_first());
+  }
+
+  const RowShare<T> share_;
   const T *x_, *y_;
   int rows_, cols_;
-  unsigned share_bytes_;  // of a row of one matrix
   T* shared_;
   RowPlaces places_;
   int next_ = 0, oldest_ = 0;  // places: to be waited for, to be released

@@ -17,10 +17,10 @@ constexpr int kAheadElements = 16;  // of a row, in a thread
 
 /// How a row is held: by a team of kThreads threads of each of kBlocks blocks, which has its share
 /// of the columns (harness/row_share.hpp).
-template <class T, int kBlocks_, int kThreads>
+template <class T, class Vec, int kBlocks_, int kThreads>
 struct HeldAhead {
   using Share = ladder::RowShare<T>;
-  using OfBlock = Held<ladder::WarpsTeam<kThreads, kAheadBlock>, ladder::Vec128<T>, kAheadElements>;
+  using OfBlock = Held<ladder::WarpsTeam<kThreads, kAheadBlock>, Vec, kAheadElements>;
   static constexpr int kBlocks = kBlocks_;
   static constexpr int kPart = kBlocks * OfBlock::kPart;  // floats that hold a row's sums
 
@@ -54,14 +54,16 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
   using Team = typename OfBlock::Team;
   using Vec = typename OfBlock::Vec;
   using Four = typename OfBlock::Four;
-  using Floats = ladder::Floats<T>;
+  using Floats = ladder::Floats<Vec>;
   constexpr int kBlocks = Held::kBlocks, kThreads = Team::kThreads, kVectors = OfBlock::kVectors;
+  constexpr int kWhole = 16 / sizeof(T);  // elements of 16 bytes
   __shared__ Mbarrier weight_there;
   T* const weight = ladder::dynamic_shared<T>();
   const ladder::RowShare<T> share(a.cols, static_cast<int>(cluster_rank()), kBlocks);
   const int t = Team::rank(), vectors = share.cols / Vec::size;
-  ladder::RowPairsAhead<T, kBlocks, Team> ahead(a.x, a.dy, a.rows, a.cols, share,
-                                                weight + places.elements, places);
+  constexpr bool kAligned = Vec::size > 1;
+  ladder::RowPairsAhead<T, kBlocks, Team, kAligned> ahead(a.x, a.dy, a.rows, a.cols, share,
+                                                          weight + places.elements, places);
   ladder::ClusterExchange<kBlocks> exchange;
   Team team;
   ahead.start();
@@ -69,10 +71,12 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
     exchange.init();
     mbarrier_init(&weight_there, 1);
     fence_proxy_async();
-    const auto bytes = static_cast<unsigned>(share.cols * sizeof(T));
+    const unsigned bytes = share.cols / kWhole * 16;
     mbarrier_arrive_expect_tx(&weight_there, bytes);
-    bulk_load(weight, a.weight + share.first, bytes, &weight_there);
+    if (bytes > 0) bulk_load(weight, a.weight + share.first, bytes, &weight_there);
   }
+  const int last = share.cols / kWhole * kWhole + threadIdx.x;  // of what is no whole 16 bytes
+  if (!kAligned && last < share.cols) weight[last] = a.weight[share.first + last];
   cluster_sync();  // all blocks have started, and their barriers exist
 
   SumsOfColumns<OfBlock> of_columns[kSums<Norm>];  // dweight, dbias
@@ -119,7 +123,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
   typename decltype(ahead)::Pair here{}, next{};
   float mean = 0;
   if (Norm::kCentred && row < a.rows) {
-    next = ahead.wait();
+    next = ahead.wait(row);
     float sum[] = {sum_of_x(next.x)};
     sum_over_row(sum);
     mean = sum[0] * of_a_column;
@@ -129,7 +133,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
     if constexpr (Norm::kCentred) {
       here = next;
     } else {
-      here = ahead.wait();
+      here = ahead.wait(row);
     }
     // One exchange for all sums: with d = x - mean, g * z is g * d times the scale, which is not
     // known yet; and the mean of the next row is needed when this one is done.
@@ -150,7 +154,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
       }
     });
     if (Norm::kCentred && row + ahead.stride() < a.rows) {
-      next = ahead.wait();
+      next = ahead.wait(row + ahead.stride());
       of_next = sum_of_x(next.x);
     }
     float sums[Norm::kCentred ? 4 : 2] = {squares, of_gd};
@@ -211,22 +215,23 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
 constexpr int kShortestAheadBackward = 512;
 
 /// Calls f(HeldAhead<…>{}) with the smallest team, or cluster, that holds a row; otherwise(), where
-/// none does, and where rows do not start at multiples of 16 bytes.
+/// none does.
 template <class T, class F, class G>
 auto by_columns_ahead(int cols, F f, G otherwise) {
   auto holds = [&](int blocks) {
     return ladder::RowShare<T>(cols, blocks - 1, blocks).cols <= kAheadBlock * kAheadElements;
   };
-  if (cols % ladder::Vec128<T>::size != 0 || cols < kShortestAheadBackward || !holds(8)) {
-    return otherwise();
-  }
-  if (cols <= 64 * kAheadElements) return f(HeldAhead<T, 1, 64>{});
-  if (cols <= 128 * kAheadElements) return f(HeldAhead<T, 1, 128>{});
-  if (cols <= 256 * kAheadElements) return f(HeldAhead<T, 1, 256>{});
-  if (holds(1)) return f(HeldAhead<T, 1, kAheadBlock>{});
-  if (holds(2)) return f(HeldAhead<T, 2, kAheadBlock>{});
-  if (holds(4)) return f(HeldAhead<T, 4, kAheadBlock>{});
-  return f(HeldAhead<T, 8, kAheadBlock>{});
+  auto with = [&]<class Vec>(Vec) {
+    if (cols <= 64 * kAheadElements) return f(HeldAhead<T, Vec, 1, 64>{});
+    if (cols <= 128 * kAheadElements) return f(HeldAhead<T, Vec, 1, 128>{});
+    if (cols <= 256 * kAheadElements) return f(HeldAhead<T, Vec, 1, 256>{});
+    if (holds(1)) return f(HeldAhead<T, Vec, 1, kAheadBlock>{});
+    if (holds(2)) return f(HeldAhead<T, Vec, 2, kAheadBlock>{});
+    if (holds(4)) return f(HeldAhead<T, Vec, 4, kAheadBlock>{});
+    return f(HeldAhead<T, Vec, 8, kAheadBlock>{});
+  };
+  if (cols < kShortestAheadBackward || !holds(8)) return otherwise();
+  return cols % ladder::Vec128<T>::size == 0 ? with(ladder::Vec128<T>{}) : with(ladder::Vec1<T>{});
 }
 
 /// The parts that are left: of the clusters that run at once, or fewer where the rows are few.

@@ -6,8 +6,9 @@
 //           to teams of a block that never wait for each other; in v32 they are several blocks,
 //           each of which leaves sums to be added
 // Bound by  DRAM bandwidth, and for small matrices by the end: the teams' sums, the second launch
-// Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Rows that are no whole number of
-//           16 bytes, and those of fewer than 512 or more than 65536 elements, are v33's
+// Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Rows of fewer than 512 elements,
+//           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of
+//           the vector, threads take single elements out of shared memory
 // Tile      16 elements in a thread: a row per team of 64 to 512 threads of a block of 512, or per
 //           cluster of 2, 4 or 8 such blocks; of each three or four rows in shared memory
 #include "kernels/layernorm/backward_ahead.hpp"
