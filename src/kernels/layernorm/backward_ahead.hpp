@@ -56,12 +56,12 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
   using Four = typename OfBlock::Four;
   using Floats = ladder::Floats<Vec>;
   constexpr int kBlocks = Held::kBlocks, kThreads = Team::kThreads, kVectors = OfBlock::kVectors;
+  constexpr bool kAligned = Vec::size > 1;
   constexpr int kWhole = 16 / sizeof(T);  // elements of 16 bytes
   __shared__ Mbarrier weight_there;
   T* const weight = ladder::dynamic_shared<T>();
   const ladder::RowShare<T> share(a.cols, static_cast<int>(cluster_rank()), kBlocks);
   const int t = Team::rank(), vectors = share.cols / Vec::size;
-  constexpr bool kAligned = Vec::size > 1;
   ladder::RowPairsAhead<T, kBlocks, Team, kAligned> ahead(a.x, a.dy, a.rows, a.cols, share,
                                                           weight + places.elements, places);
   ladder::ClusterExchange<kBlocks> exchange;
@@ -240,7 +240,7 @@ int parts_ahead(int rows) {
   static const int at_once = ladder::blocks_at_once(backward_ahead<Norm, T, Held>, Held::kBlocks,
                                                     kAheadBlock, ladder::RowPlaces::kBytes) /
                              Held::kBlocks;
-  return std::min(rows, at_once);
+  return std::min(rows, std::max(1, at_once));  // where none can run, the launch says so
 }
 
 template <class Norm, class T>
