@@ -11,6 +11,7 @@
 #include "harness/ptx/stmatrix.hpp"
 #include "harness/ptx/tma.hpp"
 #include "harness/ptx/wgmma.hpp"
+#include "harness/warps_team.hpp"
 
 namespace {
 
@@ -407,6 +408,39 @@ TEST_P(Hopper, AsynchronousStoresAreCountedWhenTheyLand) {
     const int lane = i % 128 / 4;
     ASSERT_EQ(got[i], (i < 128 ? 1000 : 0) + 4 * (31 - lane) + i % 4) << "float " << i;
   }
+}
+
+// --- Named barriers ------------------------------------------------------------------------------
+
+/// Every team adds up in as many rounds as its number says, and in each of them other warps are
+/// late. Counts the threads' wrong sums.
+template <int kThreads>
+__global__ void __launch_bounds__(512) add_up_in_teams(int* wrong) {
+  using Team = ladder::WarpsTeam<kThreads, 512>;
+  Team team;
+  for (int round = 0; round < 50 * (Team::number() + 1); ++round) {
+    if ((threadIdx.x / 32 + round) % 5 == 0) __nanosleep(1000);
+    const int mine = threadIdx.x + round, first = Team::number() * kThreads + round;
+    const int sum = kThreads * first + kThreads * (kThreads - 1) / 2;
+    float one[] = {static_cast<float>(mine)};
+    float two[] = {1, static_cast<float>(mine)};
+    float four[] = {static_cast<float>(mine), 2, static_cast<float>(2 * mine), 3};
+    team.sum(one);
+    team.sum(two);
+    team.sum(four);
+    const bool is_right = one[0] == sum && two[0] == kThreads && two[1] == sum && four[0] == sum &&
+                          four[1] == 2 * kThreads && four[2] == 2 * sum && four[3] == 3 * kThreads;
+    if (!is_right) atomicAdd(wrong, 1);
+  }
+}
+
+TEST_P(Hopper, TeamsOfWarpsAddUpByThemselves) {
+  Array<int> wrong(std::vector{0});
+  launch(add_up_in_teams<64>, 1, 512, 0, nullptr, wrong);
+  launch(add_up_in_teams<128>, 1, 512, 0, nullptr, wrong);
+  launch(add_up_in_teams<256>, 1, 512, 0, nullptr, wrong);
+  launch(add_up_in_teams<512>, 1, 512, 0, nullptr, wrong);
+  EXPECT_EQ(wrong.read()[0], 0);
 }
 
 // --- Registers -----------------------------------------------------------------------------------

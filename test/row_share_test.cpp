@@ -30,6 +30,18 @@ TYPED_TEST(RowShares, CoverARow) {
   }
 }
 
+TYPED_TEST(RowShares, KnowWhoseAColumnIs) {
+  for (const int cols : kLengths) {
+    for (const int blocks : kBlocks) {
+      for (int c = 0; c < cols; c += 1 + cols / 1000) {
+        const int rank = RowShare<TypeParam>::rank_of(c, cols, blocks);
+        const RowShare<TypeParam> share(cols, rank, blocks);
+        EXPECT_TRUE(share.first <= c && c < share.first + share.cols) << c << " of " << cols;
+      }
+    }
+  }
+}
+
 TYPED_TEST(RowShares, AreAboutEqual) {
   constexpr int kSector = 32 / sizeof(TypeParam);
   for (const int cols : kLengths) {

@@ -20,6 +20,13 @@ struct RowShare {
     cols = (rank + 1 == blocks ? all : boundary(all, rank + 1, blocks)) - first;
   }
 
+  /// The rank of the block that has column c.
+  __host__ __device__ static int rank_of(int c, int all, int blocks) {
+    const int sectors = all / kSector, sector = c / kSector;
+    if (sector >= sectors) return blocks - 1;
+    return static_cast<int>(((sector + std::int64_t{1}) * blocks - 1) / sectors);
+  }
+
  private:
   __host__ __device__ static int boundary(int all, int rank, int blocks) {
     return static_cast<int>(std::int64_t{all / kSector} * rank / blocks) * kSector;

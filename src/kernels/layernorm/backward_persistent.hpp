@@ -28,8 +28,8 @@ struct Held {
 
   /// Where a part has four number i of thread t: neighbouring threads' lie side by side.
   __device__ static int place(int i, int t) { return (i * Team::kThreads + t) * Four::size; }
-  /// Where it has column c.
-  __device__ static int place_of_column(int c) {
+  /// Where it has column c of a row, whatever the row's length.
+  __device__ static int place_of_column(int c, [[maybe_unused]] int cols) {
     const int v = c / Vec::size, e = c % Vec::size;
     const int four = v / Team::kThreads * (Vec::size / Four::size) + e / Four::size;
     return place(four, v % Team::kThreads) + e % Four::size;
@@ -192,7 +192,7 @@ __global__ void __launch_bounds__(kAddColumns* kAddAtOnce)
   const int c = blockIdx.x * kAddColumns + lane;
   float sums[kSums<Norm>] = {};
   if (c < a.cols) {
-    const float* const from = parts + Held::place_of_column(c);
+    const float* const from = parts + Held::place_of_column(c, a.cols);
 #pragma unroll 4
     for (int part = warp; part < number_of_parts; part += kAddAtOnce) {
 #pragma unroll
