@@ -61,11 +61,11 @@ class Winners(unittest.TestCase):
         self.assertEqual(set(bench.winners(measured)), {BIG, SMALL})
 
     def test_a_shape_that_hardly_helps_is_left_out(self) -> None:
-        measured = {BIG: {"large": 100.0, "small": 10.1}, SMALL: {"large": 120.0, "small": 10.0}}
+        measured = {BIG: {"large": 100.0, "small": 10.01}, SMALL: {"large": 120.0, "small": 10.0}}
         self.assertEqual(bench.winners(measured), [BIG])
 
     def test_a_shape_that_can_not_do_all_problems_is_not_enough(self) -> None:
-        measured = {BIG: {"large": 100.0, "small": 10.1}, SMALL: {"small": 10.0}}
+        measured = {BIG: {"large": 100.0, "small": 10.01}, SMALL: {"small": 10.0}}
         self.assertEqual(bench.winners(measured), [BIG])
 
 

@@ -32,15 +32,14 @@ struct Gpu {
 // clang-format off
 // autotune:begin
 using Tiles = Shapes<
+    PushedSums<128, 128, 1>,
     Persistent<256>,
-    Persistent<224>,
+    PushedSums<128, 64, 1>,
     SplitK<16, 64, 2>,
-    SplitK<64, 128, 1>,
-    SplitK<128, 128, 1>,
     SplitK<256, 128, 1>,
-    PushedSums<128, 64, 1>>;
-constexpr Gpu<7> kGpus[] = {
-    {"NVIDIA H100 80GB HBM3", {504, 466, 149, 271, 350, 597, 239}, 2436, 44},
+    Persistent<224>>;
+constexpr Gpu<6> kGpus[] = {
+    {"NVIDIA H100 80GB HBM3", {344, 591, 241, 146, 640, 545}, 2487, 41},
 };
 // autotune:end
 // clang-format on

@@ -125,9 +125,8 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
   }
 }
 
-/// The shortest rows, in elements, for which rows ahead are faster than one row for each block or
-/// cluster.
-constexpr int kShortestAhead = 32768;
+/// The longest rows, in elements, for which one row for each block is faster than rows ahead.
+constexpr int kLongestOfBlock = 32768;
 
 /// By the row's length: launch_normalize_on_hopper's kernels for short rows, and for those that the
 /// registers of a cluster do not hold; rows ahead between them.
@@ -135,7 +134,7 @@ template <class Norm, class T>
 void launch_normalize_ahead(const typename Norm::template Args<T>& a, cudaStream_t stream) {
   constexpr int kVectorsOfBlock = kAheadBlock * kAheadVectors;
   const auto plan = ladder::plan_rows_ahead<T>(a.cols, kVectorsOfBlock, kParameters<Norm>);
-  if (a.cols < kShortestAhead || plan.blocks == 0) {
+  if (a.cols <= kLongestOfBlock || plan.blocks == 0) {
     return launch_normalize_on_hopper<Norm>(a, stream);
   }
   ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {

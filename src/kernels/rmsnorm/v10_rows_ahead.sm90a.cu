@@ -6,7 +6,7 @@
 //           would wait for the stores of the row before
 // Bound by  DRAM bandwidth; of 132 multiprocessors some are left over, because the blocks of a
 //           cluster are neighbours
-// Limits    Hopper. x and y start at multiples of 16 bytes. Rows of fewer than 32768 elements, and
+// Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements, and
 //           those of more than 512 KiB, are v09's
 // Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each thread;
 //           up to 4 rows on their way: harness/row_share.hpp

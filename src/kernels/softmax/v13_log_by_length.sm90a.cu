@@ -1,6 +1,6 @@
 // Idea      a warp, a block or rows ahead, by v10's rule
-// Vs v12    rows of 32768 elements and more are on their way before they are needed, and those that
-//           a block does not hold are held by a cluster, and read once
+// Vs v12    long rows are on their way before they are needed, and held by a cluster, so that they
+//           are read once
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
 //           beyond 262144 elements is read twice
