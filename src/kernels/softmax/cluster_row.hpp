@@ -11,10 +11,15 @@
 
 namespace softmax_rows {
 
-/// The longest rows that launch_forward and launch_backward hold in registers. Half of them is the
-/// most that a cluster's blocks of 512 threads hold each: of these, two fit a multiprocessor, so
-/// that one loads while the other waits for its cluster.
-constexpr int kLongestForward = 32768, kLongestBackward = 1024 * kMostHeld;
+/// The longest rows that launch_forward holds in registers; launch_backward half of that. Half of
+/// these is the most that a cluster's blocks of 512 threads hold each: of these, two fit a
+/// multiprocessor, so that one loads while the other waits for its cluster.
+constexpr int kLongestForward = 32768;
+
+/// The longest rows whose gradient is faster by a block, which reads what it does not hold twice,
+/// than by a cluster.
+template <class T>
+constexpr int kLongestBackwardOfBlock = sizeof(T) == 4 ? 32768 : 65536;
 
 /// Lane n gets what the block of rank n % kBlocks has; cluster_wait() before the end of the kernel
 /// keeps the blocks' shared memory until all have read it.
