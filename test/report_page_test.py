@@ -239,6 +239,7 @@ class Browser(PageCase):
         command = [
             CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
             "--virtual-time-budget=5000", "--host-resolver-rules=MAP * ~NOTFOUND", "--dump-dom",
+            "--disable-ipc-flooding-protection",  # scripts choose faster than people
             f"--user-data-dir={self.folder / 'profile'}", *flags, outer.as_uri(),
         ]  # fmt: skip
         result = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=120)
