@@ -40,6 +40,10 @@ CUtensorMapDataType data_type(DType type) {
       return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     case DType::f64:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
+    case DType::i32:
+      return CU_TENSOR_MAP_DATA_TYPE_INT32;
+    case DType::i64:
+      return CU_TENSOR_MAP_DATA_TYPE_INT64;
   }
   return {};
 }
