@@ -61,8 +61,8 @@ template <class T>
 __device__ ladder::Vec128<T> larger(const ladder::Vec128<T>& a, const ladder::Vec128<T>& b) {
   using Pair = std::conditional_t<std::is_same_v<T, ladder::half>, __half2, __nv_bfloat162>;
   Pair of_a[4], of_b[4];
-  std::memcpy(of_a, &a, 16);
-  std::memcpy(of_b, &b, 16);
+  std::memcpy(static_cast<void*>(of_a), &a, 16);
+  std::memcpy(static_cast<void*>(of_b), &b, 16);
 #pragma unroll
   for (int i = 0; i < 4; ++i) of_a[i] = __hmax2(of_a[i], of_b[i]);
   ladder::Vec128<T> out;
