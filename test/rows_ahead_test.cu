@@ -29,22 +29,25 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock)
     exchange.init();
   }
   ladder::ptx::cluster_sync();
-  for (auto row = ahead.first_row(); row < rows; row += ahead.stride()) {
-    const T* const from = ahead.wait(row);
+  for (auto row = ahead.wait(); row < rows; row = ahead.wait()) {
+    const T* const from = ahead.share_of(row);
     float held[kHeld], sum = 0;
     for (int k = 0; k < kHeld; ++k) {
       const int c = k * kBlock + t;
       held[k] = c < ahead.share.cols ? static_cast<float>(ahead.single(row, from, c)) : 0.0f;
       sum += held[k];
     }
-    ahead.release(row);
+    ahead.release();
     sum = ladder::team_sum<ladder::BlockTeam<kBlock>, 0>(sum);
-    sum = ladder::lane_sum<kBlocks>(exchange.tell({sum, 0, 0, 0}).x);
+    const float4 told = exchange.tell({sum, ahead.tickets.to_tell(), 0, 0});
+    sum = ladder::lane_sum<kBlocks>(told.x);
+    ahead.tickets.told(told.y);
     for (int k = 0; k < kHeld; ++k) {
       const int c = k * kBlock + t;
       if (c < ahead.share.cols) y[row * cols + ahead.share.first + c] = held[k] + sum;
     }
   }
+  ahead.tickets.leave();
 }
 
 template <class T, int kBlocks>

@@ -6,12 +6,13 @@
 //   RowsAhead<T, kBlocks> ahead(x, rows, cols, shared, places);
 //   if (threadIdx.x == 0) ahead.start();
 //   cluster_sync();                                          also: its barriers exist
-//   for (auto row = ahead.first_row(); row < rows; row += ahead.stride()) {
-//     const T* const from = ahead.wait(row);                 the share's first column
+//   for (auto row = ahead.wait(); row < rows; row = ahead.wait()) {
+//     const T* const from = ahead.share_of(row);             the share's first column
 //     …                                                      to registers
-//     ahead.release(row);                                    a later row may take its place
-//     …
+//     ahead.release();                                       a later row may take its place
+//     …                                                      once a row: tell ahead.tickets
 //   }
+//   ahead.tickets.leave();
 //
 // Hopper only; the kernel has __cluster_dims__(kBlocks).
 #pragma once
@@ -20,6 +21,7 @@
 #include "harness/ptx/cluster.hpp"
 #include "harness/ptx/tma.hpp"
 #include "harness/row_share.hpp"
+#include "harness/row_tickets.hpp"
 #include "harness/vector.hpp"
 
 #include <type_traits>
@@ -30,10 +32,12 @@ template <class T, int kBlocks>
 class RowsAhead {
  public:
   const RowShare<T> share;
+  RowTickets<kBlocks> tickets;
 
   /// x starts at a multiple of 16 bytes, `shared` at one of 128.
   __device__ RowsAhead(const T* x, int rows, int cols, T* shared, RowPlaces places)
       : share(cols, static_cast<int>(ptx::cluster_rank()), kBlocks),
+        tickets(places.rows),
         x_(x),
         rows_(rows),
         cols_(cols),
@@ -43,32 +47,34 @@ class RowsAhead {
   /// By one thread: makes the barriers, and asks for the first rows.
   __device__ void start() const {
 #pragma unroll 1  // here and below: done once, not worth the instructions
-    for (int place = 0; place < places_.rows; ++place) ptx::mbarrier_init(&landed()[place], 1);
+    for (int place = 0; place < places_.rows; ++place) ptx::mbarrier_init(&here().landed[place], 1);
     ptx::fence_proxy_async();
 #pragma unroll 1
-    for (int place = 0; place < places_.rows; ++place) ask(first_row() + place * stride(), place);
+    for (int place = 0; place < places_.rows; ++place) ask(tickets.settled(place), place);
   }
 
-  __device__ static std::int64_t first_row() { return blockIdx.x / kBlocks; }
-  __device__ static std::int64_t stride() { return gridDim.x / kBlocks; }
+  /// The next row, when it has landed; as many as there are or more, when there is none.
+  __device__ unsigned wait() const {
+    ptx::mbarrier_wait(&here().landed[place_], parity_);
+    return here().row[place_];
+  }
 
-  /// Where the share of this row is: its first column.
-  __device__ const T* wait(std::int64_t row) const {
-    ptx::mbarrier_wait(&landed()[place_], parity_);
+  /// Where the share of this row is, which was waited for: its first column.
+  __device__ const T* share_of(unsigned row) const {
     return shared_ + place_ * places_.elements + RowWindow<T>::place_of(first_element(row));
   }
 
   /// Column c of the share of this row, which is `from` in shared memory, but for the array's last
   /// elements: they may be in no window.
-  __device__ T single(std::int64_t row, const T* from, int c) const {
+  __device__ T single(unsigned row, const T* from, int c) const {
     const std::int64_t at = first_element(row) + c, all = std::int64_t{rows_} * cols_;
     return at < all / Vec128<T>::size * Vec128<T>::size ? from[c] : x_[at];
   }
 
-  /// By all threads, when they have read this row: another takes its place.
-  __device__ void release(std::int64_t row) {
+  /// By all threads, when they have read the row: another takes its place.
+  __device__ void release() {
     __syncthreads();
-    if (threadIdx.x == 0) ask(row + places_.rows * stride(), place_);
+    if (threadIdx.x == 0) ask(tickets.take(), place_);
     if (++place_ == places_.rows) {
       place_ = 0;
       parity_ ^= 1;
@@ -76,25 +82,33 @@ class RowsAhead {
   }
 
  private:
-  __device__ static ptx::Mbarrier* landed() {
-    __shared__ ptx::Mbarrier barriers[RowPlaces::kMost];
-    return barriers;
+  struct Places {
+    ptx::Mbarrier landed[RowPlaces::kMost];
+    unsigned row[RowPlaces::kMost];  // who has waited for the barrier sees it
+  };
+  __device__ static Places& here() {
+    __shared__ Places places;
+    return places;
   }
+
   __device__ std::int64_t first_element(std::int64_t row) const {
     return row * cols_ + share.first;
   }
-  __device__ void ask(std::int64_t row, int place) const {
-    if (row >= rows_) return;
+  __device__ void ask(unsigned row, int place) const {
+    ptx::Mbarrier* const landed = &here().landed[place];
+    here().row[place] = row;
+    if (row >= rows_) return ptx::mbarrier_arrive(landed);
     const RowWindow<T> window(first_element(row), share.cols, std::int64_t{rows_} * cols_);
     const auto bytes = static_cast<unsigned>((window.end - window.begin) * sizeof(T));
-    ptx::mbarrier_arrive_expect_tx(&landed()[place], bytes);
+    ptx::mbarrier_arrive_expect_tx(landed, bytes);
     if (bytes == 0) return;
-    ptx::bulk_load(shared_ + place * places_.elements, x_ + window.begin, bytes, &landed()[place],
+    ptx::bulk_load(shared_ + place * places_.elements, x_ + window.begin, bytes, landed,
                    ptx::evict_first());
   }
 
   const T* x_;
-  int rows_, cols_;
+  unsigned rows_;
+  int cols_;
   T* shared_;
   RowPlaces places_;
   int place_ = 0;

@@ -52,22 +52,22 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
   }
   cluster_sync();  // all blocks have started, and their barriers exist
 
-  for (auto row = ahead.first_row(); row < a.rows; row += ahead.stride()) {
-    const std::int64_t start = row * a.cols + share.first;
+  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
     const ladder::RowSpan<T, kAligned> span(start, share.cols);
     const int single_at = span.single(t);
 
     // Thread t takes vectors t, t + kBlock, … of the block's share, and maybe a single.
     Vec held[kHeld];
     T single = T(0.0f);
-    const T* const x = ahead.wait(row);
+    const T* const x = ahead.share_of(row);
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
       const int v = k * kBlock + t;
       if (v < span.vectors) held[k] = Vec::load(x + span.column(v));
     }
     if (single_at >= 0) single = ahead.single(row, x, single_at);
-    ahead.release(row);
+    ahead.release();
 
     auto for_each = [&](auto use) {
 #pragma unroll
@@ -81,7 +81,9 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
     };
     auto of_cluster = [&](float of_block) {  // all blocks add the same numbers in the same order
       if constexpr (kBlocks == 1) return of_block;
-      return ladder::lane_sum<kBlocks>(exchange.tell({of_block, 0, 0, 0}).x);
+      const float4 told = exchange.tell({of_block, ahead.tickets.to_tell(), 0, 0});
+      ahead.tickets.told(told.y);
+      return ladder::lane_sum<kBlocks>(told.x);
     };
     float mean = 0;
     if constexpr (Norm::kCentred) {
@@ -123,6 +125,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       y[single_at] = result(single, weight[single_at], of_bias);
     }
   }
+  ahead.tickets.leave();
 }
 
 /// The longest rows, in elements, for which one row for each block is faster than rows ahead.

@@ -28,8 +28,8 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
   }
   ladder::ptx::cluster_sync();  // all blocks have started, and their barriers exist
 
-  for (auto row = ahead.first_row(); row < a.rows; row += ahead.stride()) {
-    const std::int64_t start = row * a.cols + share.first;
+  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
     const Cut<T> cut(start, share.cols);
     const bool has_edge = t < cut.edges;
     const int edge_column = cut.edge_column(t);
@@ -37,7 +37,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
     // Thread t takes vectors t, t + kBlock, … of the block's share; first relative to the largest
     // element of this thread …
     float held[kElements];  // elements, and from the sum on, but for the logarithm, exponentials
-    const T* const x = ahead.wait(row);
+    const T* const x = ahead.share_of(row);
     const float edge = has_edge ? static_cast<float>(ahead.single(row, x, edge_column)) : -INFINITY;
     float max = fmaxf(edge, -FLT_MAX);
 #pragma unroll
@@ -53,7 +53,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
         max = fmaxf(max, held[k * Vec::size + e]);
       }
     }
-    ahead.release(row);
+    ahead.release();
     Online total{max, fast_exp(edge - max)};
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
@@ -68,8 +68,9 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
     __syncthreads();
     total = merge<kWarps>(of_warp[lane % kWarps]);
     if constexpr (kBlocks > 1) {
-      const float4 of_rank = exchange.tell({total.max, total.sum, 0, 0});
-      total = merge<kBlocks>({of_rank.x, of_rank.y});
+      const float4 told = exchange.tell({total.max, total.sum, ahead.tickets.to_tell(), 0});
+      total = merge<kBlocks>({told.x, told.y});
+      ahead.tickets.told(told.z);
     }
     const float scale = 1.0f / total.sum, log_sum = kLog ? logf(total.sum) : 0.0f;
     const float scale_held = fast_exp(max - total.max) * scale;
@@ -89,6 +90,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       out.store_streaming(y + cut.head + v * Vec::size);
     }
   }
+  ahead.tickets.leave();
 }
 
 /// The cluster for rows of this length; none, of 0 blocks, holds more than 131072 elements.
