@@ -20,7 +20,7 @@ constexpr int kBlock = 128, kHeld = 8;  // threads, and columns of a thread
 /// y = x + the sum of its row.
 template <class T, int kBlocks>
 __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock)
-    add_row_sums(const T* x, float* y, unsigned rows, int cols, RowPlaces places) {
+    add_row_sums(const T* x, float* y, int rows, int cols, RowPlaces places) {
   ladder::RowsAhead<T, kBlocks> ahead(x, rows, cols, ladder::dynamic_shared<T>(), places);
   ladder::ClusterExchange<kBlocks> exchange;
   const int t = threadIdx.x;
@@ -29,39 +29,23 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock)
     exchange.init();
   }
   ladder::ptx::cluster_sync();
-  struct Row {
-    unsigned number;
-    float held[kHeld];
-  };
-  auto begin = [&] {
-    Row row;
-    row.number = ahead.wait();
-    if (row.number >= rows) return row;
-    const T* const from = ahead.share_of(row.number);
-    float sum = 0;
+  for (auto row = ahead.wait(); row < rows; row = ahead.wait()) {
+    const T* const from = ahead.share_of(row);
+    float held[kHeld], sum = 0;
     for (int k = 0; k < kHeld; ++k) {
       const int c = k * kBlock + t;
-      row.held[k] = 0;
-      if (c < ahead.share.cols) row.held[k] = static_cast<float>(ahead.single(row.number, from, c));
-      sum += row.held[k];
+      held[k] = c < ahead.share.cols ? static_cast<float>(ahead.single(row, from, c)) : 0.0f;
+      sum += held[k];
     }
     ahead.release();
     sum = ladder::team_sum<ladder::BlockTeam<kBlock>, 0>(sum);
-    exchange.tell({sum, ahead.tickets.to_tell(), 0, 0});
-    return row;
-  };
-  Row row = begin();
-  while (row.number < rows) {
-    const Row next = begin();
-    const float4 heard = exchange.hear();
-    ahead.tickets.heard(heard.y);
-    const float sum = ladder::lane_sum<kBlocks>(heard.x);
-    float* const to = y + std::int64_t{row.number} * cols + ahead.share.first;
+    const float4 told = exchange.tell({sum, ahead.tickets.to_tell(), 0, 0});
+    sum = ladder::lane_sum<kBlocks>(told.x);
+    ahead.tickets.told(told.y);
     for (int k = 0; k < kHeld; ++k) {
       const int c = k * kBlock + t;
-      if (c < ahead.share.cols) to[c] = row.held[k] + sum;
+      if (c < ahead.share.cols) y[row * cols + ahead.share.first + c] = held[k] + sum;
     }
-    row = next;
   }
   ahead.tickets.leave();
 }

@@ -7,10 +7,10 @@
 
 namespace ladder {
 
-/// What is told is heard in the same order; one more may be told before. Between two calls of tell
-/// there is a __syncthreads. Four places take turns: a block may be two exchanges ahead, because it
-/// hears what every block has told, and is overwritten only by those that have heard the answer.
-/// A block may end after it has heard all: it has received all that is pushed to it.
+/// Between two calls of tell there is a __syncthreads. What is pushed alternates between two
+/// places: a block that is one exchange ahead writes to the other one, and none can be two ahead,
+/// because it waits for every block's next push, which comes after that block's __syncthreads. A
+/// block may end after its last call: it has received all that is pushed to it.
 template <int kBlocks>
 class ClusterExchange {
  public:
@@ -23,44 +23,37 @@ class ClusterExchange {
     ptx::fence_mbarrier_init();
   }
 
-  /// Tells all blocks; `mine` is the block's, in all of its threads.
-  __device__ void tell(float4 mine) {
+  /// Lane n gets what the block of rank n % kBlocks tells. `mine` is the block's in all of its
+  /// threads.
+  __device__ float4 tell(float4 mine) {
+    const int place = calls_ % 2;
+    ptx::Mbarrier* const received = &shared().received[place];
     if (threadIdx.x < kBlocks) {
-      const float4* const to = &shared().of_block[told_ % kPlaces][ptx::cluster_rank()];
-      ptx::Mbarrier* const received = &shared().received[told_ % kPlaces];
+      const float4* const to = &shared().of_block[place][ptx::cluster_rank()];
       ptx::cluster_store_async(ptx::cluster_address(to, threadIdx.x), mine,
                                ptx::cluster_address(received, threadIdx.x));
     }
-    ++told_;
-  }
-
-  /// Lane n gets what the block of rank n % kBlocks has told.
-  __device__ float4 hear() {
-    const int place = heard_ % kPlaces;
-    ptx::Mbarrier* const received = &shared().received[place];
-    ptx::mbarrier_wait_cluster(received, heard_ / kPlaces % 2);
-    if (threadIdx.x == 0) expect(received);  // what will be told when all places have had a turn
-    ++heard_;
+    ptx::mbarrier_wait_cluster(received, calls_ / 2 % 2);
+    if (threadIdx.x == 0) expect(received);  // what is told in the call after the next
+    ++calls_;
     return shared().of_block[place][threadIdx.x % kBlocks];
   }
 
  private:
-  static constexpr int kPlaces = 4;
-
   __device__ static void expect(ptx::Mbarrier* received) {
     ptx::mbarrier_arrive_expect_tx(received, kBlocks * sizeof(float4));
   }
 
   struct Shared {
-    float4 of_block[kPlaces][kBlocks];
-    ptx::Mbarrier received[kPlaces];
+    float4 of_block[2][kBlocks];
+    ptx::Mbarrier received[2];
   };
   __device__ static Shared& shared() {
     __shared__ Shared one;
     return one;
   }
 
-  unsigned told_ = 0, heard_ = 0;
+  unsigned calls_ = 0;
 };
 
 }  // namespace ladder

@@ -3,14 +3,14 @@
 // the fastest would wait for the slowest at the end. The block of rank 0 draws a number for each
 // row to come, and tells the others together with what it tells them anyway:
 //
-//   RowTickets<kBlocks> tickets(ahead);                  rows that are asked for at the start
-//   … tickets.settled(0 … ahead - 1) …                   these
-//   begin: thread 0 … tickets.take() …                   a row to come, once for each row begun
-//          exchange.tell({…, tickets.to_tell()})         cluster_exchange.hpp
-//   end:   tickets.heard(…)                              of the block of rank 0
+//   RowTickets<kBlocks> tickets(ahead);                       rows that are asked for at the start
+//   if (threadIdx.x == 0) for (… i < ahead …) … tickets.settled(i) …
+//   for each row {
+//     if (threadIdx.x == 0) … tickets.take() …                a row to come
+//     exchange.tell({…, tickets.to_tell()})                   see cluster_exchange.hpp
+//     tickets.told(…)                                         by the block of rank 0
+//   }
 //   tickets.leave();
-//
-// A row is ended when the next one has been begun, where there is one.
 //
 // Numbers rise. A cluster has done all of its rows when it takes one that the matrix has not.
 //
@@ -25,7 +25,10 @@ template <int kBlocks>
 class RowTickets {
  public:
   __device__ explicit RowTickets(int ahead)
-      : next_(settled(ahead)), to_tell_(0), drawn_(settled(ahead + 2)), settled_(ahead + 3) {}
+      : next_(settled(ahead)),
+        to_tell_(0),
+        drawn_(settled(ahead + 1)),
+        settled_((ahead + 2) * clusters()) {}
 
   /// The cluster's row number i, for the first ones.
   __device__ static unsigned settled(int i) { return i * clusters() + blockIdx.x / kBlocks; }
@@ -33,18 +36,17 @@ class RowTickets {
   /// By thread 0, once a row: a row to come.
   __device__ unsigned take() {
     const unsigned row = next_;
-    next_ += clusters();  // the one settled after the first; those after it are heard
-    to_tell_ = drawn_;    // one row ago, so that nobody waits for it
-    if (ptx::cluster_rank() == 0) {
-      drawn_ = settled_ * clusters() + atomicAdd(&numbers().rows, 1u);
-    }
+    to_tell_ = drawn_;  // one row ago, so that nobody waits for it
+    if (ptx::cluster_rank() == 0) drawn_ = settled_ + atomicAdd(&numbers().rows, 1u);
+    if (kBlocks == 1) next_ = to_tell_;
     return row;
   }
 
+  /// Between two calls of take; a block alone need not.
   __device__ float to_tell() const {
     return __uint_as_float(__shfl_sync(0xffffffffu, to_tell_, 0));
   }
-  __device__ void heard(float of_rank_0) { next_ = __float_as_uint(of_rank_0); }
+  __device__ void told(float by_rank_0) { next_ = __float_as_uint(by_rank_0); }
 
   /// By all threads, at the end.
   __device__ void leave() const {
@@ -65,7 +67,7 @@ class RowTickets {
   __device__ static unsigned clusters() { return gridDim.x / kBlocks; }
 
   unsigned next_, to_tell_, drawn_;  // thread 0's
-  unsigned settled_;                 // rows of each cluster
+  unsigned settled_;                 // rows, of all clusters
 };
 
 }  // namespace ladder

@@ -5,15 +5,14 @@
 //
 //   RowsAhead<T, kBlocks> ahead(x, rows, cols, shared, places);
 //   if (threadIdx.x == 0) ahead.start();
-//   cluster_sync();                              also: its barriers exist
-//   begin: row = ahead.wait();                   while there is one:
-//          … = ahead.share_of(row)               the share's first column; to registers
-//          ahead.release();                      a later row may take its place
-//          …                                     sums, told with ahead.tickets (row_tickets.hpp)
-//   end:   …                                     sums of the cluster; results
+//   cluster_sync();                                          also: its barriers exist
+//   for (auto row = ahead.wait(); row < rows; row = ahead.wait()) {
+//     const T* const from = ahead.share_of(row);             the share's first column
+//     …                                                      to registers
+//     ahead.release();                                       a later row may take its place
+//     …                                                      once a row: tell ahead.tickets
+//   }
 //   ahead.tickets.leave();
-//
-// A row is ended when the next one has been begun: meanwhile its sums come from the other blocks.
 //
 // Hopper only; the kernel has __cluster_dims__(kBlocks).
 #pragma once

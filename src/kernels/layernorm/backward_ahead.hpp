@@ -111,8 +111,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
     if constexpr (kBlocks > 1) {
       float4 of_block{};
       std::memcpy(&of_block, values, sizeof values);
-      exchange.tell(of_block);
-      of_block = exchange.hear();
+      of_block = exchange.tell(of_block);
       std::memcpy(values, &of_block, sizeof values);
 #pragma unroll
       for (float& value : values) value = ladder::lane_sum<kBlocks>(value);

@@ -18,45 +18,21 @@ constexpr int kAheadBlock = 512, kAheadVectors = 8;  // threads, and vectors of 
 template <class Norm>
 constexpr int kParameters = Norm::kCentred ? 2 : 1;
 
-/// Some numbers: how many, their sum, and the squares of their distances from their mean (for
-/// RMSNorm from 0), from which those of more are made without rounding away small distances from a
-/// large mean: Chan, Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing
-/// Sample Variances, 1979.
-struct Moments {
-  float count, sum, squares;
-
-  __device__ float mean() const { return count > 0 ? sum / count : 0.0f; }
-};
-
-/// Merges what kLanes neighbouring lanes have; all of them get the result.
-template <class Norm, int kLanes>
-__device__ Moments merge(const Moments& mine) {
-  Moments all{0, 0, mine.squares};
-  if constexpr (Norm::kCentred) {
-    all.count = ladder::lane_sum<kLanes>(mine.count);
-    all.sum = ladder::lane_sum<kLanes>(mine.sum);
-    const float distance = mine.mean() - all.mean();
-    all.squares += mine.count * distance * distance;
-  }
-  all.squares = ladder::lane_sum<kLanes>(all.squares);
-  return all;
-}
-
 template <class Norm, class T, int kBlocks, bool kAligned>
 __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
     normalize_ahead(typename Norm::template Args<T> a, ladder::RowPlaces places) {
   using namespace ladder::ptx;
   using Vec = ladder::Vec128<T>;
-  constexpr int kBlock = kAheadBlock, kHeld = kAheadVectors, kWarps = kBlock / 32;
+  using Team = ladder::BlockTeam<kAheadBlock>;
+  constexpr int kBlock = kAheadBlock, kHeld = kAheadVectors;
   __shared__ Mbarrier parameters_there;
-  __shared__ Moments of_warp[kWarps];
   T* const weight = ladder::dynamic_shared<T>();
   T* const bias = weight + places.elements;  // where there is one
   ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols,
                                       weight + kParameters<Norm> * places.elements, places);
   ladder::ClusterExchange<kBlocks> exchange;
   const auto share = ahead.share;
-  const int t = static_cast<int>(threadIdx.x), lane = t % 32;
+  const int t = static_cast<int>(threadIdx.x);
   if (t == 0) {
     ahead.start();
     exchange.init();
@@ -74,75 +50,53 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
     weight[last] = a.weight[share.first + last];
     if constexpr (Norm::kCentred) bias[last] = a.bias[share.first + last];
   }
-  const auto cols_of_rank =
-      static_cast<float>(ladder::RowShare<T>(a.cols, lane % kBlocks, kBlocks).cols);
   cluster_sync();  // all blocks have started, and their barriers exist
 
-  // Thread t has vectors t, t + kBlock, … of the block's share, and maybe a single element.
-  struct Row {
-    unsigned number;
-    Vec held[kHeld];
-    T single;
-  };
-  auto span_of = [&](const Row& row) {
-    return ladder::RowSpan<T, kAligned>(std::int64_t{row.number} * a.cols + share.first,
-                                        share.cols);
-  };
-  // The next row, whose moments in this block are told to the others.
-  auto begin = [&] {
-    Row row;
-    row.number = ahead.wait();
-    if (row.number >= a.rows) return row;
-    const auto span = span_of(row);
+  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
+    const ladder::RowSpan<T, kAligned> span(start, share.cols);
     const int single_at = span.single(t);
-    const T* const x = ahead.share_of(row.number);
+
+    // Thread t takes vectors t, t + kBlock, … of the block's share, and maybe a single.
+    Vec held[kHeld];
+    T single = T(0.0f);
+    const T* const x = ahead.share_of(row);
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
       const int v = k * kBlock + t;
-      if (v < span.vectors) row.held[k] = Vec::load(x + span.column(v));
+      if (v < span.vectors) held[k] = Vec::load(x + span.column(v));
     }
-    if (single_at >= 0) row.single = ahead.single(row.number, x, single_at);
+    if (single_at >= 0) single = ahead.single(row, x, single_at);
     ahead.release();
 
     auto for_each = [&](auto use) {
 #pragma unroll
       for (int k = 0; k < kHeld; ++k) {
-        ladder::stay_packed(row.held[k]);
+        ladder::stay_packed(held[k]);
         if (k * kBlock + t >= span.vectors) break;
 #pragma unroll
-        for (int e = 0; e < Vec::size; ++e) use(static_cast<float>(row.held[k][e]));
+        for (int e = 0; e < Vec::size; ++e) use(static_cast<float>(held[k][e]));
       }
-      if (single_at >= 0) use(static_cast<float>(row.single));
+      if (single_at >= 0) use(static_cast<float>(single));
     };
-    Moments moments{};  // of a warp first
+    auto of_cluster = [&](float of_block) {  // all blocks add the same numbers in the same order
+      if constexpr (kBlocks == 1) return of_block;
+      const float4 told = exchange.tell({of_block, ahead.tickets.to_tell(), 0, 0});
+      ahead.tickets.told(told.y);
+      return ladder::lane_sum<kBlocks>(told.x);
+    };
     float mean = 0;
     if constexpr (Norm::kCentred) {
-      const int vectors = ladder::ceil_div(max(span.vectors - t, 0), kBlock);
-      moments.count = ladder::lane_sum<32>(vectors * Vec::size + (single_at >= 0));
-      for_each([&](float value) { moments.sum += value; });
-      moments.sum = ladder::lane_sum<32>(moments.sum);
-      mean = moments.mean();
+      float sum = 0;
+      for_each([&](float value) { sum += value; });
+      mean = of_cluster(ladder::team_sum<Team, 0>(sum)) / a.cols;
     }
-    for_each([&](float value) { moments.squares += (value - mean) * (value - mean); });
-    moments.squares = ladder::lane_sum<32>(moments.squares);
-    if (lane == 0) of_warp[t / 32] = moments;
-    __syncthreads();
-    moments = merge<Norm, kWarps>(of_warp[lane % kWarps]);
-    exchange.tell({moments.sum, moments.squares, ahead.tickets.to_tell(), 0});
-    return row;
-  };
+    float squares = 0;
+    for_each([&](float value) { squares += (value - mean) * (value - mean); });
+    const float variance = of_cluster(ladder::team_sum<Team, 1>(squares)) / a.cols;
+    const float scale = rsqrtf(variance + Norm::kEpsilon);
 
-  Row row = begin();
-  mbarrier_wait(&parameters_there, 0);
-  while (row.number < a.rows) {
-    const Row next = begin();  // while the others' moments of this one are on their way
-    const float4 heard = exchange.hear();
-    ahead.tickets.heard(heard.z);
-    const auto moments = merge<Norm, kBlocks>(Moments{cols_of_rank, heard.x, heard.y});
-    const float mean = moments.sum / a.cols;
-    const float scale = rsqrtf(moments.squares / a.cols + Norm::kEpsilon);
-
-    const auto span = span_of(row);
+    mbarrier_wait(&parameters_there, 0);  // of the first row; later this phase has long ended
     auto parameters = [&](const T* from, int v) {  // of vector v
       if constexpr (kAligned) return Vec::load(from + v * Vec::size);
       const T* const low = from + v * Vec::size;
@@ -152,25 +106,24 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       const float z = (static_cast<float>(value) - mean) * scale;
       return T(z * static_cast<float>(of_weight) + static_cast<float>(of_bias));
     };
-    T* const y = a.y + std::int64_t{row.number} * a.cols + share.first;
+    T* const y = a.y + start;
 #pragma unroll
     for (int k = 0; k < kHeld; ++k) {
       const int v = k * kBlock + t;
       if (v >= span.vectors) break;
-      ladder::stay_packed(row.held[k]);
+      ladder::stay_packed(held[k]);
       const Vec of_weight = parameters(weight, v);
       Vec of_bias{}, out;
       if constexpr (Norm::kCentred) of_bias = parameters(bias, v);
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) out[e] = result(row.held[k][e], of_weight[e], of_bias[e]);
+      for (int e = 0; e < Vec::size; ++e) out[e] = result(held[k][e], of_weight[e], of_bias[e]);
       out.store_streaming(y + span.column(v));
     }
-    if (const int at = span.single(t); at >= 0) {
+    if (single_at >= 0) {
       T of_bias{};
-      if constexpr (Norm::kCentred) of_bias = bias[at];
-      y[at] = result(row.single, weight[at], of_bias);
+      if constexpr (Norm::kCentred) of_bias = bias[single_at];
+      y[single_at] = result(single, weight[single_at], of_bias);
     }
-    row = next;
   }
   ahead.tickets.leave();
 }

@@ -28,25 +28,18 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
   }
   ladder::ptx::cluster_sync();  // all blocks have started, and their barriers exist
 
-  // Thread t has vectors t, t + kBlock, … of the block's share, and maybe an edge element; first
-  // relative to the largest element of this thread …
-  struct Row {
-    unsigned number;
+  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
+    const Cut<T> cut(start, share.cols);
+    const bool has_edge = t < cut.edges;
+    const int edge_column = cut.edge_column(t);
+
+    // Thread t takes vectors t, t + kBlock, … of the block's share; first relative to the largest
+    // element of this thread …
     float held[kElements];  // elements, and from the sum on, but for the logarithm, exponentials
-    float edge, max;
-  };
-  auto start_of = [&](const Row& row) { return std::int64_t{row.number} * a.cols + share.first; };
-  // The next row, whose maximum and sum in this block are told to the others.
-  auto begin = [&] {
-    Row row;
-    row.number = ahead.wait();
-    if (row.number >= a.rows) return row;
-    const Cut<T> cut(start_of(row), share.cols);
-    const T* const x = ahead.share_of(row.number);
-    row.edge = -INFINITY;
-    if (t < cut.edges)
-      row.edge = static_cast<float>(ahead.single(row.number, x, cut.edge_column(t)));
-    row.max = fmaxf(row.edge, -FLT_MAX);
+    const T* const x = ahead.share_of(row);
+    const float edge = has_edge ? static_cast<float>(ahead.single(row, x, edge_column)) : -INFINITY;
+    float max = fmaxf(edge, -FLT_MAX);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kBlock + t;
@@ -56,54 +49,46 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       if (v < cut.vectors) loaded = Vec::load(x + cut.head + v * Vec::size);
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) {
-        row.held[k * Vec::size + e] = static_cast<float>(loaded[e]);
-        row.max = fmaxf(row.max, row.held[k * Vec::size + e]);
+        held[k * Vec::size + e] = static_cast<float>(loaded[e]);
+        max = fmaxf(max, held[k * Vec::size + e]);
       }
     }
     ahead.release();
-    Online total{row.max, fast_exp(row.edge - row.max)};
+    Online total{max, fast_exp(edge - max)};
 #pragma unroll
-    for (float& held : row.held) {
-      const float exponential = fast_exp(held - row.max);
+    for (int i = 0; i < kElements; ++i) {
+      const float exponential = fast_exp(held[i] - max);
       total.sum += exponential;
-      if (!kLog) held = exponential;
+      if (!kLog) held[i] = exponential;
     }
+
+    // … then to the row's.
     total = merge<32>(total);
     if (lane == 0) of_warp[warp] = total;
     __syncthreads();
     total = merge<kWarps>(of_warp[lane % kWarps]);
-    exchange.tell({total.max, total.sum, ahead.tickets.to_tell(), 0});
-    return row;
-  };
-
-  Row row = begin();
-  while (row.number < a.rows) {
-    const Row next = begin();  // while the others' sums of this one are on their way
-    // … then to the row's.
-    const float4 heard = exchange.hear();
-    ahead.tickets.heard(heard.z);
-    const Online total = merge<kBlocks>({heard.x, heard.y});
+    if constexpr (kBlocks > 1) {
+      const float4 told = exchange.tell({total.max, total.sum, ahead.tickets.to_tell(), 0});
+      total = merge<kBlocks>({told.x, told.y});
+      ahead.tickets.told(told.z);
+    }
     const float scale = 1.0f / total.sum, log_sum = kLog ? logf(total.sum) : 0.0f;
-    const float scale_held = fast_exp(row.max - total.max) * scale;
+    const float scale_held = fast_exp(max - total.max) * scale;
     auto result = [&](float of_held) {
       return kLog ? of_held - total.max - log_sum : of_held * scale_held;
     };
 
-    const Cut<T> cut(start_of(row), share.cols);
-    T* const y = a.y + start_of(row);
-    if (t < cut.edges) {
-      y[cut.edge_column(t)] = T(result(kLog ? row.edge : fast_exp(row.edge - row.max)));
-    }
+    T* const y = a.y + start;
+    if (has_edge) y[edge_column] = T(result(kLog ? edge : fast_exp(edge - max)));
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kBlock + t;
       if (v >= cut.vectors) break;
       Vec out;
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) out[e] = T(result(row.held[k * Vec::size + e]));
+      for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
       out.store_streaming(y + cut.head + v * Vec::size);
     }
-    row = next;
   }
   ahead.tickets.leave();
 }
