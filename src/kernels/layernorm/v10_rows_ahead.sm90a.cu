@@ -3,13 +3,14 @@
 // Vs v09    while a cluster waits for its sums, and while it stores, more is on its way from DRAM.
 //           Each block has the same columns of every row, so that it reads weight and bias once,
 //           into shared memory. The blocks push their sums to each other: a barrier of the cluster
-//           would wait for the stores of the row before
+//           would wait for the stores of the row before. Which rows are a cluster's is not settled
+//           beforehand: multiprocessors are not all equally near to memory
 // Bound by  DRAM bandwidth; of 132 multiprocessors some are left over, because the blocks of a
 //           cluster are neighbours
-// Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements, and
-//           those of more than 512 KiB, are v09's
-// Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each thread;
-//           up to 4 rows on their way: harness/row_share.hpp
+// Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements (in
+//           fp32 16384) and of more than 131072 are v09's. No two launches may overlap
+// Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 32 elements of it in each
+//           thread; up to 4 rows on their way: harness/row_share.hpp
 #include "layernorm.hpp"
 #include "normalize_ahead.hpp"
 

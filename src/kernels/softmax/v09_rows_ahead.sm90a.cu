@@ -2,11 +2,13 @@
 //           shared memory while one is summed up and stored
 // Vs v08    while a cluster waits for its sums, and while it stores, more is on its way from DRAM:
 //           bytes in flight are no longer in the registers that wait. The blocks push their sums to
-//           each other: a barrier of the cluster would wait for the stores of the row before
+//           each other: a barrier of the cluster would wait for the stores of the row before. Which
+//           rows are a cluster's is not settled beforehand: multiprocessors are not all equally
+//           near to memory
 // Bound by  DRAM bandwidth; of 132 multiprocessors some are left over, because the blocks of a
 //           cluster are neighbours
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes; rows of up to 131072
-//           elements, the registers of eight blocks
+//           elements, the registers of eight blocks; no two launches may overlap
 // Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 32 elements of it in each
 //           thread; up to 4 rows on their way: harness/row_share.hpp
 #include "ahead_row.hpp"

@@ -3,7 +3,7 @@
 //           and v08's for those that v09 does not hold
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
-//           beyond 262144 elements is read twice
+//           beyond 262144 elements is read twice. No two launches may overlap
 // Tile      by the elements of a row:
 //             up to   1024   a warp, four rows to a block of 128 threads
 //             up to  32768   a block of 128 to 1024 threads; of fp32 up to 53248, in part read twice

@@ -3,7 +3,7 @@
 //           are read once
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
-//           beyond 262144 elements is read twice
+//           beyond 262144 elements is read twice. No two launches may overlap
 // Tile      v10's
 #include "ahead_row.hpp"
 
