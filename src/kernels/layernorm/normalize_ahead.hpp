@@ -23,7 +23,7 @@ constexpr int kParameters = Norm::kCentred ? 2 : 1;
 struct Count {
   float all, part;
 
-  __device__ explicit Count(int n) : all(n), part(n > 0 ? __frcp_rn(n) : 0.0f) {}
+  __device__ explicit Count(int n) : all(n), part(n > 0 ? 1.0f / all : 0.0f) {}
 };
 
 /// The sum of some numbers, and the squares of their distances from their mean; for RMSNorm from 0.
