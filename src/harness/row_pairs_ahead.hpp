@@ -24,6 +24,8 @@
 
 namespace ladder {
 
+constexpr int kMostPairs = 4;  // on their way to a team; more would only wait longer
+
 template <class T, int kBlocks, class Team, bool kAligned>
 class RowPairsAhead {
  public:
@@ -83,7 +85,7 @@ class RowPairsAhead {
 
  private:
   __device__ static ptx::Mbarrier* landed(int place) {
-    __shared__ ptx::Mbarrier barriers[Team::kTeams][RowPlaces::kMost];
+    __shared__ ptx::Mbarrier barriers[Team::kTeams][kMostPairs];
     return &barriers[Team::number()][place];
   }
   __device__ T* place(int i) const { return shared_ + i * 2 * places_.elements; }

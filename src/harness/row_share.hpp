@@ -62,7 +62,7 @@ struct RowWindow {
 struct RowPlaces {
   static constexpr std::size_t kBytes = 226 * 1024;  // 1 KiB less than a block may have
   static constexpr int kWanted = 2;  // rows: one on its way while another waits to be used
-  static constexpr int kMost = 3;    // rows; more would only wait longer
+  static constexpr int kMost = 3;  // rows; of more, when the last are there, none is read meanwhile
 
   int elements;  // of a place
   int rows;      // places for rows; 0 or less: they do not fit

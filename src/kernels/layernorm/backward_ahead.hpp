@@ -41,7 +41,7 @@ ladder::RowPlaces places_ahead(int cols) {
   auto places = ladder::row_places<T>(cols, Held::kBlocks, 0);
   const auto bytes = places.elements * sizeof(T);
   const auto all = static_cast<int>(ladder::RowPlaces::kBytes / bytes);
-  places.rows = std::min(ladder::RowPlaces::kMost, (all - 1) / (2 * kTeams));
+  places.rows = std::min(ladder::kMostPairs, (all - 1) / (2 * kTeams));
   return places;
 }
 
