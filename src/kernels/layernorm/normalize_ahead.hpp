@@ -12,8 +12,8 @@
 
 namespace layernorm_rows {
 
-/// A block, alone on its multiprocessor, holds 16384 elements of a row in registers.
-constexpr int kAheadBlock = 512, kAheadElements = 32;  // threads, and elements of a thread
+/// A block, alone on its multiprocessor, holds 64 KiB of a row in registers.
+constexpr int kAheadBlock = 512, kAheadVectors = 8;  // threads, and vectors of a thread
 
 /// Weight, and bias where there is one.
 template <class Norm>
@@ -54,7 +54,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
   using namespace ladder::ptx;
   using Vec = ladder::Vec128<T>;
   using Floats = ladder::Floats<Vec>;
-  constexpr int kBlock = kAheadBlock, kVectors = kAheadElements / Vec::size;
+  constexpr int kBlock = kAheadBlock, kVectors = kAheadVectors;
   constexpr int kWarps = kBlock / 32;
   __shared__ Moments of_warp[kWarps];
   __shared__ Mbarrier parameters_there;
@@ -180,8 +180,8 @@ constexpr int kLongestOfBlock = Norm::kCentred && sizeof(T) == 4 ? 16384 : 32768
 /// registers of a cluster do not hold; rows ahead between them.
 template <class Norm, class T>
 void launch_normalize_ahead(const typename Norm::template Args<T>& a, cudaStream_t stream) {
-  constexpr int kVectors = kAheadBlock * kAheadElements / ladder::Vec128<T>::size;  // of a block
-  const auto plan = ladder::plan_rows_ahead<T>(a.cols, kVectors, kParameters<Norm>);
+  constexpr int kVectorsOfBlock = kAheadBlock * kAheadVectors;
+  const auto plan = ladder::plan_rows_ahead<T>(a.cols, kVectorsOfBlock, kParameters<Norm>);
   if (a.cols <= kLongestOfBlock<Norm, T> || plan.blocks == 0) {
     return launch_normalize_on_hopper<Norm>(a, stream);
   }

@@ -8,8 +8,8 @@
 // Bound by  DRAM bandwidth; of 132 multiprocessors some are left over, because the blocks of a
 //           cluster are neighbours
 // Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements and
-//           of more than 131072 are v09's. No two launches may overlap
-// Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 32 elements of it in each
+//           of more than 512 KiB are v09's. No two launches may overlap
+// Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each
 //           thread; up to 3 rows on their way: harness/row_share.hpp
 #include "kernels/layernorm/normalize_ahead.hpp"
 #include "rmsnorm.hpp"
