@@ -6,8 +6,9 @@
   p03_triton          a short Triton kernel of ours, where there is one
 
 The problems are those that ./bench timed with a cold L2 cache on this GPU. The protocol is its own:
-a buffer of twice the L2's size is overwritten before each sample, one call is timed between two
-events, all enqueued before the GPU gets there, and the peers of a problem take turns. Each result is
+a buffer of twice the L2's size is overwritten before each call, each is timed between two events,
+two in a row make a sample, all are enqueued before the GPU gets there, and the peers of a problem
+take turns. Each result is
 first compared with the same formula in fp64. Rows are written as they are made; a peer that the file
 already has for a problem is not measured again, so that an interrupted run can be gone on with.
 
@@ -151,7 +152,8 @@ class Runner:
 class Clock:
     """Times calls on the GPU, by the protocol of src/harness/cuda/timer.cpp."""
 
-    BATCH = 16  # rounds enqueued at once, at most
+    BATCH = 8  # rounds enqueued at once, at most
+    CALLS = 2  # of a sample, which is their mean: see src/harness/timer.hpp
     LEAD = 256  # flushes before the first sample, at most: more than 1000 launches are not queued
     WARM_UP_S = 1.0
 
@@ -171,14 +173,17 @@ class Clock:
     def flush(self) -> None:
         self.buffer.zero_()
 
-    def sample(self, runner: Runner) -> tuple[Any, Any]:
-        """Enqueues one; the two events around it."""
-        start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self.flush()
-        start.record()
-        runner.call()
-        stop.record()
-        return start, stop
+    def sample(self, runner: Runner) -> list[tuple[Any, Any]]:
+        """Enqueues one; the two events around each of its calls."""
+        events = []
+        for _ in range(self.CALLS):
+            start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+            self.flush()
+            start.record()
+            runner.call()
+            stop.record()
+            events.append((start, stop))
+        return events
 
     def measure(self, calls: Sequence[Callable[[], Any]]) -> list[list[float]]:
         """Microseconds of each call, which have been called before."""
@@ -198,8 +203,9 @@ class Clock:
             for _ in range(lead):
                 self.flush()
             active = [runner for runner in runners if not runner.done]
-            samples = [(one, *self.sample(one)) for _ in range(batch) for one in active]
-            waited = samples[0][1].query()  # the GPU was at the first before the last was enqueued
+            samples = [(one, self.sample(one)) for _ in range(batch) for one in active]
+            first, _ = samples[0][1][0]
+            waited = first.query()  # the GPU was at the first before the last was enqueued
             cuda.synchronize()
             if waited:
                 late += 1
@@ -207,8 +213,9 @@ class Clock:
                     raise Timeless("the CPU enqueues calls more slowly than the GPU does them")
                 batch = max(1, batch // 2)
                 continue
-            for runner, start, stop in samples:
-                runner.us.append(1e3 * start.elapsed_time(stop))
+            for runner, events in samples:
+                of_calls = [1e3 * start.elapsed_time(stop) for start, stop in events]
+                runner.us.append(statistics.fmean(of_calls))
         return [runner.us for runner in runners]
 
 

@@ -11,6 +11,8 @@
 namespace ladder {
 namespace {
 
+constexpr int kColdLaunches = 2;  // of a sample, which is their mean
+
 class Event {
  public:
   Event() { LADDER_CUDA(cudaEventCreate(&event_)); }
@@ -56,6 +58,11 @@ class Graph {
  private:
   int launches_;
   cudaGraphExec_t graph_ = nullptr;
+};
+
+/// What stands before and behind each launch of a sample, or each graph of launches.
+struct Events {
+  Event start, stop;
 };
 
 /// A contestant in the rounds of a measurement.
@@ -129,7 +136,7 @@ std::vector<Samples> Timer::measure(std::span<const Contestant> contestants, Cac
         graphs[i] = std::make_unique<Graph>(c.contestant, launches, stream_);
         us *= launches;
       }
-      round_us += us + 50;
+      round_us += (us + 50) * (cache == Cache::cold ? kColdLaunches : 1);
     } catch (const std::exception& error) {
       cudaGetLastError();  // or the next launch would be blamed for it
       c.samples.error = error.what();
@@ -141,8 +148,8 @@ std::vector<Samples> Timer::measure(std::span<const Contestant> contestants, Cac
   // kernel stays to the end: it is what the others are compared with. Several rounds are enqueued
   // at once, so that the GPU never waits for the CPU inside a sample.
   const int batch = std::clamp(static_cast<int>(20'000 / std::max(round_us, 1.0)), 1, 64);
-  const std::size_t slots = static_cast<std::size_t>(batch) * runners.size();
-  std::vector<Event> starts(slots), stops(slots);
+  const int of_sample = cache == Cache::cold ? kColdLaunches : 1;
+  std::vector<Events> events(static_cast<std::size_t>(batch * of_sample) * runners.size());
   std::vector<double> clocks, watts, slowed;
   while (std::any_of(runners.begin(), runners.end(), [](auto& c) { return !c.done; })) {
     std::vector<Runner*> active;
@@ -151,14 +158,16 @@ std::vector<Samples> Timer::measure(std::span<const Contestant> contestants, Cac
       if (c.samples.error.empty() && (!c.done || reference)) active.push_back(&c);
     }
     for (int i = 0; i < 4; ++i) flush();  // keeps the GPU busy until the first sample is enqueued
-    std::size_t slot = 0;
+    auto event = events.begin();
     for (int round = 0; round < batch; ++round) {
       for (Runner* c : active) {
         const Graph* graph = graphs[static_cast<std::size_t>(c - runners.data())].get();
-        if (!graph) flush();
-        starts[slot].record(stream_);
-        graph ? graph->launch(stream_) : c->launch(stream_);
-        stops[slot++].record(stream_);
+        for (int i = 0; i < of_sample; ++i, ++event) {
+          if (!graph) flush();
+          event->start.record(stream_);
+          graph ? graph->launch(stream_) : c->launch(stream_);
+          event->stop.record(stream_);
+        }
       }
     }
     recorded_launches().clear();
@@ -169,12 +178,13 @@ std::vector<Samples> Timer::measure(std::span<const Contestant> contestants, Cac
       watts.push_back(state.power_w);
       slowed.push_back(state.slowed);
     }
-    slot = 0;
+    event = events.begin();
     for (int round = 0; round < batch; ++round) {
       for (Runner* c : active) {
         const Graph* graph = graphs[static_cast<std::size_t>(c - runners.data())].get();
-        c->add(stops[slot].us_since(starts[slot]), graph ? graph->launches() : 1, sampling);
-        ++slot;
+        double us = 0;
+        for (int i = 0; i < of_sample; ++i, ++event) us += event->stop.us_since(event->start);
+        c->add(us, graph ? graph->launches() : of_sample, sampling);
       }
     }
   }
