@@ -56,15 +56,22 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kL
 }
 
 /// Calls launch(Row<…>{}, number of blocks) with the smallest cluster that holds a row of `cols`
-/// elements, of which a thread holds kMost. What of a row is beyond the largest is not held.
-template <class T, int kMost, class Launch>
+/// elements, which are more than kMore, and of which a thread holds kMost. What of a row is beyond
+/// the largest is not held.
+template <class T, int kMost, int kMore = 0, class Launch>
 void launch_smallest_cluster(int cols, Launch launch) {
   using Vec = ladder::Vec128<T>;
   using Half = ladder::Row<Vec, 512, kMost>;  // of a multiprocessor
   constexpr int kOfBlock = 512 * kMost;
-  if (cols <= 2 * kOfBlock) return launch(Half{}, std::integral_constant<int, 2>{});
-  if (cols <= 4 * kOfBlock) return launch(Half{}, std::integral_constant<int, 4>{});
-  if (cols <= 8 * kOfBlock) return launch(Half{}, std::integral_constant<int, 8>{});
+  if constexpr (kMore < 2 * kOfBlock) {
+    if (cols <= 2 * kOfBlock) return launch(Half{}, std::integral_constant<int, 2>{});
+  }
+  if constexpr (kMore < 4 * kOfBlock) {
+    if (cols <= 4 * kOfBlock) return launch(Half{}, std::integral_constant<int, 4>{});
+  }
+  if constexpr (kMore < 8 * kOfBlock) {
+    if (cols <= 8 * kOfBlock) return launch(Half{}, std::integral_constant<int, 8>{});
+  }
   launch(ladder::Row<Vec, 1024, kMost>{}, std::integral_constant<int, 8>{});
 }
 
@@ -79,7 +86,7 @@ void launch_cluster_forward(const softmax::Args<T>& a, cudaStream_t stream) {
 
 template <class Op, class T>
 void launch_cluster_backward(const softmax_gradient::Args<T>& a, cudaStream_t stream) {
-  launch_smallest_cluster<T, kMostHeld>(
+  launch_smallest_cluster<T, kMostHeld, kLongestBackwardOfBlock<T>>(
       a.cols, [&]<class Row, int kBlocks>(Row, std::integral_constant<int, kBlocks>) {
         ladder::launch(cluster_backward<Op, Row, kBlocks, T>, a.rows * kBlocks, Row::kBlock, 0,
                        stream, a);
