@@ -8,9 +8,9 @@
 The problems are those that ./bench timed with a cold L2 cache on this GPU. The protocol is its own:
 a buffer of twice the L2's size is overwritten before each call, each is timed between two events,
 two in a row make a sample, all are enqueued before the GPU gets there, and the peers of a problem
-take turns. Each result is
-first compared with the same formula in fp64. Rows are written as they are made; a peer that the file
-already has for a problem is not measured again, so that an interrupted run can be gone on with.
+take turns. Each result is first compared with the same formula in fp64. Rows are written as they are
+made; a peer that the file already has for a problem is not measured again, so that an interrupted
+run can be gone on with.
 
 Needs PyTorch and an NVIDIA GPU.
 

@@ -97,6 +97,10 @@ TEST(RowPlan, TakesTheSmallestClusterWithRoomForTwoRows) {
   EXPECT_EQ(plan_rows_ahead<half>(131072, kHeld, 2).blocks, 8);
 }
 
+TEST(RowPlan, HasNoMoreRowsAheadThanAreOfUse) {  // of 32 KiB there is room for 7
+  EXPECT_EQ(plan_rows_ahead<half>(16384, kHeld, 0).places.rows, RowPlaces::kMost);
+}
+
 TEST(RowPlan, MakesDoWithOneRow) {
   const RowPlan plan = plan_rows_ahead<float>(131072, kHeld, 2);
   EXPECT_EQ(plan.blocks, 8);

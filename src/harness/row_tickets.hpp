@@ -1,7 +1,7 @@
 // Which rows are a cluster's, of clusters that stay and take row after row: not settled beforehand,
-// but for the first ones. Multiprocessors are not all equally near to memory, and with equal parts
-// the fastest would wait for the slowest at the end. The block of rank 0 draws a number for each
-// row to come, and tells the others together with what it tells them anyway:
+// but for the first ones. They do not all advance at the same speed, and with equal parts the
+// fastest would wait for the slowest at the end. The block of rank 0 draws a number for each row to
+// come, and tells the others together with what it tells them anyway:
 //
 //   RowTickets<kBlocks> tickets(ahead);                       rows that are asked for at the start
 //   if (threadIdx.x == 0) for (… i < ahead …) … tickets.settled(i) …

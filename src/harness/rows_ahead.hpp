@@ -53,13 +53,13 @@ class RowsAhead {
     for (int place = 0; place < places_.rows; ++place) ask(tickets.settled(place), place);
   }
 
-  /// The next row, when it has landed; as many as there are or more, when there is none.
+  /// The number of the next row, when it has landed; if there is none, one beyond the matrix.
   __device__ unsigned wait() const {
     ptx::mbarrier_wait(&here().landed[place_], parity_);
     return here().row[place_];
   }
 
-  /// Where the share of this row is, which was waited for: its first column.
+  /// Where the share of the row last waited for is: its first column.
   __device__ const T* share_of(unsigned row) const {
     return shared_ + place_ * places_.elements + RowWindow<T>::place_of(first_element(row));
   }

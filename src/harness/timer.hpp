@@ -11,8 +11,8 @@ namespace ladder {
 
 /// State of the L2 cache at the start of every sample.
 ///   cold: twice the L2's size is overwritten, then one launch is timed between two events; and both
-///         once more, because every other launch finds the L2 in another state: a short kernel's
-///         time goes up and down by turns, and which turn is whose depends on how many take part;
+///         once more, because a short kernel's time goes up and down by turns, launch by launch, and
+///         which turn is whose depends on how many take part;
 ///   hot:  a CUDA graph of many launches on the same data is timed, per launch.
 enum class Cache { cold, hot };
 

@@ -54,8 +54,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
   using namespace ladder::ptx;
   using Vec = ladder::Vec128<T>;
   using Floats = ladder::Floats<Vec>;
-  constexpr int kBlock = kAheadBlock, kVectors = kAheadVectors;
-  constexpr int kWarps = kBlock / 32;
+  constexpr int kBlock = kAheadBlock, kVectors = kAheadVectors, kWarps = kBlock / 32;
   __shared__ Moments of_warp[kWarps];
   __shared__ Mbarrier parameters_there;
   T* const weight = ladder::dynamic_shared<T>();
@@ -93,7 +92,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
     const int single_at = span.single(t);
 
     // Thread t takes vectors t, t + kBlock, … of the block's share, and maybe a single.
-    auto of_warp_number = [&](int warp) {
+    auto count_of_warp = [&](int warp) {
       const int others = span.vectors % kBlock - warp * 32;  // than those that all threads have
       const int vectors = span.vectors / kBlock * 32 + min(max(others, 0), 32);
       return Count(vectors * Vec::size + (warp == 0 ? span.head + span.tail : 0));
@@ -125,13 +124,13 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
     if constexpr (Norm::kCentred) {
       for_each([&](float value) { moments.sum += value; });
       moments.sum = ladder::lane_sum<32>(moments.sum);
-      mean = moments.sum * of_warp_number(t / 32).part;
+      mean = moments.sum * count_of_warp(t / 32).part;
     }
     for_each([&](float value) { moments.squares += (value - mean) * (value - mean); });
     moments.squares = ladder::lane_sum<32>(moments.squares);
     if (lane == 0) of_warp[t / 32] = moments;
     __syncthreads();
-    moments = merge<Norm, kWarps>(of_warp[lane % kWarps], of_warp_number(lane % kWarps), of_block);
+    moments = merge<Norm, kWarps>(of_warp[lane % kWarps], count_of_warp(lane % kWarps), of_block);
     if constexpr (kBlocks > 1) {  // all blocks merge the same numbers in the same order
       const float4 told = exchange.tell({moments.sum, moments.squares, ahead.tickets.to_tell(), 0});
       ahead.tickets.told(told.z);

@@ -4,7 +4,7 @@
 //           Each block has the same columns of every row, so that it reads weight and bias once,
 //           into shared memory. The blocks push their sums to each other: a barrier of the cluster
 //           would wait for the stores of the row before. Which rows are a cluster's is not settled
-//           beforehand: multiprocessors are not all equally near to memory
+//           beforehand: with equal parts the fastest would wait for the slowest
 // Bound by  DRAM bandwidth; of 132 multiprocessors some are left over, because the blocks of a
 //           cluster are neighbours
 // Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements (in

@@ -1,7 +1,7 @@
 // Idea      x is read once, so its lines are the first that the L2 cache gives up: they take each
 //           other's places, not those of what is still to be written to DRAM, or used again
 // Vs v15    streaming loads where x is up to five times as large as the L2. A longer x fills it in
-//           any case, and there ordinary loads are a little faster
+//           any case, and is read by ordinary loads
 // Bound by  as v15
 // Limits    as v15
 // Tile      as v15

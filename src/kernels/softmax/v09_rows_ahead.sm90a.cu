@@ -3,8 +3,8 @@
 // Vs v08    while a cluster waits for its sums, and while it stores, more is on its way from DRAM:
 //           bytes in flight are no longer in the registers that wait. The blocks push their sums to
 //           each other: a barrier of the cluster would wait for the stores of the row before. Which
-//           rows are a cluster's is not settled beforehand: multiprocessors are not all equally
-//           near to memory
+//           rows are a cluster's is not settled beforehand: with equal parts the fastest would
+//           wait for the slowest
 // Bound by  DRAM bandwidth; of 132 multiprocessors some are left over, because the blocks of a
 //           cluster are neighbours
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes; rows of up to 131072
