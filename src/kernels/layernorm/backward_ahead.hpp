@@ -181,7 +181,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
         sum_of(0, i) += dy[i] * z;
         if constexpr (Norm::kCentred) sum_of(1, i) += dy[i];
       }
-      out.store_streaming(dx + column);
+      out.store(dx + column);
     });
     if constexpr (Norm::kCentred) mean = sums[3] * of_a_column;
   }

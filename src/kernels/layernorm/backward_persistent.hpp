@@ -100,8 +100,8 @@ __device__ void backward_rows(const typename Norm::template Args<T>& a, float* p
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) x[k][e] = dy[k][e] = T(0.0f);  // beyond the row
       if (v < vectors) {
-        x[k] = Vec::load_streaming(a.x + start + v * Vec::size);
-        dy[k] = Vec::load_streaming(a.dy + start + v * Vec::size);
+        x[k] = Vec::load(a.x + start + v * Vec::size);
+        dy[k] = Vec::load(a.dy + start + v * Vec::size);
       }
     }
 
@@ -156,7 +156,7 @@ __device__ void backward_rows(const typename Norm::template Args<T>& a, float* p
         sum_of(0, k * Vec::size + e) += static_cast<float>(dy[k][e]) * of_x;
         if constexpr (Norm::kCentred) sum_of(1, k * Vec::size + e) += static_cast<float>(dy[k][e]);
       }
-      dx.store_streaming(a.dx + start + v * Vec::size);
+      dx.store(a.dx + start + v * Vec::size);
     }
   }
   Team::leave();

@@ -46,7 +46,7 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
       const int v = k * kThreads + t;
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) to[k][e] = T(0.0f);  // beyond the row
-      if (v < span.vectors) to[k] = Vec::load_streaming(from + span.column(v));
+      if (v < span.vectors) to[k] = Vec::load(from + span.column(v));
     }
     if (single_at >= 0) to_single = from[single_at];
   };
@@ -75,11 +75,11 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
       const int v = k * kThreads + t;
       if (v >= span.vectors) break;
       held[k] = add_vectors(held[k], more[k]);
-      held[k].store_streaming(sum + span.column(v));
+      held[k].store(sum + span.column(v));
     }
     for_rest([&](int c) {
-      const Vec x = Vec::load_streaming(row_at + c);
-      add_vectors(x, Vec::load_streaming(residual + c)).store(sum + c);
+      const Vec x = Vec::load(row_at + c);
+      add_vectors(x, Vec::load(residual + c)).store(sum + c);
     });
     if (single_at >= 0) {
       single = add(single, more_single);
@@ -127,7 +127,7 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) out[e] = result(x[e], weight[e], bias[e]);
-    out.store_streaming(y + c);
+    out.store(y + c);
   };
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {

@@ -159,7 +159,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       Vec out;
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) out[e] = result(held[k][e], of_weight[e], of_bias[e]);
-      out.store_streaming(y + span.column(v));
+      out.store(y + span.column(v));
     }
     if (single_at >= 0) {
       float of_bias = 0;

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(layerno
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(0.0f);  // beyond the row
-    if (v < vectors) loaded[k] = Vec::load_streaming(x + v * Vec::size);
+    if (v < vectors) loaded[k] = Vec::load(x + v * Vec::size);
   }
 
   float held[kElements];
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(layerno
       out[e] = result(held[k * Vec::size + e], static_cast<float>(weight[e]),
                       static_cast<float>(bias[e]));
     }
-    out.store_streaming(y + v * Vec::size);
+    out.store(y + v * Vec::size);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
   for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(layerno
       out[e] = result(static_cast<float>(more[e]), static_cast<float>(weight[e]),
                       static_cast<float>(bias[e]));
     }
-    out.store_streaming(y + v * Vec::size);
+    out.store(y + v * Vec::size);
   }
 }
 

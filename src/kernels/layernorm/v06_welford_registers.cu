@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) welford(layern
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) held[k][e] = T(0.0f);  // beyond the row
-    if (v < vectors) held[k] = Vec::load_streaming(x + v * Vec::size);
+    if (v < vectors) held[k] = Vec::load(x + v * Vec::size);
   }
 
   Moments of_row{0, 0, 0};
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) welford(layern
       const float z = (static_cast<float>(value[e]) - of_row.mean) * scale;
       out[e] = T(z * static_cast<float>(weight[e]) + static_cast<float>(bias[e]));
     }
-    out.store_streaming(y + v * Vec::size);
+    out.store(y + v * Vec::size);
   };
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {

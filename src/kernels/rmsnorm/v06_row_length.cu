@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) row_length(rms
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) held[k][e] = T(0.0f);  // beyond the row
-    if (v < vectors) held[k] = Vec::load_streaming(x + v * Vec::size);
+    if (v < vectors) held[k] = Vec::load(x + v * Vec::size);
   }
 
   float squares = 0;
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) row_length(rms
     for (int e = 0; e < Vec::size; ++e) {
       out[e] = T(static_cast<float>(value[e]) * scale * static_cast<float>(weight[e]));
     }
-    out.store_streaming(y + v * Vec::size);
+    out.store(y + v * Vec::size);
   };
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {

@@ -87,7 +87,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       Vec out;
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
-      out.store_streaming(y + cut.head + v * Vec::size);
+      out.store(y + cut.head + v * Vec::size);
     }
   }
   ahead.tickets.leave();

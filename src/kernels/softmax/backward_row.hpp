@@ -49,8 +49,8 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) y[k][e] = dy[k][e] = T(0.0f);  // beyond the row
     if (v < cut.vectors) {
-      y[k] = Vec::load_streaming(a.y + first + v * Vec::size);
-      dy[k] = Vec::load_streaming(a.dy + first + v * Vec::size);
+      y[k] = Vec::load(a.y + first + v * Vec::size);
+      dy[k] = Vec::load(a.dy + first + v * Vec::size);
     }
   }
   const bool has_edge = t < cut.edges;
@@ -92,7 +92,7 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
     for (int e = 0; e < Vec::size; ++e) {
       dx[e] = T(gradient(Op{}, static_cast<float>(of_y[e]), static_cast<float>(of_dy[e]), sum));
     }
-    dx.store_streaming(a.dx + first + v * Vec::size);
+    dx.store(a.dx + first + v * Vec::size);
   };
   if (has_edge) a.dx[edge] = T(gradient(Op{}, edge_y, edge_dy, sum));
 #pragma unroll

@@ -108,7 +108,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
-    if (is_read(v)) loaded[k] = Vec::load_streaming(x + cut.head + v * Vec::size);
+    if (is_read(v)) loaded[k] = Vec::load(x + cut.head + v * Vec::size);
   }
   const bool has_edge = t < cut.edges;
   const int edge_column = cut.edge_column(t);
@@ -185,7 +185,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
       const float value = kLog || kIsPacked ? result(held_one) : held_one * scale_held;
       out[e] = T(is_seen(column + e) ? value : 0.0f);
     }
-    if (v < cut.vectors) out.store_streaming(y + column);
+    if (v < cut.vectors) out.store(y + column);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
   for (int v = kVectors * kThreads + t; !kIsPacked && v < cut.vectors; v += kThreads) {
@@ -197,7 +197,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
     for (int e = 0; e < Vec::size; ++e) {
       out[e] = T(is_seen(column + e) ? result(more[e]) : 0.0f);
     }
-    out.store_streaming(y + column);
+    out.store(y + column);
   }
 }
 

@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(softmax
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
-    if (v < vectors) loaded[k] = Vec::load_streaming(x + v * Vec::size);
+    if (v < vectors) loaded[k] = Vec::load(x + v * Vec::size);
   }
 
   // First relative to the largest element of this thread …
@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(softmax
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) out[e] = T(held[k * Vec::size + e] * scale_held);
-    if (v < vectors) out.store_streaming(y + v * Vec::size);
+    if (v < vectors) out.store(y + v * Vec::size);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
   for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
@@ -117,7 +117,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(softmax
     for (int e = 0; e < Vec::size; ++e) {
       out[e] = T(expf(static_cast<float>(more[e]) - total.max) * scale);
     }
-    out.store_streaming(y + v * Vec::size);
+    out.store(y + v * Vec::size);
   }
 }
 

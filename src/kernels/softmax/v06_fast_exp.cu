@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
-    if (v < vectors) loaded[k] = Vec::load_streaming(x + v * Vec::size);
+    if (v < vectors) loaded[k] = Vec::load(x + v * Vec::size);
   }
 
   // First relative to the largest element of this thread …
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) out[e] = T(held[k * Vec::size + e] * scale_held);
-    if (v < vectors) out.store_streaming(y + v * Vec::size);
+    if (v < vectors) out.store(y + v * Vec::size);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
   for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     for (int e = 0; e < Vec::size; ++e) {
       out[e] = T(fast_exp(static_cast<float>(more[e]) - total.max) * scale);
     }
-    out.store_streaming(y + v * Vec::size);
+    out.store(y + v * Vec::size);
   }
 }
 
