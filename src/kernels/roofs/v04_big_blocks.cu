@@ -1,0 +1,18 @@
+// Idea      the same 16 KiB of each stream by a block of 1024 threads
+// Vs v01    a quarter as many vectors in flight, but a block's reads come together, and then its
+//           writes: DRAM turns from one to the other less often
+// Bound by  DRAM bandwidth
+// Limits    none
+#include "one_shot.hpp"
+
+namespace {
+
+struct BigBlocks {
+  static constexpr ladder::Version version{"a block per 16 KiB, 1024 threads"};
+
+  static void launch(const Args& a, cudaStream_t stream) { launch_one_shot<1024>(a, stream); }
+};
+
+const ladder::Register<BigBlocks, dram, float> registration;
+
+}  // namespace
