@@ -113,8 +113,8 @@ class RowPairsAhead {
     const auto bytes = static_cast<unsigned>((end - begin) * sizeof(T));
     ptx::mbarrier_arrive_expect_tx(landed(i), 2 * bytes);
     if (!kAligned && bytes == 0) return;
-    ptx::bulk_load(x, x_ + begin, bytes, landed(i), ptx::evict_first());
-    ptx::bulk_load(y, y_ + begin, bytes, landed(i), ptx::evict_first());
+    ptx::bulk_load(x, x_ + begin, bytes, landed(i));
+    ptx::bulk_load(y, y_ + begin, bytes, landed(i));
   }
 
   const RowShare<T> share_;

@@ -102,8 +102,7 @@ class RowsAhead {
     const auto bytes = static_cast<unsigned>((window.end - window.begin) * sizeof(T));
     ptx::mbarrier_arrive_expect_tx(landed, bytes);
     if (bytes == 0) return;
-    ptx::bulk_load(shared_ + place * places_.elements, x_ + window.begin, bytes, landed,
-                   ptx::evict_first());
+    ptx::bulk_load(shared_ + place * places_.elements, x_ + window.begin, bytes, landed);
   }
 
   const T* x_;
