@@ -29,6 +29,7 @@ struct Row {
   static constexpr int kBlock = kThreads < 128 ? 128 : kThreads;
   static constexpr int kRows = kBlock / kThreads;     // of a block
   static constexpr int kLeastBlocks = 1024 / kBlock;  // of a multiprocessor
+  static constexpr bool kHoldsAll = kThreads < 1024;  // of a row that launch_smallest_row gives it
 };
 
 /// Calls launch(Row<…>{}) with the smallest of these that holds a row of `cols` elements.

@@ -41,6 +41,7 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
   constexpr int kThreads = Row::kThreads * kBlocks, kVectors = Row::kVectors;
   const Cut<T> cut(row * a.cols, a.cols);
   const std::int64_t first = row * a.cols + cut.head;  // the first vector's first element
+  const bool has_rest = !Row::kHoldsAll && cut.vectors > kVectors * kThreads;
 
   Vec y[kVectors], dy[kVectors];
 #pragma unroll
@@ -49,8 +50,8 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) y[k][e] = dy[k][e] = T(0.0f);  // beyond the row
     if (v < cut.vectors) {
-      y[k] = Vec::load(a.y + first + v * Vec::size);
-      dy[k] = Vec::load(a.dy + first + v * Vec::size);
+      y[k] = load_held<Vec>(a.y + first + v * Vec::size, has_rest);
+      dy[k] = load_held<Vec>(a.dy + first + v * Vec::size, has_rest);
     }
   }
   const bool has_edge = t < cut.edges;
@@ -92,7 +93,7 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
     for (int e = 0; e < Vec::size; ++e) {
       dx[e] = T(gradient(Op{}, static_cast<float>(of_y[e]), static_cast<float>(of_dy[e]), sum));
     }
-    dx.store(a.dx + first + v * Vec::size);
+    store_held(dx, a.dx + first + v * Vec::size, has_rest);
   };
   if (has_edge) a.dx[edge] = T(gradient(Op{}, edge_y, edge_dy, sum));
 #pragma unroll
