@@ -109,15 +109,10 @@ void launch_ahead(const softmax::Args<T>& a, cudaStream_t stream) {
   });
 }
 
-/// The longest rows, in elements, for which a row for each warp or block is faster than rows ahead:
-/// of fp32 also some that a block does not hold, and reads in part twice.
-template <class T>
-constexpr int kLongestOfBlock = sizeof(T) == 4 ? 53248 : kLongestForward;
-
 /// By the row's length: a warp, a block, rows ahead, and a cluster for what these do not hold.
 template <bool kLog, class T>
 void launch_by_length(const softmax::Args<T>& a, cudaStream_t stream) {
-  if (a.cols <= kLongestOfBlock<T>) return launch_forward<kLog, Mask::none>(a, stream);
+  if (a.cols <= kLongestForward) return launch_forward<kLog, Mask::none>(a, stream);
   if (ahead_plan<T>(a.cols).blocks > 0) return launch_ahead<kLog>(a, stream);
   launch_cluster_forward<kLog, Mask::none>(a, stream);
 }

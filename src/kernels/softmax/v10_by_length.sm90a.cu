@@ -6,7 +6,7 @@
 //           beyond 262144 elements is read twice. No two launches may overlap
 // Tile      by the elements of a row:
 //             up to   1024   a warp, four rows to a block of 128 threads
-//             up to  32768   a block of 128 to 1024 threads; of fp32 up to 53248, in part read twice
+//             up to  32768   a block of 128 to 1024 threads
 //             up to 131072   rows ahead, in clusters of 2, 4 or 8 blocks of 512 threads
 //             up to 262144   a cluster of 8 blocks of 1024 threads
 //             more           the same, and what is not held is read again
