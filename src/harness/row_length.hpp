@@ -15,12 +15,10 @@ struct Vec1 {
   __device__ const T& operator[](int) const { return element; }
   __device__ static Vec1 load(const T* from) { return {*from}; }
   __device__ void store(T* to) const { *to = element; }
-  __device__ static Vec1 load_streaming(const T* from) { return {*from}; }
-  __device__ void store_streaming(T* to) const { *to = element; }
 };
 
-/// How a row is held: by kThreads threads, kElements elements in each.
-template <class Vec_, int kThreads_, int kElements_>
+/// How a row is held: by kThreads threads, kElements elements in each; whether all of it is.
+template <class Vec_, int kThreads_, int kElements_, bool kHoldsAll_ = true>
 struct Row {
   using Vec = Vec_;
   static constexpr int kThreads = kThreads_;
@@ -29,7 +27,7 @@ struct Row {
   static constexpr int kBlock = kThreads < 128 ? 128 : kThreads;
   static constexpr int kRows = kBlock / kThreads;     // of a block
   static constexpr int kLeastBlocks = 1024 / kBlock;  // of a multiprocessor
-  static constexpr bool kHoldsAll = kThreads < 1024;  // of a row that launch_smallest_row gives it
+  static constexpr bool kHoldsAll = kHoldsAll_;
 };
 
 /// Calls launch(Row<…>{}) with the smallest of these that holds a row of `cols` elements.
@@ -37,8 +35,7 @@ struct Row {
 /// A row of up to 32 * kMost elements belongs to a warp, which needs no barrier, and shares its
 /// block with three others; a longer one belongs to a block. A thread holds at most kMost elements,
 /// 128 bytes of registers for 32 floats, so that 64 registers are enough for it and 1024 threads
-/// fit a multiprocessor. What of a row is beyond the largest, of 1024 * kMost elements, is not
-/// held.
+/// fit a multiprocessor. What of a row is beyond 1024 * kMost elements is not held.
 template <class Vec, int kMost = 32, class Launch>
 void launch_smallest_row(int cols, Launch launch) {
   if constexpr (kMost / 4 >= Vec::size) {
@@ -50,7 +47,8 @@ void launch_smallest_row(int cols, Launch launch) {
   if (cols <= 128 * kMost) return launch(Row<Vec, 128, kMost>{});
   if (cols <= 256 * kMost) return launch(Row<Vec, 256, kMost>{});
   if (cols <= 512 * kMost) return launch(Row<Vec, 512, kMost>{});
-  launch(Row<Vec, 1024, kMost>{});
+  if (cols <= 1024 * kMost) return launch(Row<Vec, 1024, kMost>{});
+  launch(Row<Vec, 1024, kMost, false>{});
 }
 
 /// The same, by single elements where rows are no whole number of vectors.

@@ -14,6 +14,8 @@
 
 #include "harness/kernel.hpp"
 
+#include <type_traits>
+
 namespace ladder {
 
 /// The sum over kLanes neighbouring lanes; all of them get it.
@@ -88,17 +90,23 @@ __device__ float team_sum(float value) {
   return values[0];
 }
 
-/// Calls launch(Team{}) with the smallest team that holds a row of `vectors` vectors, kVectors in
-/// each thread. What of a row is beyond the largest, of 1024 threads, is not held.
-template <int kVectors, class Launch>
+/// Calls launch(Team{}, std::integral_constant<int, n>{}) with the smallest team that holds a row of
+/// `vectors` vectors, n in each thread: kOfShort, if up to 512 threads hold it with so many, else
+/// kVectors. What of a row is beyond 1024 threads' is not held.
+template <int kVectors, int kOfShort, class Launch>
 void launch_by_team(int vectors, Launch launch) {
-  if (vectors <= 16 * kVectors) return launch(LaneTeam<16>{});
-  if (vectors <= 32 * kVectors) return launch(LaneTeam<32>{});
-  if (vectors <= 64 * kVectors) return launch(BlockTeam<64>{});
-  if (vectors <= 128 * kVectors) return launch(BlockTeam<128>{});
-  if (vectors <= 256 * kVectors) return launch(BlockTeam<256>{});
-  if (vectors <= 512 * kVectors) return launch(BlockTeam<512>{});
-  launch(BlockTeam<1024>{});
+  constexpr std::integral_constant<int, kOfShort> few;
+  constexpr std::integral_constant<int, kVectors> many;
+  if (vectors <= 16 * kOfShort) return launch(LaneTeam<16>{}, few);
+  if (vectors <= 32 * kOfShort) return launch(LaneTeam<32>{}, few);
+  if (vectors <= 64 * kOfShort) return launch(BlockTeam<64>{}, few);
+  if (vectors <= 128 * kOfShort) return launch(BlockTeam<128>{}, few);
+  if (vectors <= 256 * kOfShort) return launch(BlockTeam<256>{}, few);
+  if (vectors <= 512 * kOfShort) return launch(BlockTeam<512>{}, few);
+  if constexpr (kOfShort < kVectors) {
+    if (vectors <= 512 * kVectors) return launch(BlockTeam<512>{}, many);
+  }
+  launch(BlockTeam<1024>{}, many);
 }
 
 }  // namespace ladder

@@ -42,32 +42,6 @@ __device__ __forceinline__ void fence_proxy_async() {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
-/// For bulk copies of what is used once: its lines are the first to leave the L2.
-__device__ __forceinline__ std::uint64_t evict_first() {
-  std::uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
-
-__device__ __forceinline__ void bulk_load(void* shared, const void* global, unsigned bytes,
-                                          Mbarrier* barrier, std::uint64_t l2_policy) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint"
-      " [%0], [%1], %2, [%3], %4;" ::"r"(shared_address(shared)),
-      "l"(__cvta_generic_to_global(global)), "r"(bytes), "r"(shared_address(barrier)),
-      "l"(l2_policy)
-      : "memory");
-}
-__device__ __forceinline__ void bulk_store(void* global, const void* shared, unsigned bytes,
-                                           std::uint64_t l2_policy) {
-  asm volatile(
-      "cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(
-          __cvta_generic_to_global(global)),
-      "r"(shared_address(shared)), "r"(bytes), "l"(l2_policy)
-      : "memory");
-}
-
-/// The same without a policy.
 __device__ __forceinline__ void bulk_load(void* shared, const void* global, unsigned bytes,
                                           Mbarrier* barrier) {
   asm volatile(

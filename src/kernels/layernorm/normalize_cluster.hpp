@@ -10,7 +10,7 @@ namespace layernorm_rows {
 template <class Norm, class T, class Team, bool kAligned>
 __global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     normalize_by_cluster(typename Norm::template Args<T> a) {
-  normalize_row<Norm, T, Team, kAligned, Weights::prefetched>(a);
+  normalize_row<Norm, T, Team, kVectors<Norm>, kAligned, Weights::prefetched>(a);
 }
 
 /// By the row's length: what one block of 1024 threads does not hold is held by a cluster of 2, 4

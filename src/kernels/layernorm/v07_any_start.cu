@@ -1,6 +1,6 @@
 // Idea      rows may start anywhere: a few single elements up to the first multiple of 16 bytes,
 //           then whole vectors, then singles again. And a thread holds 128 bytes of the row as they
-//           came, whatever the type
+//           came, 64 of an fp32 row that is no more than 8192 elements
 // Vs v05    128-bit accesses for every number of columns, where v05 moves single elements unless
 //           the columns are a multiple of the vector; of 16-bit types twice as much in flight per
 //           thread

@@ -2,8 +2,7 @@
 //           the row in registers
 // Vs v05    x does not go through shared memory, and all of a row is in flight before its first
 //           element is used, 128 bytes (of 16-bit types 64) per thread; a row of up to 1024
-//           elements is one warp's, with no barrier. x and y are marked as streaming, so that the
-//           weights, which every row needs, keep their place in the caches
+//           elements is one warp's, with no barrier
 // Bound by  DRAM bandwidth
 // Limits    none. What of a row is beyond 32768 elements, the registers of 1024 threads, is read
 //           twice. Where the columns are no multiple of the vector, each "vector" is one element.

@@ -28,7 +28,7 @@ struct Tile {
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) {
       const std::int64_t v = first + j * kBlock;
-      if (v < length) vector[j] = Vec::load_streaming(from + v * Vec::size);
+      if (v < length) vector[j] = Vec::load(from + v * Vec::size);
     }
   }
   __device__ void store(float* to, std::int64_t number, std::int64_t length) const {
@@ -36,7 +36,7 @@ struct Tile {
 #pragma unroll
     for (int j = 0; j < kVectors; ++j) {
       const std::int64_t v = first + j * kBlock;
-      if (v < length) vector[j].store_streaming(to + v * Vec::size);
+      if (v < length) vector[j].store(to + v * Vec::size);
     }
   }
   __device__ void add(const Tile& other) {

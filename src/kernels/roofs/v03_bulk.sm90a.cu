@@ -47,8 +47,7 @@ __device__ void move(const Args& a, float* slots, Mbarrier* full) {
     mbarrier_arrive_expect_tx(&full[i % kStages], kInputs * share.bytes(i));
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
-      bulk_load(slot(i, k), a.x + k * stream + share.offset(i), share.bytes(i), &full[i % kStages],
-                evict_first());
+      bulk_load(slot(i, k), a.x + k * stream + share.offset(i), share.bytes(i), &full[i % kStages]);
     }
   };
 
@@ -75,7 +74,7 @@ __device__ void move(const Args& a, float* slots, Mbarrier* full) {
     if (leader) {
 #pragma unroll
       for (int k = 0; k < kOutputs; ++k) {
-        bulk_store(a.y + k * stream + share.offset(i), slot(i, 0), share.bytes(i), evict_first());
+        bulk_store(a.y + k * stream + share.offset(i), slot(i, 0), share.bytes(i));
       }
       bulk_commit_group();
       bulk_wait_group_read<1>();  // of the tile before, whose slots are free now
@@ -94,7 +93,7 @@ __device__ void read(const Args& a, float* slots, Mbarrier* full) {
     if (!share.has(i)) return;
     mbarrier_arrive_expect_tx(&full[i % kSlots], share.bytes(i));
     bulk_load(slots + i % kSlots * kFloats, from + share.offset(i), share.bytes(i),
-              &full[i % kSlots], evict_first());
+              &full[i % kSlots]);
   };
 
   if (threadIdx.x == 0) {
@@ -132,7 +131,7 @@ __device__ void write(const Args& a, float* slot) {
   __syncthreads();
   if (threadIdx.x != 0) return;
   for (std::int64_t i = 0; share.has(i); ++i) {
-    bulk_store(to + share.offset(i), slot, share.bytes(i), evict_first());
+    bulk_store(to + share.offset(i), slot, share.bytes(i));
     bulk_commit_group();
   }
   bulk_wait_group_read<0>();

@@ -41,7 +41,6 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
   constexpr int kThreads = Row::kThreads * kBlocks, kVectors = Row::kVectors;
   const Cut<T> cut(row * a.cols, a.cols);
   const std::int64_t first = row * a.cols + cut.head;  // the first vector's first element
-  const bool has_rest = !Row::kHoldsAll && cut.vectors > kVectors * kThreads;
 
   Vec y[kVectors], dy[kVectors];
 #pragma unroll
@@ -50,8 +49,8 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) y[k][e] = dy[k][e] = T(0.0f);  // beyond the row
     if (v < cut.vectors) {
-      y[k] = load_held<Vec>(a.y + first + v * Vec::size, has_rest);
-      dy[k] = load_held<Vec>(a.dy + first + v * Vec::size, has_rest);
+      y[k] = load_held<Row>(a.y + first + v * Vec::size);
+      dy[k] = load_held<Row>(a.dy + first + v * Vec::size);
     }
   }
   const bool has_edge = t < cut.edges;
@@ -73,7 +72,7 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) add(y[k], dy[k]);
 #pragma unroll 1  // more would spill
-  for (int v = kVectors * kThreads + t; v < cut.vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
     add(Vec::load(a.y + first + v * Vec::size), Vec::load(a.dy + first + v * Vec::size));
   }
   sum = lane_sum<32>(sum);
@@ -93,7 +92,7 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
     for (int e = 0; e < Vec::size; ++e) {
       dx[e] = T(gradient(Op{}, static_cast<float>(of_y[e]), static_cast<float>(of_dy[e]), sum));
     }
-    store_held(dx, a.dx + first + v * Vec::size, has_rest);
+    store_held<Row>(dx, a.dx + first + v * Vec::size);
   };
   if (has_edge) a.dx[edge] = T(gradient(Op{}, edge_y, edge_dy, sum));
 #pragma unroll
@@ -103,7 +102,7 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
     store_gradient(v, y[k], dy[k]);
   }
 #pragma unroll 1  // more would spill
-  for (int v = kVectors * kThreads + t; v < cut.vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
     store_gradient(v, Vec::load(a.y + first + v * Vec::size),
                    Vec::load(a.dy + first + v * Vec::size));
   }

@@ -72,7 +72,7 @@ void launch_smallest_cluster(int cols, Launch launch) {
   if constexpr (kMore < 8 * kOfBlock) {
     if (cols <= 8 * kOfBlock) return launch(Half{}, std::integral_constant<int, 8>{});
   }
-  launch(ladder::Row<Vec, 1024, kMost>{}, std::integral_constant<int, 8>{});
+  launch(ladder::Row<Vec, 1024, kMost, false>{}, std::integral_constant<int, 8>{});
 }
 
 template <bool kLog, Mask kMask, class T>

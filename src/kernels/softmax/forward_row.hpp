@@ -84,7 +84,6 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
   constexpr int kElements = Row::kElements;
   constexpr bool kIsPacked = kPacked<kLog, kMask, Row, T>;
   const Cut<T> cut(row * a.cols, a.cols);
-  const bool has_rest = !Row::kHoldsAll && cut.vectors > kVectors * kThreads;
   const T* const x = a.x + row * a.cols;
   T* const y = a.y + row * a.cols;
 
@@ -109,7 +108,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
-    if (is_read(v)) loaded[k] = load_held<Vec>(x + cut.head + v * Vec::size, has_rest);
+    if (is_read(v)) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
   }
   const bool has_edge = t < cut.edges;
   const int edge_column = cut.edge_column(t);
@@ -146,7 +145,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
     if (!kLog && !kIsPacked) held[i] = exponential;
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; !kIsPacked && is_read(v); v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && is_read(v); v += kThreads) {
     float more[Vec::size];
     load_more(v, more);
     const float before = total.max;
@@ -186,10 +185,10 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
       const float value = kLog || kIsPacked ? result(held_one) : held_one * scale_held;
       out[e] = T(is_seen(column + e) ? value : 0.0f);
     }
-    if (v < cut.vectors) store_held(out, y + column, has_rest);
+    if (v < cut.vectors) store_held<Row>(out, y + column);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; !kIsPacked && v < cut.vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
     const int column = cut.head + v * Vec::size;
     float more[Vec::size] = {};
     if (is_read(v)) load_more(v, more);
@@ -198,7 +197,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
     for (int e = 0; e < Vec::size; ++e) {
       out[e] = T(is_seen(column + e) ? result(more[e]) : 0.0f);
     }
-    store_held(out, y + column, has_rest);
+    store_held<Row>(out, y + column);
   }
 }
 

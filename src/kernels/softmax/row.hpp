@@ -39,15 +39,15 @@ struct Cut {
   __device__ int edge_column(int i) const { return i < head ? i : i + vectors * kVector; }
 };
 
-/// Loads and stores of what a thread holds of a row. Where the rest of the row is read again, they
-/// are marked as streaming, so that it is still in the L2 then; elsewhere that only costs time.
-template <class Vec, class T>
-__device__ Vec load_held(const T* from, bool rest_is_read_again) {
-  return rest_is_read_again ? Vec::load_streaming(from) : Vec::load(from);
+/// Loads and stores of what is held of a row. Where the rest of the row is read again, they are
+/// marked as streaming, so that it is still in the L2 then; elsewhere that would only cost time.
+template <class Row, class T>
+__device__ typename Row::Vec load_held(const T* from) {
+  return Row::kHoldsAll ? Row::Vec::load(from) : Row::Vec::load_streaming(from);
 }
-template <class Vec, class T>
-__device__ void store_held(const Vec& vector, T* to, bool rest_is_read_again) {
-  rest_is_read_again ? vector.store_streaming(to) : vector.store(to);
+template <class Row, class T>
+__device__ void store_held(const typename Row::Vec& vector, T* to) {
+  Row::kHoldsAll ? vector.store(to) : vector.store_streaming(to);
 }
 
 }  // namespace softmax_rows
