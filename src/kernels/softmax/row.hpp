@@ -43,11 +43,15 @@ struct Cut {
 /// marked as streaming, so that it is still in the L2 then; elsewhere that would only cost time.
 template <class Row, class T>
 __device__ typename Row::Vec load_held(const T* from) {
-  return Row::kHoldsAll ? Row::Vec::load(from) : Row::Vec::load_streaming(from);
+  if constexpr (Row::kHoldsAll) return Row::Vec::load(from);
+  return Row::Vec::load_streaming(from);
 }
 template <class Row, class T>
 __device__ void store_held(const typename Row::Vec& vector, T* to) {
-  Row::kHoldsAll ? vector.store(to) : vector.store_streaming(to);
+  if constexpr (!Row::kHoldsAll) return vector.store_streaming(to);
+  uint4 words;
+  std::memcpy(&words, &vector, sizeof words);
+  __stwb(reinterpret_cast<uint4*>(to), words);  // an ordinary store; nvcc splits some of Vec's own
 }
 
 }  // namespace softmax_rows
