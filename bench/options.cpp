@@ -50,6 +50,19 @@ Explanation parse_explanation(const std::string& text) {
       fmt::format("--explain={}: one of table (the default), lines, json is expected.", text));
 }
 
+/// The names of families that take problems of the user's own, and what these are. Not the roofs:
+/// each of their operations has problems of another kind.
+std::map<std::string, std::string_view> families_with_flag() {
+  std::map<std::string, std::string_view> found;
+  std::set<std::string> others;
+  for (const Family& family : families()) {
+    const auto [at, is_new] = found.emplace(family.name, family.problem_help);
+    if (!is_new && at->second != family.problem_help) others.insert(at->first);
+  }
+  for (const std::string& name : others) found.erase(name);
+  return found;
+}
+
 std::vector<std::string> parse_problems(const std::string& flag, const std::string& text) {
   const std::string name = flag.substr(2);
   const auto family = std::find_if(families().begin(), families().end(),
@@ -130,9 +143,8 @@ Options parse_options(int argc, char** argv) {
        }},
       {"--profile", [&](Text, Text v) { options.profile = split(v); }},
   };
-  for (const Family& family : families()) {
-    const std::string name(family.name);
-    flags["--" + name] = [&options, name](Text f, Text v) {
+  for (const auto& [name, help] : families_with_flag()) {
+    flags["--" + name] = [&options, name = name](Text f, Text v) {
       options.problems[name] = parse_problems(f, v);
     };
   }
@@ -204,12 +216,8 @@ Options parse_options(int argc, char** argv) {
 
 std::string help_text() {
   std::string problems;
-  std::set<std::string_view> seen;
-  for (const Family& family : families()) {
-    if (seen.insert(family.name).second) {
-      problems +=
-          fmt::format("  {:<30}{}\n", fmt::format("--{}=A,B,…", family.name), family.problem_help);
-    }
+  for (const auto& [name, help] : families_with_flag()) {
+    problems += fmt::format("  {:<30}{}\n", fmt::format("--{}=A,B,…", name), help);
   }
   return fmt::format(
       R"(./bench checks kernels and times them: every version that the filter selects, with its baseline.

@@ -61,7 +61,13 @@ class Rows(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.csv = Path(folder.name) / "results.csv"
-        self.csv.write_text(MEASURED.read_text(encoding="utf-8"), encoding="utf-8")
+        with open(MEASURED, newline="", encoding="utf-8") as file:
+            rows = csv.DictReader(file)
+            kept = [row for row in rows if row["kernel"] not in peers_torch.PEERS]
+        with open(self.csv, "w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows.fieldnames or [], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(kept)
         silence = mock.patch("builtins.print")
         self.print = silence.start()
         self.addCleanup(silence.stop)
@@ -122,7 +128,8 @@ class Rows(unittest.TestCase):
 
     def test_what_peers_cannot_do_is_named_once(self) -> None:
         peers_torch.run(self.csv, "relu/f32/1048576", Gpu())
-        self.assertIn("No peers for transpose.", self.said())
+        self.assertRegex(self.said(), "No peers for .*transpose[.]")
+        self.assertEqual(self.said().count("transpose"), 1)
 
     def test_types_that_peers_cannot_do_are_named(self) -> None:
         like = {"family": "gemm_tensor", "op": "nt", "dtype": "e4m3", "problem": "8x8x8"}
