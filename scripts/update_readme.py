@@ -108,6 +108,9 @@ class Page:
 
 # ---- Tables
 
+SUMMARY = """The fastest version of each: its time, its share of the roof (what the machine reaches with
+the same bytes or the same arithmetic and nothing else to do), and its speed over the vendor's
+library where that has the operation."""
 
 def markdown(rows: Sequence[Sequence[str]], texts: int) -> str:
     """A table whose first row is its head; the first columns are texts, the others numbers. Columns
@@ -129,33 +132,29 @@ def number(value: float, form: str) -> str:
     return format(value, form) if value == value else ""
 
 
+def in_short(one: Ladder, best: Row) -> str:
+    """A version's time, its share of the roof, its speed over the vendor's library."""
+    ratio = f"{best.vs_baseline:.2f}x {one.vendor}" if best.vs_baseline > 0 else ""
+    return " · ".join(filter(None, (time_text(best.time_us_median), share(best), ratio)))
+
+
 def summary(runs: dict[str, Run]) -> str:
-    """The fastest version of every ladder, at its main problem."""
-    head = [
-        "family",
-        "operation",
-        "type",
-        "problem",
-        "version",
-        "time",
-        "speed",
-        "of the roof",
-        "roof",
-    ]
-    table = [head + ["vs baseline"]]
+    """The fastest version of every ladder, at its main problem; types side by side."""
+    types = ("f32", "f16", "bf16")
+    cells: dict[tuple[str, str, str], dict[str, str]] = {}
     for family, run in runs.items():
         for one in run.ladders(family):
             best = one.best
             if best is None:
                 continue
-            ratio = f"{best.vs_baseline:.2f} {one.vendor}" if best.vs_baseline > 0 else ""
-            table.append([
-                f"[{family}](src/kernels/{family}/)", one.op, one.dtype, one.problem,
-                f"`{best.kernel}`", time_text(best.time_us_median),
-                rate_text(one.speed(best), one.is_compute), share(best), roof_title(best.roof),
-                ratio,
-            ])  # fmt: skip
-    return markdown(table, 5)
+            of_types = cells.setdefault((family, one.op, one.problem), {})
+            of_types[one.dtype] = in_short(one, best)
+    table = [["family", "operation", "problem", *types, "other types"]]
+    for (family, op, problem), of_types in cells.items():
+        others = (f"{dtype}: {text}" for dtype, text in of_types.items() if dtype not in types)
+        table.append([f"[{family}](src/kernels/{family}/)", op, problem,
+                      *(of_types.get(dtype, "") for dtype in types), "; ".join(others)])  # fmt: skip
+    return f"{SUMMARY}\n\n{markdown(table, len(table[0]))}" if cells else ""
 
 
 def most_versions(ladders: Sequence[Ladder]) -> Ladder:
