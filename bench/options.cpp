@@ -7,7 +7,6 @@
 #include <charconv>
 #include <functional>
 #include <random>
-#include <set>
 
 namespace ladder {
 namespace {
@@ -54,12 +53,11 @@ Explanation parse_explanation(const std::string& text) {
 /// each of their operations has problems of another kind.
 std::map<std::string, std::string_view> families_with_flag() {
   std::map<std::string, std::string_view> found;
-  std::set<std::string> others;
   for (const Family& family : families()) {
-    const auto [at, is_new] = found.emplace(family.name, family.problem_help);
-    if (!is_new && at->second != family.problem_help) others.insert(at->first);
+    std::string_view& help = found.emplace(family.name, family.problem_help).first->second;
+    if (help != family.problem_help) help = {};
   }
-  for (const std::string& name : others) found.erase(name);
+  std::erase_if(found, [](const auto& one) { return one.second.empty(); });
   return found;
 }
 

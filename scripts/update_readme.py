@@ -108,9 +108,10 @@ class Page:
 
 # ---- Tables
 
-SUMMARY = """The fastest version of each: its time, its share of the roof (what the machine reaches with
-the same bytes or the same arithmetic and nothing else to do), and its speed over the vendor's
+SUMMARY = """The fastest version of each: its time, its share of the roof (what the machine reaches
+with the same bytes or the same arithmetic and nothing else to do), and its speed over the vendor's
 library where that has the operation."""
+
 
 def markdown(rows: Sequence[Sequence[str]], texts: int) -> str:
     """A table whose first row is its head; the first columns are texts, the others numbers. Columns
@@ -152,8 +153,9 @@ def summary(runs: dict[str, Run]) -> str:
     table = [["family", "operation", "problem", *types, "other types"]]
     for (family, op, problem), of_types in cells.items():
         others = (f"{dtype}: {text}" for dtype, text in of_types.items() if dtype not in types)
-        table.append([f"[{family}](src/kernels/{family}/)", op, problem,
-                      *(of_types.get(dtype, "") for dtype in types), "; ".join(others)])  # fmt: skip
+        of_columns = [of_types.get(dtype, "") for dtype in types]
+        link = f"[{family}](src/kernels/{family}/)"
+        table.append([link, op, problem, *of_columns, "; ".join(others)])
     return f"{SUMMARY}\n\n{markdown(table, len(table[0]))}" if cells else ""
 
 

@@ -329,6 +329,7 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--benchmark_repetitions=0", "at least 1");
   expect_refused("--benchmark_out=/no/such/folder/x", "No such file or directory; choose another");
   expect_refused("gemm", "gemm is not a flag");
+  expect_refused("--roofs=65536", "--roofs=65536 is not a flag");  // of which operation?
   expect_refused("--gemm=12x12", "MxNxK");
   expect_refused("--gemm=0x4x4", "MxNxK");
   expect_refused("--gemm=4x4x99999999999", "MxNxK");

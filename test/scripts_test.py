@@ -431,7 +431,7 @@ class Tables(TreeCase):
         pages = self.pages()
         rows = [row for row in pages["elementwise"].splitlines() if row.startswith("| `")]
         self.assertEqual([row[3:6] for row in rows], ["v01", "v02", "v03", "p01"])
-        self.assertNotIn("p01", pages[self.folder.name])
+        self.assertIn("| 740 µs · 97 % |", pages[self.folder.name])  # v03's
 
     def test_the_main_table_has_the_fastest_version_of_each(self) -> None:
         self.tree("gemm")
@@ -440,7 +440,8 @@ class Tables(TreeCase):
         self.write([*ALL, half, other], "results/gpu/one.csv")
         rows = [row for row in self.pages()[self.folder.name].splitlines() if "](src/" in row]
         self.assertEqual(len(rows), 2)
-        self.assertRegex(rows[0], r"\| relu \| 268435456 \| 740 µs · 97 % \| 380 µs[^|]* \| f64: 1.50 ms")
+        self.assertIn("| relu | 268435456 | 740 µs · 97 % | 380 µs ", rows[0])
+        self.assertIn("| f64: 1.50 ms ", rows[0])
         self.assertIn("| 2.87 ms · 74 % · 0.92x cuBLAS |", rows[1])
 
     def test_each_family_is_from_its_newest_run(self) -> None:

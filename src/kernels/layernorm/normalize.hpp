@@ -15,8 +15,8 @@ namespace layernorm_rows {
 template <class Norm>
 constexpr int kVectors = Norm::kAdds ? 4 : 8;
 
-/// Those of a thread where up to 512 threads hold the row with so many: of fp32, 64 bytes in each of
-/// more threads are 2 % faster than 128.
+/// Those of a thread where up to 512 threads hold the row with so many: of short fp32 rows, 64 bytes
+/// in each of more threads are faster than 128.
 template <class Norm, class T>
 constexpr int kVectorsOfShort = sizeof(T) == 4 ? 4 : kVectors<Norm>;
 
@@ -42,8 +42,8 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
   const ladder::RowSpan<T, kAligned> span(start, row < a.rows ? a.cols : 0);
   const int single_at = span.single(t);
 
-  // Thread t takes vectors t, t + kThreads, … of the row, and maybe a single. Streaming loads make
-  // short rows 3 % faster, and long ones 2 % slower.
+  // Thread t takes vectors t, t + kThreads, … of the row, and maybe a single. Streaming loads are
+  // faster for short rows, and slower for long ones.
   Vec held[kHeld];
   T single = T(0.0f);
   auto load = [&](const T* from, Vec(&to)[kHeld], T& to_single) {
