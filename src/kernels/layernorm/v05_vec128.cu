@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(layerno
     sum += held[i];
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     const Vec more = Vec::load(x + v * Vec::size);
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) sum += static_cast<float>(more[e]);
@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(layerno
     }
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     const Vec more = Vec::load(x + v * Vec::size);
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(layerno
     out.store(y + v * Vec::size);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     const Vec more = Vec::load(x + v * Vec::size);
     const Vec weight = Vec::load(a.weight + v * Vec::size);
     const Vec bias = Vec::load(a.bias + v * Vec::size);

@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) welford(layern
     take(held[k]);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     take(Vec::load(x + v * Vec::size));
   }
   of_row = row_moments<kThreads>(of_row);
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) welford(layern
     store_result(v, held[k]);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     store_result(v, Vec::load(x + v * Vec::size));
   }
 }

@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) row_length(rms
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) square(held[k]);
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     square(Vec::load(x + v * Vec::size));
   }
   const float scale = rsqrtf(row_sum<kThreads>(squares) / a.cols + rmsnorm::kEpsilon);
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) row_length(rms
     store_result(v, held[k]);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     store_result(v, Vec::load(x + v * Vec::size));
   }
 }

@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     total.sum += held[i];
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     const Vec more = Vec::load(x + v * Vec::size);
     const float before = total.max;
 #pragma unroll
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     if (v < vectors) out.store(y + v * Vec::size);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; v < vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     const Vec more = Vec::load(x + v * Vec::size);
     Vec out;
 #pragma unroll
