@@ -23,12 +23,17 @@ constexpr int kVectorsOfShort = sizeof(T) == 4 ? 4 : kVectors<Norm>;
 /// Whether the first threads of the grid ask for weight and bias before all else.
 enum class Weights { late, prefetched };
 
+/// Whether it pays to ask: not for RMSNorm's short fp32 rows in whole vectors. Without it their
+/// kernel needs no more than 32 registers, and a multiprocessor has room for 2048 threads.
+template <class Norm, int kHeld, bool kAligned>
+constexpr bool kAskingPays = Norm::kCentred || !kAligned || kHeld == kVectors<Norm>;
+
 /// What one team does.
 template <class Norm, class T, class Team, int kHeld, bool kAligned, Weights kWeights>
 __device__ void normalize_row(const typename Norm::template Args<T>& a) {
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
-  if constexpr (kWeights == Weights::prefetched) {
+  if constexpr (kWeights == Weights::prefetched && kAskingPays<Norm, kHeld, kAligned>) {
     constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
     const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
     if (c < a.cols) {

@@ -1,5 +1,6 @@
 // Idea      the first threads of the grid ask for all the weights, a cache line each, before
-//           anything else
+//           anything else; not of fp32 rows up to 8192 elements in whole vectors, where asking
+//           would cost registers, and these a quarter of the threads
 // Vs v07    the first rows do not wait for DRAM twice, for x and then for the weights: these are in
 //           L2 when the row's sum is there
 // Bound by  DRAM bandwidth

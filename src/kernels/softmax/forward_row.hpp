@@ -42,11 +42,30 @@ enum class Mask {
   skipped,  ///< vectors of nothing else are not read
 };
 
+/// Half a warp holds a row of 896 to 1024 16-bit elements in whole sectors, which has no edges. A
+/// multiprocessor has 64 such rows under way, an H100 all of 8192.
+template <class T>
+struct HalfWarp : ladder::Row<ladder::Vec128<T>, 16, 64> {
+  static constexpr int kLeast = 896, kMost = 1024;
+  static bool takes(int cols) {
+    return cols >= kLeast && cols <= kMost && cols % Cut<T>::kSector == 0;
+  }
+};
+template <class Row>
+constexpr bool kIsHalfWarp = Row::kThreads == 16;
+
+/// Vectors of a thread that a row has in any case: to be told so saves registers.
+template <class Row>
+constexpr int kSureVectors = 0;
+template <class T>
+constexpr int kSureVectors<HalfWarp<T>> = HalfWarp<T>::kLeast /
+                                          (HalfWarp<T>::kThreads * HalfWarp<T>::Vec::size);
+
 /// Whether a thread holds elements as they came, and takes their exponentials twice: rows of 16-bit
-/// types that are a warp's. 32 floats are twice the registers of 32 such elements; with fewer a
-/// multiprocessor has 48 such rows under way (12 blocks), and not 32.
+/// types that are a warp's or half a warp's. As many floats are twice the registers; with fewer a
+/// multiprocessor has 48 rows of a warp under way (12 blocks), and not 32.
 template <bool kLog, Mask kMask, class Row, class T>
-constexpr bool kPacked = sizeof(T) == 2 && Row::kThreads == 32 && Row::kElements == 32 && !kLog
+constexpr bool kPacked = sizeof(T) == 2 && Row::kThreads <= 32 && Row::kElements >= 32 && !kLog
                          && kMask == Mask::none;
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
 constexpr int kPackedBlocks = 8;  // all that its multiprocessors take
@@ -54,7 +73,8 @@ constexpr int kPackedBlocks = 8;  // all that its multiprocessors take
 constexpr int kPackedBlocks = 12;
 #endif
 template <bool kLog, Mask kMask, class Row, class T>
-constexpr int kLeastBlocks = kPacked<kLog, kMask, Row, T> ? kPackedBlocks : Row::kLeastBlocks;
+constexpr int kLeastBlocks =
+    kPacked<kLog, kMask, Row, T> && !kIsHalfWarp<Row> ? kPackedBlocks : Row::kLeastBlocks;
 
 /// The larger element of two at each place.
 template <class T>
@@ -84,6 +104,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
   constexpr int kElements = Row::kElements;
   constexpr bool kIsPacked = kPacked<kLog, kMask, Row, T>;
   const Cut<T> cut(row * a.cols, a.cols);
+  const int head = kIsHalfWarp<Row> ? 0 : cut.head;
   const T* const x = a.x + row * a.cols;
   T* const y = a.y + row * a.cols;
 
@@ -91,10 +112,10 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
       kMask == Mask::none ? a.cols : causal_softmax::visible(row, a.rows, a.cols);  // columns
   auto is_seen = [&](int column) { return kMask == Mask::none || column < seen; };
   auto is_read = [&](int v) {
-    return v < cut.vectors && (kMask != Mask::skipped || is_seen(cut.head + v * Vec::size));
+    return v < cut.vectors && (kMask != Mask::skipped || is_seen(head + v * Vec::size));
   };
   auto load_more = [&](int v, float(&more)[Vec::size]) {
-    const int column = cut.head + v * Vec::size;
+    const int column = head + v * Vec::size;
     const Vec loaded = Vec::load(x + column);
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
@@ -108,9 +129,9 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
-    if (is_read(v)) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
+    if (k < kSureVectors<Row> || is_read(v)) loaded[k] = load_held<Row>(x + head + v * Vec::size);
   }
-  const bool has_edge = t < cut.edges;
+  const bool has_edge = !kIsHalfWarp<Row> && t < cut.edges;
   const int edge_column = cut.edge_column(t);
   const bool edge_seen = has_edge && is_seen(edge_column);
   T loaded_edge = T(-INFINITY);
@@ -131,18 +152,22 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
     for (int i = 0; i < kElements; ++i) {
       const int k = i / Vec::size, e = i % Vec::size;
       held[i] = static_cast<float>(loaded[k][e]);
-      if (!is_seen(cut.head + (k * kThreads + t) * Vec::size + e)) held[i] = -INFINITY;
+      if (!is_seen(head + (k * kThreads + t) * Vec::size + e)) held[i] = -INFINITY;
       max = fmaxf(max, held[i]);
     }
   }
   Online total{max, fast_exp(edge - max)};
 #pragma unroll
-  for (int i = 0; i < kElements; ++i) {
-    const int k = i / Vec::size, e = i % Vec::size;
-    const float element = kIsPacked ? static_cast<float>(loaded[k][e]) : held[i];
-    const float exponential = fast_exp(element - max);
-    total.sum += exponential;
-    if (!kLog && !kIsPacked) held[i] = exponential;
+  for (int k = 0; k < kVectors; ++k) {
+    if constexpr (kIsPacked) ladder::stay_packed(loaded[k]);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      float& held_one = held[k * Vec::size + e];
+      const float element = kIsPacked ? static_cast<float>(loaded[k][e]) : held_one;
+      const float exponential = fast_exp(element - max);
+      total.sum += exponential;
+      if (!kLog && !kIsPacked) held_one = exponential;
+    }
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
   for (int v = kVectors * kThreads + t; !Row::kHoldsAll && is_read(v); v += kThreads) {
@@ -157,7 +182,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
   }
 
   // … then to the row's.
-  total = merge<32>(total);
+  total = merge<(kIsHalfWarp<Row> ? 16 : 32)>(total);
   if constexpr (Row::kThreads > 32) {
     constexpr int kWarps = Row::kThreads / 32;
     __shared__ Online of_warp[kWarps];
@@ -176,7 +201,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
   if (has_edge) y[edge_column] = T(edge_seen ? result(edge) : 0.0f);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t, column = cut.head + v * Vec::size;
+    const int v = k * kThreads + t, column = head + v * Vec::size;
     if constexpr (kIsPacked) ladder::stay_packed(loaded[k]);
     Vec out;
 #pragma unroll
@@ -189,7 +214,7 @@ __device__ __forceinline__ void forward_row(const softmax::Args<T>& a, std::int6
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
   for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
-    const int column = cut.head + v * Vec::size;
+    const int column = head + v * Vec::size;
     float more[Vec::size] = {};
     if (is_read(v)) load_more(v, more);
     Vec out;
@@ -206,17 +231,21 @@ template <bool kLog, Mask kMask, class Row, class T>
 __global__ void __launch_bounds__(Row::kBlock, kLeastBlocks<kLog, kMask, Row, T>)
     forward(softmax::Args<T> a) {
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / Row::kThreads;
-  if (row >= a.rows) return;  // a whole warp
+  if (row >= a.rows) return;  // a whole warp or half of one
   forward_row<kLog, kMask, Row, 1>(a, row, threadIdx.x % Row::kThreads,
                                    [](Online of_block) { return of_block; });
 }
 
 template <bool kLog, Mask kMask, class T>
 void launch_forward(const softmax::Args<T>& a, cudaStream_t stream) {
-  ladder::launch_smallest_row<ladder::Vec128<T>>(a.cols, [&]<class Row>(Row) {
+  auto launch = [&]<class Row>(Row) {
     ladder::launch(forward<kLog, kMask, Row, T>, ladder::ceil_div(a.rows, Row::kRows), Row::kBlock,
                    0, stream, a);
-  });
+  };
+  if constexpr (kPacked<kLog, kMask, HalfWarp<T>, T>) {
+    if (HalfWarp<T>::takes(a.cols)) return launch(HalfWarp<T>{});
+  }
+  ladder::launch_smallest_row<ladder::Vec128<T>>(a.cols, launch);
 }
 
 }  // namespace softmax_rows

@@ -11,7 +11,8 @@
 //           harness/row_length.hpp. Its kernel is in forward_row.hpp, because the rungs that follow
 //           share it
 //
-// Of 16-bit types a warp holds its row as it came, to leave registers to more warps.
+// Of 16-bit types a warp holds its row as it came, to leave registers to more warps; a row of about
+// 1024 elements is half a warp's, so that more rows are under way.
 #include "forward_row.hpp"
 
 namespace {

@@ -5,7 +5,7 @@
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
 //           beyond 262144 elements is read twice. No two launches may overlap
 // Tile      by the elements of a row:
-//             up to   1024   a warp, four rows to a block of 128 threads
+//             up to   1024   a warp or half a warp, four or eight rows to a block of 128 threads
 //             up to  32768   a block of 128 to 1024 threads
 //             up to 131072   rows ahead, in clusters of 2, 4 or 8 blocks of 512 threads
 //             up to 262144   a cluster of 8 blocks of 1024 threads
