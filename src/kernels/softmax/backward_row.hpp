@@ -3,6 +3,7 @@
 #pragma once
 
 #include "harness/row_length.hpp"
+#include "harness/row_team.hpp"
 #include "row.hpp"
 #include "softmax.hpp"
 
@@ -16,16 +17,6 @@ __device__ inline float gradient(softmax_backward, float y, float dy, float sum)
 __device__ inline float summand(log_softmax_backward, float, float dy) { return dy; }
 __device__ inline float gradient(log_softmax_backward, float y, float dy, float sum) {
   return dy - fast_exp(y) * sum;
-}
-
-/// The sum over kLanes neighbouring lanes; all of them get it.
-template <int kLanes>
-__device__ float lane_sum(float value) {
-#pragma unroll
-  for (int distance = kLanes / 2; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(kAllLanes, value, distance);
-  }
-  return value;
 }
 
 /// One row by Row::kThreads threads in each of kBlocks blocks; `t` is the running one's number
@@ -75,14 +66,14 @@ __device__ __forceinline__ void backward_row(const softmax_gradient::Args<T>& a,
   for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
     add(Vec::load(a.y + first + v * Vec::size), Vec::load(a.dy + first + v * Vec::size));
   }
-  sum = lane_sum<32>(sum);
+  sum = ladder::lane_sum<32>(sum);
   if constexpr (Row::kThreads > 32) {
     constexpr int kWarps = Row::kThreads / 32;
     __shared__ float of_warp[kWarps];
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (lane == 0) of_warp[warp] = sum;
     __syncthreads();
-    sum = lane_sum<kWarps>(of_warp[lane % kWarps]);
+    sum = ladder::lane_sum<kWarps>(of_warp[lane % kWarps]);
   }
   sum = exchange(sum);
 

@@ -50,7 +50,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kL
     cluster_backward(softmax_gradient::Args<T> a) {
   const int t = ladder::ptx::cluster_rank() * Row::kThreads + threadIdx.x;
   backward_row<Op, Row, kBlocks>(a, blockIdx.x / kBlocks, t, [](float of_block) {
-    return lane_sum<kBlocks>(gather<kBlocks>({of_block, 0}).x);
+    return ladder::lane_sum<kBlocks>(gather<kBlocks>({of_block, 0}).x);
   });
   ladder::ptx::cluster_wait();
 }
