@@ -7,7 +7,7 @@ roofline. Several CSVs stand side by side. Source files and CSVs are linked by r
 
 examples:
   scripts/report.py results.csv                           report.html
-  scripts/report.py results/h100/2026-11-21*.csv -o h100.html
+  scripts/report.py results/h100/2026-11-2*.csv -o h100.html
   scripts/report.py before.csv after.csv                  two runs side by side
   scripts/report.py results.csv host.csv                  what ./bench --backend=host counted, too
 """

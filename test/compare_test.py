@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of scripts/compare.py, on results/h100/2026-11-21.csv and on made-up samples; given the
+"""Tests of scripts/compare.py, on results/h100/2026-11-22.csv and on made-up samples; given the
 path of ./bench, also of the samples that it writes."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ sys.path.insert(0, str(SCRIPT.parent))
 
 import compare  # noqa: E402
 
-MEASURED = ROOT / "results" / "h100" / "2026-11-21.csv"
+MEASURED = ROOT / "results" / "h100" / "2026-11-22.csv"
 BENCH = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 
 Line = dict[str, Any]

@@ -28,7 +28,7 @@ from ladder_csv import LadderError  # noqa: E402
 from peers.operations import operations  # noqa: E402
 from peers_torch import Clock, Problem, Result, Runner, Timeless  # noqa: E402
 
-MEASURED = ROOT / "results" / "h100" / "2026-11-21.csv"
+MEASURED = ROOT / "results" / "h100" / "2026-11-22.csv"
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
 # What operations() takes from torch when it is called; its functions take more when they are.
