@@ -5,6 +5,7 @@
 // is chosen by the row's length.
 #pragma once
 
+#include "harness/ptx/cp_async.hpp"
 #include "harness/ptx/prefetch.hpp"
 #include "harness/row_span.hpp"
 #include "harness/row_team.hpp"
@@ -20,20 +21,30 @@ constexpr int kVectors = Norm::kAdds ? 4 : 8;
 template <class Norm, class T>
 constexpr int kVectorsOfShort = sizeof(T) == 4 ? 4 : kVectors<Norm>;
 
-/// Whether the first threads of the grid ask for weight and bias before all else.
-enum class Weights { late, prefetched };
+/// How weight and bias come.
+enum class Weights {
+  late,        ///< when the row's sum is known
+  prefetched,  ///< the first threads of the grid ask for them before all else
+  parked,      ///< with the row, to shared memory; RMSNorm only
+};
 
-/// Whether it pays to ask: not for RMSNorm's short fp32 rows in whole vectors. Without it their
-/// kernel needs no more than 32 registers, and a multiprocessor has room for 2048 threads.
-template <class Norm, int kHeld, bool kAligned>
-constexpr bool kAskingPays = Norm::kCentred || !kAligned || kHeld == kVectors<Norm>;
+/// How they come where kWanted is wanted. RMSNorm's short fp32 rows in whole vectors have theirs
+/// late: with 32 registers, and no more are needed so, a multiprocessor has room for 2048 threads.
+/// Only whole vectors can be parked.
+template <class Norm, int kHeld, bool kAligned, Weights kWanted>
+constexpr Weights kTaken = [] {
+  if (!Norm::kCentred && kAligned && kHeld < kVectors<Norm>) return Weights::late;
+  return kWanted == Weights::parked && !kAligned ? Weights::prefetched : kWanted;
+}();
 
 /// What one team does.
 template <class Norm, class T, class Team, int kHeld, bool kAligned, Weights kWeights>
 __device__ void normalize_row(const typename Norm::template Args<T>& a) {
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
-  if constexpr (kWeights == Weights::prefetched && kAskingPays<Norm, kHeld, kAligned>) {
+  constexpr bool kParks = kWeights == Weights::parked;
+  static_assert(!kParks || !(Norm::kCentred || Norm::kAdds));
+  if constexpr (kWeights == Weights::prefetched) {
     constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
     const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
     if (c < a.cols) {
@@ -64,6 +75,18 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
     if (single_at >= 0) to_single = from[single_at];
   };
   load(a.x + start, held, single);
+  auto parked = [](int k) {  // each thread's weights are its own: no barrier is needed
+    return ladder::dynamic_shared<Vec>() + k * Team::kBlock + threadIdx.x;
+  };
+  if constexpr (kParks) {
+#pragma unroll
+    for (int k = 0; k < kHeld; ++k) {
+      const int v = k * kThreads + t;
+      if (v >= span.vectors) break;
+      ladder::ptx::cp_async_ca<16>(parked(k), a.weight + span.column(v));
+    }
+    ladder::ptx::cp_async_commit_group();
+  }
   auto for_rest = [&](auto use) {  // the vectors that are not held
     if constexpr (!Team::kHoldsAll) {
       for (int v = kHeld * kThreads + t; v < span.vectors; v += kThreads) use(span.column(v));
@@ -133,8 +156,8 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
     return T(z * static_cast<float>(weight) + static_cast<float>(bias));
   };
   T* const y = a.y + start;
-  auto store_results = [&](int c, const Vec& x) {
-    const Vec weight = ladder::load_anywhere<kAligned>(a.weight, c, a.cols);
+  auto load_weight = [&](int c) { return ladder::load_anywhere<kAligned>(a.weight, c, a.cols); };
+  auto store_results = [&](int c, const Vec& x, const Vec& weight) {
     Vec bias{};
     if constexpr (Norm::kCentred) bias = ladder::load_anywhere<kAligned>(a.bias, c, a.cols);
     Vec out;
@@ -142,14 +165,19 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
     for (int e = 0; e < Vec::size; ++e) out[e] = result(x[e], weight[e], bias[e]);
     out.store(y + c);
   };
+  if constexpr (kParks) ladder::ptx::cp_async_wait_group<0>();
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
-    const int v = k * kThreads + t;
+    const int v = k * kThreads + t, c = span.column(v);
     if (v >= span.vectors) break;
     ladder::stay_packed(held[k]);
-    store_results(span.column(v), held[k]);
+    if constexpr (kParks) {
+      store_results(c, held[k], *parked(k));
+    } else {
+      store_results(c, held[k], load_weight(c));
+    }
   }
-  for_rest([&](int c) { store_results(c, Vec::load(row_at + c)); });
+  for_rest([&](int c) { store_results(c, Vec::load(row_at + c), load_weight(c)); });
   if (single_at >= 0) {
     T bias{};
     if constexpr (Norm::kCentred) bias = a.bias[single_at];
@@ -165,14 +193,18 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
 
 /// By the row's length: from 16 lanes to a block of 1024 threads. What of a row is beyond the
 /// registers of a block is read again.
-template <class Norm, Weights kWeights, class T>
+template <class Norm, Weights kWanted, class T>
 void launch_normalize(const typename Norm::template Args<T>& a, cudaStream_t stream) {
   constexpr int kSize = ladder::Vec128<T>::size;
   ladder::launch_by_team<kVectors<Norm>, kVectorsOfShort<Norm, T>>(
       a.cols / kSize, [&]<class Team, int kHeld>(Team, std::integral_constant<int, kHeld>) {
-        auto* const kernel = a.cols % kSize == 0 ? normalize<Norm, T, Team, kHeld, true, kWeights>
-                                                 : normalize<Norm, T, Team, kHeld, false, kWeights>;
-        ladder::launch(kernel, Team::blocks(a.rows), Team::kBlock, 0, stream, a);
+        auto launch = [&]<bool kAligned>(std::bool_constant<kAligned>) {
+          constexpr Weights kWeights = kTaken<Norm, kHeld, kAligned, kWanted>;
+          constexpr int kPlaces = kWeights == Weights::parked ? kHeld * Team::kBlock : 0;
+          ladder::launch(normalize<Norm, T, Team, kHeld, kAligned, kWeights>, Team::blocks(a.rows),
+                         Team::kBlock, kPlaces * sizeof(ladder::Vec128<T>), stream, a);
+        };
+        a.cols % kSize == 0 ? launch(std::true_type{}) : launch(std::false_type{});
       });
 }
 

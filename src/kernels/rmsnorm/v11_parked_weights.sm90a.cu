@@ -1,0 +1,28 @@
+// Idea      the weights come to shared memory while the row comes to registers (cp.async): each thread
+//           has its own there when the row's sum is known
+// Vs v10    rows of up to 32768 elements: no trip to the L2 between the sum and the stores. The L1
+//           keeps no weights from row to row, where the row itself has gone through it
+// Bound by  DRAM bandwidth
+// Limits    Hopper, for v10's rows, which are all that are longer. Rows that are no whole number of
+//           vectors are v10's too, and short fp32 rows, which are faster with more threads than
+//           that leaves room for. No two launches may overlap
+// Tile      as v07; up to 128 KiB of a multiprocessor's shared memory for weights
+#include "kernels/layernorm/normalize_ahead.hpp"
+#include "rmsnorm.hpp"
+
+namespace {
+
+struct ParkedWeights {
+  static constexpr ladder::Version version{"the weights in shared memory before they are needed"};
+
+  template <class T>
+  static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
+    using namespace layernorm_rows;
+    if (a.cols > kLongestOfBlock<rmsnorm, T>) return launch_normalize_ahead<rmsnorm>(a, stream);
+    launch_normalize<rmsnorm, Weights::parked>(a, stream);
+  }
+};
+
+const ladder::Register<ParkedWeights, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
+
+}  // namespace
