@@ -228,13 +228,14 @@ def roofs_table(run: Run) -> str:
     return markdown(table, 5)
 
 
-def provenance(page: Path, runs: Sequence[Run]) -> str:
-    """One line for each CSV that a page's numbers come from."""
+def provenance(page: Path, runs: dict[str, Run]) -> str:
+    """One line for each CSV that a page's families come from, with the commits of their rows."""
     lines = []
-    for run in dict.fromkeys(runs):
+    for run in dict.fromkeys(runs.values()):
         link = os.path.relpath(run.path, page.parent).replace(os.sep, "/")
         row = run.rows[0]
-        shas = dict.fromkeys(r.git_sha for r in run.rows if r.git_sha not in ("", "unknown"))
+        rows = [r for r in run.rows if runs.get(r.family) is run]
+        shas = dict.fromkeys(r.git_sha for r in rows if r.git_sha not in ("", "unknown"))
         commit = f", commit {', '.join(sha[:10] for sha in shas)}" if shas else ""
         lines.append(f"Measured on {row.device}, L2 cache cold{commit}: [{run.path.name}]({link}).")
     return "\n".join(lines)
@@ -265,15 +266,15 @@ def pages(root: Path) -> list[Page]:
         family = readme.parent.name
         page = Page(readme, "")
         if family == "roofs" and roofs:
-            page.table = f"{roofs_table(roofs)}\n\n{provenance(readme, [roofs])}"
+            page.table = roofs_table(roofs) + "\n\n" + provenance(readme, {family: roofs})
         elif family in runs:
             run = runs[family]
-            page.table = f"{family_table(run, family)}\n\n{provenance(readme, [run])}"
+            page.table = family_table(run, family) + "\n\n" + provenance(readme, {family: run})
             page.pictures = family_pictures(run, family)
         found.append(page)
     main = Page(root / "README.md", "")
     if runs:
-        main.table = f"{summary(runs)}\n\n{provenance(main.path, list(runs.values()))}"
+        main.table = summary(runs) + "\n\n" + provenance(main.path, runs)
         main.pictures = main_pictures(runs)
     return [main, *found]
 

@@ -454,6 +454,15 @@ class Tables(TreeCase):
         self.assertNotIn("v02", pages["gemm"])
         self.assertIn("old.csv", pages["elementwise"])
 
+    def test_a_page_names_the_commits_of_its_own_rows(self) -> None:
+        self.tree("gemm", "elementwise")
+        later = [{**row, "git_sha": "fedcba9876543210"} for row in ALL if row["family"] == "gemm"]
+        self.write([row for row in ALL if row["family"] != "gemm"] + later, "results/gpu/one.csv")
+        pages = self.pages()
+        self.assertIn("cold, commit fedcba9876: [", pages["gemm"])
+        self.assertIn("cold, commit 0123456789: [", pages["elementwise"])
+        self.assertIn("cold, commit 0123456789, fedcba9876: [", pages[self.folder.name])
+
     def test_what_autotune_and_others_measured_makes_no_table(self) -> None:
         self.tree("gemm")
         self.write(ALL, "results/gpu/one.csv")
