@@ -156,8 +156,10 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
     return T(z * static_cast<float>(weight) + static_cast<float>(bias));
   };
   T* const y = a.y + start;
-  auto load_weight = [&](int c) { return ladder::load_anywhere<kAligned>(a.weight, c, a.cols); };
-  auto store_results = [&](int c, const Vec& x, const Vec& weight) {
+  auto store_results = [&](int c, const Vec& x, int k) {
+    const bool is_parked = kParks && k < kHeld;
+    const Vec weight =
+        is_parked ? *parked(k) : ladder::load_anywhere<kAligned>(a.weight, c, a.cols);
     Vec bias{};
     if constexpr (Norm::kCentred) bias = ladder::load_anywhere<kAligned>(a.bias, c, a.cols);
     Vec out;
@@ -168,16 +170,12 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
   if constexpr (kParks) ladder::ptx::cp_async_wait_group<0>();
 #pragma unroll
   for (int k = 0; k < kHeld; ++k) {
-    const int v = k * kThreads + t, c = span.column(v);
+    const int v = k * kThreads + t;
     if (v >= span.vectors) break;
     ladder::stay_packed(held[k]);
-    if constexpr (kParks) {
-      store_results(c, held[k], *parked(k));
-    } else {
-      store_results(c, held[k], load_weight(c));
-    }
+    store_results(span.column(v), held[k], k);
   }
-  for_rest([&](int c) { store_results(c, Vec::load(row_at + c), load_weight(c)); });
+  for_rest([&](int c) { store_results(c, Vec::load(row_at + c), kHeld); });
   if (single_at >= 0) {
     T bias{};
     if constexpr (Norm::kCentred) bias = a.bias[single_at];

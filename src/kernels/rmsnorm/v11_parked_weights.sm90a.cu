@@ -1,11 +1,11 @@
 // Idea      the weights come to shared memory while the row comes to registers (cp.async): each thread
 //           has its own there when the row's sum is known
-// Vs v10    rows of up to 32768 elements: no trip to the L2 between the sum and the stores. The L1
-//           keeps no weights from row to row, where the row itself has gone through it
+// Vs v10    fp32 rows of 8193 to 32768 elements: no trip to the L2 between the sum and the stores.
+//           The L1 keeps no weights from row to row, where the row itself has gone through it
 // Bound by  DRAM bandwidth
-// Limits    Hopper, for v10's rows, which are all that are longer. Rows that are no whole number of
-//           vectors are v10's too, and short fp32 rows, which are faster with more threads than
-//           that leaves room for. No two launches may overlap
+// Limits    Hopper, for the longer rows, which are v10's; so are shorter ones, which are faster with
+//           more threads than that leaves room for, and rows that are no whole number of vectors.
+//           No two launches may overlap
 // Tile      as v07; up to 128 KiB of a multiprocessor's shared memory for weights
 #include "kernels/layernorm/normalize_ahead.hpp"
 #include "rmsnorm.hpp"
@@ -23,6 +23,6 @@ struct ParkedWeights {
   }
 };
 
-const ladder::Register<ParkedWeights, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<ParkedWeights, rmsnorm, float> registration;
 
 }  // namespace
