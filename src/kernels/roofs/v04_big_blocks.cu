@@ -1,5 +1,5 @@
 // Idea      the same 16 KiB of each stream by a block of 1024 threads
-// Vs v01    32 KiB in flight per SM, not 128: of a copy that is enough, and it is up to 2 % faster;
+// Vs v01    32 KiB in flight per SM, not 128: of a copy that is enough, and it is up to 3 % faster;
 //           to read alone it is too little
 // Bound by  DRAM bandwidth
 // Limits    none
