@@ -156,7 +156,7 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
     return T(z * static_cast<float>(weight) + static_cast<float>(bias));
   };
   T* const y = a.y + start;
-  auto store_results = [&](int c, const Vec& x, int k) {
+  auto store_results = [&](int c, const Vec& x, int k) {  // k: kHeld where x was not held
     const bool is_parked = kParks && k < kHeld;
     const Vec weight =
         is_parked ? *parked(k) : ladder::load_anywhere<kAligned>(a.weight, c, a.cols);

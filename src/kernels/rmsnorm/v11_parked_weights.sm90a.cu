@@ -1,11 +1,9 @@
-// Idea      the weights come to shared memory while the row comes to registers (cp.async): each thread
-//           has its own there when the row's sum is known
-// Vs v10    fp32 rows of 8193 to 32768 elements: no trip to the L2 between the sum and the stores.
-//           The L1 keeps no weights from row to row, where the row itself has gone through it
+// Idea      the weights come to shared memory while the row comes to registers (cp.async): each
+//           thread has its own there when the row's sum is known
+// Vs v10    fp32 rows of 8193 to 32768 elements: no trip to the L2 between the sum and the stores
 // Bound by  DRAM bandwidth
-// Limits    Hopper, for the longer rows, which are v10's; so are shorter ones, which are faster with
-//           more threads than that leaves room for, and rows that are no whole number of vectors.
-//           No two launches may overlap
+// Limits    Hopper, for the longer rows, which are v10's; so are shorter ones, and rows that are no
+//           whole number of vectors. No two launches may overlap
 // Tile      as v07; up to 128 KiB of a multiprocessor's shared memory for weights
 #include "kernels/layernorm/normalize_ahead.hpp"
 #include "rmsnorm.hpp"

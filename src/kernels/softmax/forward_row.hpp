@@ -46,8 +46,9 @@ enum class Mask {
 /// multiprocessor has 64 such rows under way, an H100 all of 8192.
 template <class T>
 struct HalfWarp : ladder::Row<ladder::Vec128<T>, 16, 64> {
-  static constexpr int kLeast = 896, kMost = 1024;
+  static constexpr int kLeast = 896;
   static bool takes(int cols) {
+    constexpr int kMost = HalfWarp::kThreads * HalfWarp::kElements;
     return cols >= kLeast && cols <= kMost && cols % Cut<T>::kSector == 0;
   }
 };
@@ -231,7 +232,7 @@ template <bool kLog, Mask kMask, class Row, class T>
 __global__ void __launch_bounds__(Row::kBlock, kLeastBlocks<kLog, kMask, Row, T>)
     forward(softmax::Args<T> a) {
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / Row::kThreads;
-  if (row >= a.rows) return;  // a whole warp or half of one
+  if (row >= a.rows) return;  // a whole warp, or half of one, which the other half does not ask
   forward_row<kLog, kMask, Row, 1>(a, row, threadIdx.x % Row::kThreads,
                                    [](Online of_block) { return of_block; });
 }
