@@ -1,5 +1,7 @@
 #include "console.hpp"
 
+#include "harness/registry.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

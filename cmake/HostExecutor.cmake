@@ -4,32 +4,35 @@
 # points src/harness/host/hooks.cpp defines (libtsan itself is not linked): every memory access of a
 # kernel becomes a call. -fno-tree-sra keeps a float4 one access; -O1 because higher levels merge
 # and split accesses. Under LADDER_SANITIZE AddressSanitizer takes the instrumentation's place.
-set(LADDER_HOST_FOLDER ${CMAKE_SOURCE_DIR}/src/harness/host)
-
+# kernel.hpp is precompiled: parsing it is most of what a kernel costs here.
 function(ladder_host_executor target)
   cmake_parse_arguments(arg "" "" "KERNELS" ${ARGN})
-  target_sources(${target} PRIVATE
-    ${LADDER_HOST_FOLDER}/counters.cpp
-    ${LADDER_HOST_FOLDER}/executor.cpp
-    ${LADDER_HOST_FOLDER}/fiber.cpp
-    ${LADDER_HOST_FOLDER}/hooks.cpp
-    ${LADDER_HOST_FOLDER}/memory.cpp
-    ${LADDER_HOST_FOLDER}/module.cpp
-    ${LADDER_HOST_FOLDER}/ptx.cpp
-    ${LADDER_HOST_FOLDER}/races.cpp
-    ${LADDER_HOST_FOLDER}/source.cpp
-    ${LADDER_HOST_FOLDER}/warp.cpp
-    ${CMAKE_SOURCE_DIR}/src/harness/registry.cpp
-    ${arg_KERNELS})
   set_source_files_properties(${arg_KERNELS} PROPERTIES LANGUAGE CXX)
+  add_library(${target}_kernels OBJECT ${arg_KERNELS})
+  set_target_properties(${target}_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_link_libraries(${target}_kernels PRIVATE ladder_on_host)
+  target_precompile_headers(${target}_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/harness/kernel.hpp)
+  target_compile_options(${target}_kernels PRIVATE -O1 -g -Wno-unknown-pragmas)
   if(NOT LADDER_SANITIZE)
-    set_source_files_properties(${arg_KERNELS} PROPERTIES COMPILE_OPTIONS
-      "-O1;-g;-gdwarf-4;-fno-tree-sra;-fno-thread-jumps;-fno-reorder-blocks;-fsanitize=thread;-fsanitize-coverage=trace-pc;--param;tsan-instrument-func-entry-exit=0;-Wno-unknown-pragmas")
-  else()
-    set_source_files_properties(${arg_KERNELS} PROPERTIES COMPILE_OPTIONS "-O1;-g;-Wno-unknown-pragmas")
+    target_compile_options(${target}_kernels PRIVATE
+      -gdwarf-4 -fno-tree-sra -fno-thread-jumps -fno-reorder-blocks
+      -fsanitize=thread -fsanitize-coverage=trace-pc --param=tsan-instrument-func-entry-exit=0)
   endif()
-  target_compile_definitions(${target} PRIVATE LADDER_HOST_EXECUTOR)
-  target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
-  target_include_directories(${target} SYSTEM PRIVATE ${LADDER_CUDA_INCLUDE_DIRS})
-  target_link_libraries(${target} PRIVATE ladder_warnings)
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels>
+                                   $<TARGET_OBJECTS:host_executor>)
+  target_link_libraries(${target} PRIVATE ladder_on_host)
 endfunction()
+
+# Of all code that is compiled for the host executor
+add_library(ladder_on_host INTERFACE)
+target_compile_definitions(ladder_on_host INTERFACE LADDER_HOST_EXECUTOR)
+target_include_directories(ladder_on_host INTERFACE ${CMAKE_SOURCE_DIR}/src)
+target_include_directories(ladder_on_host SYSTEM INTERFACE ${LADDER_CUDA_INCLUDE_DIRS})
+target_link_libraries(ladder_on_host INTERFACE ladder_warnings)
+
+# The executor itself
+set(sources counters executor fiber hooks memory module ptx races source warp)
+list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/harness/host/\\1.cpp")
+add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/harness/registry.cpp)
+set_target_properties(host_executor PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(host_executor PRIVATE ladder_on_host)

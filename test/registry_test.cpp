@@ -1,4 +1,5 @@
 // What the build compiled is what registered.
+#include "harness/registry.hpp"
 #include "harness/family.hpp"
 
 #include <gmock/gmock.h>

@@ -134,7 +134,7 @@ def register_banks() -> Picture:
     "K in 3 parts: each part of A's columns and B's rows makes a partial C; their sum is C",
     "using Small = Shape<64, 128, 16, 32, 64, 3, 3>;",
     "kLeastSlices = 8;",
-    "std::min(places / tiles_of<Small>(g), most)",
+    "min(places / tiles_of<Small>(g), most)",
     "static_cast<int>(std::int64_t{plan.slices} * z / splits);",
 )
 def split_k() -> Picture:

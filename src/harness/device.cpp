@@ -69,8 +69,8 @@ bool Buffer::canaries_intact() const {
 
 Support architecture_supports(std::string_view file, const DeviceInfo& device) {
   if (file.ends_with(".sm90a.cu") && device.compute_capability != 90) {
-    return unsupported(fmt::format("needs a GPU of architecture sm_90a, this one is sm_{}",
-                                   device.compute_capability));
+    return unsupported("needs a GPU of architecture sm_90a, this one is sm_%d",
+                       device.compute_capability);
   }
   return supported();
 }

@@ -135,6 +135,7 @@ struct Family {
   std::string_view name, op, problem_help;
   std::function<std::optional<std::string>(std::string_view)> normalize;  ///< nullopt: no problem
   std::function<std::vector<std::string>()> test_problems;
+  std::function<std::vector<std::string>(const Kernel&)> own_test_problems;
   std::function<std::vector<std::string>(Backend)> bench_problems;
   std::function<std::vector<InputSet>()> input_sets;
   std::function<Cost(std::string_view problem, DType)> cost;
@@ -164,11 +165,13 @@ std::optional<DType> parse_dtype(std::string_view text);
 /// Half the distance from 1 to the next number: the largest relative rounding error. 0 of integers.
 double unit_roundoff(DType dtype);
 
+/// Input number `input`, of `size` elements of type T: one of kDTypes.
+template <class T>
+std::vector<T> make_input(const InputSet& set, std::size_t size, std::uint64_t seed, int input);
+
 template <Contract C, class T>
 class WorkloadOf final : public Workload {
   using Output = typename OutputOf<C, T>::type;
-  static constexpr bool kIntegers = std::is_integral_v<T>;
-  using Wide = std::conditional_t<kIntegers || std::is_same_v<T, double>, double, float>;
 
  public:
   WorkloadOf(const typename C::Problem& problem, const InputSet& set, std::uint64_t seed,
@@ -176,17 +179,11 @@ class WorkloadOf final : public Workload {
       : device_(device) {
     output_dtype_ = DTypeOf<Output>::value;
     tolerance_ = set.exact ? Tolerance{} : C::tolerance(problem, DTypeOf<T>::value);
-    const auto value = kIntegers && set.integer ? set.integer : set.value;
     std::vector<std::vector<T>> values;
     std::vector<T*> pointers;
     for (std::size_t size : C::input_sizes(problem)) {
       const int input = static_cast<int>(values.size());
-      std::vector<T>& array = values.emplace_back(size);
-      parallel_for(size, 1 << 18, [&, input](std::size_t begin, std::size_t end) {
-        for (std::size_t i = begin; i < end; ++i) {
-          array[i] = T(static_cast<Wide>(value(random_bits(seed, input, i), input)));
-        }
-      });
+      const std::vector<T>& array = values.emplace_back(make_input<T>(set, size, seed, input));
       Buffer& buffer = inputs_.emplace_back(device, size * sizeof(T));
       device.upload(buffer.data(), array.data(), size * sizeof(T));
       pointers.push_back(static_cast<T*>(buffer.data()));
@@ -252,6 +249,11 @@ struct RegisterFamily {
           return problem ? std::optional(C::text(*problem)) : std::nullopt;
         },
         .test_problems = [=] { return texts(C::test_problems()); },
+        .own_test_problems =
+            [=](const Kernel& kernel) {
+              const auto* first = static_cast<const Problem*>(kernel.test_problems);
+              return texts({first, first + kernel.test_problem_count});
+            },
         .bench_problems = [=](Backend backend) { return texts(C::bench_problems(backend)); },
         .input_sets = [] { return C::input_sets(); },
         .cost = [=](std::string_view text, DType dtype) { return C::cost(parse(text), dtype); },

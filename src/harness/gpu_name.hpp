@@ -3,6 +3,8 @@
 
 #include "harness/kernel.hpp"
 
+#include <string>
+
 namespace ladder {
 
 #if defined(LADDER_HOST_EXECUTOR)
@@ -13,8 +15,7 @@ inline const std::string& gpu_name() {
     int device = 0;
     cudaDeviceProp properties{};
     cudaGetDevice(&device);
-    const cudaError_t error = cudaGetDeviceProperties(&properties, device);
-    if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+    expect_success(cudaGetDeviceProperties(&properties, device));
     return std::string(properties.name);
   }();
   return name;

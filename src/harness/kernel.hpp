@@ -1,6 +1,7 @@
 // What a kernel file includes: the names of CUDA C++ on both backends, ladder::launch, and the
 // registration of a version. Kept light, because every kernel file is compiled twice: by nvcc for
 // the GPU, and by the host compiler for the host executor (with LADDER_HOST_EXECUTOR defined).
+// <string>, <vector> and <stdexcept> would add half of what an empty kernel file costs nvcc.
 #pragma once
 
 #if defined(LADDER_HOST_EXECUTOR)
@@ -15,10 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <stdexcept>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "harness/tfloat32.hpp"
 
@@ -79,10 +77,12 @@ struct Version {
 /// Whether a version can run a problem, and if not, why.
 struct Support {
   bool ok = true;
-  std::string reason;
+  const char* reason = "";  ///< lives as long as the program
 };
 inline Support supported() { return {}; }
-inline Support unsupported(std::string reason) { return {false, std::move(reason)}; }
+
+/// The reason is formatted as printf does.
+[[gnu::format(printf, 1, 2)]] Support unsupported(const char* format, ...);
 
 /// A registered version of one family, op and element type; args and problem are the family's
 /// Args<T> and Problem.
@@ -96,11 +96,11 @@ struct Kernel {
   void (*launch)(const void* args, cudaStream_t stream);
   Support (*supports)(const void* problem);
   std::size_t (*workspace)(const void* args) = nullptr;  ///< bytes of scratch memory
+  const void* test_problems = nullptr;  ///< the version's own, besides its family's
+  std::size_t test_problem_count = 0;
 };
 
-/// The registered kernels of this binary image: those for the GPU in the programs, those for the
-/// host executor in its shared library.
-std::vector<Kernel>& registered_kernels();
+void register_kernel(const Kernel& kernel);
 
 /// One kernel launch.
 struct Launch {
@@ -108,9 +108,7 @@ struct Launch {
   dim3 grid, block;
   std::size_t dynamic_shared;  ///< bytes
 };
-
-/// The launches of this binary image since the list was last cleared; ladder::launch appends.
-std::vector<Launch>& recorded_launches();
+void record_launch(const Launch& launch);
 
 #if defined(LADDER_HOST_EXECUTOR)
 inline constexpr Backend kBackend = Backend::host;
@@ -122,17 +120,27 @@ inline constexpr Backend kBackend = Backend::cuda;
 ///
 /// V has `static constexpr Version version` and `static void launch(const Contract::Args<T>&,
 /// cudaStream_t)`; where it has limits `static Support supports(const Contract::Problem&)`, or, if
-/// they depend on the type, `supports<T>`; where it needs scratch memory `static std::size_t workspace(const Contract::Args<T>&)`, the bytes that
-/// args.workspace must point to in launch.
+/// they depend on the type, `supports<T>`; where it needs scratch memory
+/// `static std::size_t workspace(const Contract::Args<T>&)`, the bytes that args.workspace must
+/// point to in launch; where its family's test problems leave a branch of it untried
+/// `static constexpr Contract::Problem test_problems[]`, which are tested with it alone.
 template <class V, class Contract, class... Ts>
 struct Register {
   explicit Register(Backend backend = kBackend, const char* file = __builtin_FILE()) {
-    (registered_kernels().push_back({Contract::family, Contract::op, DTypeOf<Ts>::value, V::version,
-                                     file, backend, &launch<Ts>, &supports<Ts>, &workspace<Ts>}),
+    (register_kernel({Contract::family, Contract::op, DTypeOf<Ts>::value, V::version, file, backend,
+                      &launch<Ts>, &supports<Ts>, &workspace<Ts>, own_problems().first,
+                      own_problems().second}),
      ...);
   }
 
  private:
+  static constexpr std::pair<const void*, std::size_t> own_problems() {
+    if constexpr (requires { V::test_problems; }) {
+      return {V::test_problems, sizeof V::test_problems / sizeof V::test_problems[0]};
+    } else {
+      return {};
+    }
+  }
   template <class T>
   static void launch(const void* args, cudaStream_t stream) {
     V::launch(*static_cast<const typename Contract::template Args<T>*>(args), stream);
@@ -165,6 +173,15 @@ __host__ __device__ constexpr auto ceil_div(A a, B b) {
   return (a + b - 1) / b;
 }
 
+#if !defined(LADDER_HOST_EXECUTOR)
+[[noreturn]] void throw_cuda_error(cudaError_t error);
+
+/// Throws std::runtime_error with CUDA's description of the error, unless there is none.
+inline void expect_success(cudaError_t error) {
+  if (error != cudaSuccess) throw_cuda_error(error);
+}
+#endif
+
 #if defined(__CUDACC__)
 
 /// Dynamic shared memory of the running block, aligned to 128 bytes.
@@ -177,8 +194,7 @@ __device__ __forceinline__ T* dynamic_shared() {
 /// Sets `bytes` bytes of device memory, in order with the stream's launches. Throws
 /// std::runtime_error when CUDA refuses.
 inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStream_t stream) {
-  const cudaError_t error = cudaMemsetAsync(to, byte, bytes, stream);
-  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  expect_success(cudaMemsetAsync(to, byte, bytes, stream));
 }
 
 /// Launches kernel<<<grid, block, shared_bytes, stream>>>(args...); a grid with no blocks is
@@ -188,20 +204,17 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_byte
             cudaStream_t stream, A&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const auto* function = reinterpret_cast<const void*>(kernel);
-  recorded_launches().push_back({function, grid, block, shared_bytes});
-  auto check = [](cudaError_t error) {
-    if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
-  };
+  record_launch({function, grid, block, shared_bytes});
   if (shared_bytes > 48 * 1024) {  // more than every GPU grants unasked
-    check(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared_bytes)));
+    expect_success(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                        static_cast<int>(shared_bytes)));
   }
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  check(cudaLaunchKernelEx(&config, kernel, static_cast<P>(std::forward<A>(args))...));
+  expect_success(cudaLaunchKernelEx(&config, kernel, static_cast<P>(std::forward<A>(args))...));
 }
 
 #elif defined(LADDER_HOST_EXECUTOR)
@@ -219,7 +232,7 @@ template <class... P, class... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t,
             A&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  recorded_launches().push_back({reinterpret_cast<const void*>(kernel), grid, block, shared_bytes});
+  record_launch({reinterpret_cast<const void*>(kernel), grid, block, shared_bytes});
   host::run(grid, block, shared_bytes, [&] { kernel(static_cast<P>(args)...); });
 }
 

@@ -12,9 +12,7 @@ inline int multiprocessors() {
   static const int count = [] {
     int device = 0, attribute = 0;
     cudaGetDevice(&device);
-    const cudaError_t error =
-        cudaDeviceGetAttribute(&attribute, cudaDevAttrMultiProcessorCount, device);
-    if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+    expect_success(cudaDeviceGetAttribute(&attribute, cudaDevAttrMultiProcessorCount, device));
     return attribute;
   }();
   return count;
@@ -29,10 +27,9 @@ int blocks_at_once(Kernel* kernel, int cluster, int threads, std::size_t shared)
   config.blockDim = threads;
   config.dynamicSmemBytes = shared;
   int clusters = 0;
-  cudaError_t error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                           static_cast<int>(shared));
-  if (error == cudaSuccess) error = cudaOccupancyMaxActiveClusters(&clusters, kernel, &config);
-  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  expect_success(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared)));
+  expect_success(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
   return clusters * cluster;
 }
 #endif

@@ -51,11 +51,12 @@ void launch_smallest_row(int cols, Launch launch) {
   launch(Row<Vec, 1024, kMost, false>{});
 }
 
-/// The same, by single elements where rows are no whole number of vectors.
-template <class T, class Launch>
-void launch_by_row_length(int cols, Launch launch) {
-  cols % Vec128<T>::size == 0 ? launch_smallest_row<Vec128<T>>(cols, launch)
-                              : launch_smallest_row<Vec1<T>>(cols, launch);
+/// What versions support that move rows in whole vectors only: beyond the first row, others start
+/// between the boundaries of 16 bytes.
+template <class T>
+Support needs_whole_vectors(int cols) {
+  if (cols % Vec128<T>::size == 0) return supported();
+  return unsupported("rows are no whole number of vectors of %d elements", Vec128<T>::size);
 }
 
 }  // namespace ladder

@@ -4,8 +4,6 @@
 
 #include "harness/kernel.hpp"
 
-#include <algorithm>
-
 namespace ladder {
 
 /// The columns of every row that are one block's, of a cluster of `blocks`: the same number of
@@ -72,8 +70,8 @@ template <class T>
 RowPlaces row_places(int cols, int blocks, int parameters) {
   const RowShare<T> largest(cols, blocks - 1, blocks);
   const std::size_t bytes = ceil_div(largest.cols * sizeof(T) + 32 + 16, std::size_t{128}) * 128;
-  const int places = static_cast<int>(RowPlaces::kBytes / bytes);
-  return {static_cast<int>(bytes / sizeof(T)), std::min(RowPlaces::kMost, places - parameters)};
+  const int rows = static_cast<int>(RowPlaces::kBytes / bytes) - parameters;
+  return {static_cast<int>(bytes / sizeof(T)), rows < RowPlaces::kMost ? rows : RowPlaces::kMost};
 }
 
 /// A cluster for a row, and what each of its blocks has in shared memory.

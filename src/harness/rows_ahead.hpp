@@ -129,7 +129,7 @@ template <auto kernel, int kBlocks, class Args>
 void launch_rows_ahead(const Args& a, int threads, const RowPlaces& places, cudaStream_t stream) {
   static const int at_once = blocks_at_once(kernel, kBlocks, threads, RowPlaces::kBytes);
   const auto wanted = std::int64_t{a.rows} * kBlocks;
-  launch(kernel, static_cast<unsigned>(std::min<std::int64_t>(wanted, at_once)), threads,
+  launch(kernel, static_cast<unsigned>(min(wanted, std::int64_t{at_once})), threads,
          RowPlaces::kBytes, stream, a, places);
 }
 

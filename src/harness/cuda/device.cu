@@ -3,6 +3,7 @@
 #include "harness/cuda/nvml.hpp"
 #include "harness/cuda/timer.hpp"
 #include "harness/device.hpp"
+#include "harness/registry.hpp"
 
 #include <cuda_profiler_api.h>
 #include <nvtx3/nvToolsExt.h>

@@ -1,6 +1,7 @@
 #include "harness/cuda/timer.hpp"
 
 #include "harness/cuda/error.hpp"
+#include "harness/registry.hpp"
 #include "harness/statistics.hpp"
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include "harness/host/counters.hpp"
 #include "harness/host/executor.hpp"
 #include "harness/host/memory.hpp"
+#include "harness/registry.hpp"
 
 extern "C" [[gnu::visibility("default")]] const ladder::host::Api* ladder_host_api() {
   using namespace ladder;

@@ -6,6 +6,7 @@
 #include "harness/kernel.hpp"
 
 #include <functional>
+#include <vector>
 
 namespace ladder::host {
 

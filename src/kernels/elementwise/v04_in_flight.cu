@@ -73,12 +73,7 @@ struct InFlight {
   }
 };
 
-const ladder::Register<InFlight, elementwise::relu, float, ladder::half, ladder::bfloat16> relu;
-const ladder::Register<InFlight, elementwise::add, float, ladder::half, ladder::bfloat16> add;
-const ladder::Register<InFlight, elementwise::gelu, float, ladder::half, ladder::bfloat16> gelu;
-const ladder::Register<InFlight, elementwise::gelu_tanh, float, ladder::half, ladder::bfloat16>
-    gelu_tanh;
-const ladder::Register<InFlight, elementwise::silu_mul, float, ladder::half, ladder::bfloat16>
-    silu_mul;
+const ladder::Register<InFlight, elementwise::relu, float> relu;
+const ladder::Register<InFlight, elementwise::add, float> add;
 
 }  // namespace

@@ -73,12 +73,7 @@ struct Streaming {
   }
 };
 
-const ladder::Register<Streaming, elementwise::relu, float, ladder::half, ladder::bfloat16> relu;
-const ladder::Register<Streaming, elementwise::add, float, ladder::half, ladder::bfloat16> add;
-const ladder::Register<Streaming, elementwise::gelu, float, ladder::half, ladder::bfloat16> gelu;
-const ladder::Register<Streaming, elementwise::gelu_tanh, float, ladder::half, ladder::bfloat16>
-    gelu_tanh;
-const ladder::Register<Streaming, elementwise::silu_mul, float, ladder::half, ladder::bfloat16>
-    silu_mul;
+const ladder::Register<Streaming, elementwise::relu, float> relu;
+const ladder::Register<Streaming, elementwise::add, float> add;
 
 }  // namespace

@@ -73,13 +73,10 @@ struct Intrinsics {
   }
 };
 
-const ladder::Register<Intrinsics, elementwise::gelu, float, ladder::half, ladder::bfloat16> gelu;
-const ladder::Register<Intrinsics, elementwise::gelu_tanh, float, ladder::half, ladder::bfloat16>
-    gelu_tanh;
-const ladder::Register<Intrinsics, elementwise::gelu_tanh_approx, float, ladder::half,
-                       ladder::bfloat16>
+const ladder::Register<Intrinsics, elementwise::gelu, float, ladder::bfloat16> gelu;
+const ladder::Register<Intrinsics, elementwise::gelu_tanh, float, ladder::bfloat16> gelu_tanh;
+const ladder::Register<Intrinsics, elementwise::gelu_tanh_approx, float, ladder::bfloat16>
     gelu_tanh_approx;
-const ladder::Register<Intrinsics, elementwise::silu_mul, float, ladder::half, ladder::bfloat16>
-    silu_mul;
+const ladder::Register<Intrinsics, elementwise::silu_mul, float, ladder::bfloat16> silu_mul;
 
 }  // namespace

@@ -30,7 +30,6 @@ struct Fused {
   }
 };
 
-const ladder::Register<Fused, bias_gelu_residual, float, ladder::half, ladder::bfloat16>
-    registration;
+const ladder::Register<Fused, bias_gelu_residual, float> registration;
 
 }  // namespace

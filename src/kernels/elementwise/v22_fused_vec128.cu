@@ -87,7 +87,6 @@ struct FusedVec128 {
   }
 };
 
-const ladder::Register<FusedVec128, bias_gelu_residual, float, ladder::half, ladder::bfloat16>
-    registration;
+const ladder::Register<FusedVec128, bias_gelu_residual, float> registration;
 
 }  // namespace

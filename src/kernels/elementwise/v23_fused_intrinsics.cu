@@ -87,7 +87,6 @@ struct FusedIntrinsics {
   }
 };
 
-const ladder::Register<FusedIntrinsics, bias_gelu_residual, float, ladder::half, ladder::bfloat16>
-    registration;
+const ladder::Register<FusedIntrinsics, bias_gelu_residual, float, ladder::bfloat16> registration;
 
 }  // namespace

@@ -8,8 +8,6 @@
 #include "harness/multiprocessors.hpp"
 #include "harness/ptx/cp_async.hpp"
 
-#include <algorithm>
-
 namespace {
 
 using namespace ladder::ptx;
@@ -331,9 +329,9 @@ struct SkinnyPlan {
         ladder::multiprocessors() * (few_columns ? kColumnBlocksPerSm : kRowBlocksPerSm);
     const int unit = few_columns ? kChunk : kStep;
     const int least = few_columns ? kChunk : 4 * kStep;  // steps of k that are worth a block
-    const std::int64_t tiles = std::max(std::int64_t{blocks} * groups, std::int64_t{1});
-    const std::int64_t most = tiles > kMostSplitTiles ? 1 : std::max(1, g.k / least);
-    splits = static_cast<int>(std::clamp<std::int64_t>(places / tiles, 1, most));
+    const std::int64_t tiles = max(std::int64_t{blocks} * groups, std::int64_t{1});
+    const std::int64_t most = tiles > kMostSplitTiles ? 1 : max(1, g.k / least);
+    splits = static_cast<int>(max(min(places / tiles, most), std::int64_t{1}));
     depth = ladder::ceil_div(ladder::ceil_div(g.k, splits), unit) * unit;
     if (depth > 0) splits = ladder::ceil_div(g.k, depth);  // none is empty
   }

@@ -4,6 +4,7 @@
 #include "tile_shapes.hpp"
 
 #include <list>
+#include <string>
 
 namespace {
 

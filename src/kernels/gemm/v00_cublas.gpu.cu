@@ -14,7 +14,7 @@ struct Cublas {
     const float one = 1, zero = 0;
     // cuBLAS is column-major: C^T = B^T * A^T is the row-major C = A * B.
     LADDER_CUBLAS(cublasSgemm(ladder::cublas(stream), CUBLAS_OP_N, CUBLAS_OP_N, g.n, g.m, g.k, &one,
-                              g.b, g.n, g.a, std::max(g.k, 1), &zero, g.c, g.n));
+                              g.b, g.n, g.a, max(g.k, 1), &zero, g.c, g.n));
   }
 };
 

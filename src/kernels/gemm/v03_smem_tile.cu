@@ -8,8 +8,6 @@
 // given with the launch. Small matrices get small tiles, to have enough blocks.
 #include "gemm.hpp"
 
-#include <algorithm>
-
 namespace {
 
 constexpr int kUnroll = 8;  // every width is a multiple of it
@@ -42,7 +40,7 @@ struct SmemTile {
   static constexpr ladder::Version version{"square tiles in dynamic shared memory"};
 
   static int tile_width(int m, int n) {
-    const int smaller = std::min(m, n);
+    const int smaller = min(m, n);
     return smaller >= 32 ? 32 : smaller >= 16 ? 16 : 8;
   }
   static void launch(const gemm::Args<float>& g, cudaStream_t stream) {

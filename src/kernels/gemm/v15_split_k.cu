@@ -14,8 +14,6 @@
 #include "partial_sums.hpp"
 #include "tiles.hpp"
 
-#include <algorithm>
-
 namespace {
 
 struct SplitK {
@@ -34,7 +32,7 @@ struct SplitK {
     if (g.m == 0 || g.n == 0 || is_big(g)) return 1;
     const std::int64_t places = ladder::multiprocessors() * Small::kBlocksPerSm;
     const std::int64_t most = ladder::ceil_div(g.k, Small::BK) / kLeastSlices;
-    return static_cast<int>(std::max<std::int64_t>(1, std::min(places / tiles_of<Small>(g), most)));
+    return static_cast<int>(max(std::int64_t{1}, min(places / tiles_of<Small>(g), most)));
   }
   static std::size_t workspace(const gemm::Args<float>& g) {
     return partial_sums_bytes(g, splits(g));

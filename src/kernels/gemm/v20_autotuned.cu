@@ -22,7 +22,6 @@
 #include "skinny.hpp"
 #include "tile_shapes.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 namespace {
@@ -75,17 +74,17 @@ struct Tiling {
   }
   template <class S>
   void consider(int number, const gemm::Args<float>& g) {
-    if ((S::kRun > 0) != (std::min(g.m, g.n) <= kFewForRuns)) return;
+    if ((S::kRun > 0) != (min(g.m, g.n) <= kFewForRuns)) return;
     const double sms = ladder::multiprocessors();
     const Speed* const speeds = ladder::entry_of_this_gpu(kGpus).speeds;
     const Plan whole = plan_of<S>(g);
     // Cycles of an SM for `blocks` blocks of `slices` slices each.
     auto multiply = [&](double blocks, double slices) {
-      const int together = static_cast<int>(std::clamp<double>(blocks, 1, S::kBlocksPerSm));
-      const double rate = 128 * speeds[number].of_blocks[std::min(together, 3) - 1];
+      const int together = static_cast<int>(min(max(blocks, 1.0), double{S::kBlocksPerSm}));
+      const double rate = 128 * speeds[number].of_blocks[min(together, 3) - 1];
       return blocks * (slices + kSliceOverhead) * S::BM * S::BN * S::BK / rate;
     };
-    const int most = std::clamp(whole.slices / kLeastSlices, 1, kMostSplits);
+    const int most = min(max(whole.slices / kLeastSlices, 1), kMostSplits);
     for (int parts = 1; parts <= most; ++parts) {
       const double blocks = std::ceil(static_cast<double>(whole.whole) * parts / sms);
       double estimate = multiply(blocks, ladder::ceil_div(whole.slices, parts));
@@ -117,6 +116,7 @@ void launch_tiling(Shapes<S...>, const Tiling& tiling, const gemm::Args<float>& 
 }
 
 struct Autotuned {
+  static constexpr gemm::Problem test_problems[] = {{520, 530, 1600}};  // as v18
   static constexpr ladder::Version version{"the best of all, by a table"};
 
   static bool is_skinny(const gemm::Args<float>& g) { return g.m <= kFew || g.n <= kFew; }

@@ -13,8 +13,7 @@ inline ladder::Support needs_shared_memory(std::size_t) { return ladder::support
 inline int attribute_of_device(cudaDeviceAttr attribute) {
   int device = 0, value = 0;
   cudaGetDevice(&device);
-  const cudaError_t error = cudaDeviceGetAttribute(&value, attribute, device);
-  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  ladder::expect_success(cudaDeviceGetAttribute(&value, attribute, device));
   return value;
 }
 
@@ -23,15 +22,14 @@ inline ladder::Support needs_compute_capability(int needed) {
   static const int present = 10 * attribute_of_device(cudaDevAttrComputeCapabilityMajor) +
                              attribute_of_device(cudaDevAttrComputeCapabilityMinor);
   if (present >= needed) return ladder::supported();
-  return ladder::unsupported("needs compute capability " + std::to_string(needed / 10) + "." +
-                             std::to_string(needed % 10));
+  return ladder::unsupported("needs compute capability %d.%d", needed / 10, needed % 10);
 }
 
 /// Bytes of shared memory for a block.
 inline ladder::Support needs_shared_memory(std::size_t needed) {
   static const int present = attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin);
   if (static_cast<std::size_t>(present) >= needed) return ladder::supported();
-  return ladder::unsupported("needs " + std::to_string(needed / 1024) + " KiB of shared memory");
+  return ladder::unsupported("needs %zu KiB of shared memory", needed / 1024);
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include "tile_shapes.hpp"
 
 #include <list>
+#include <string>
 
 namespace {
 

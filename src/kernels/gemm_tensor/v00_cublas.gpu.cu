@@ -29,8 +29,8 @@ struct Cublas {
     // cuBLAS is column-major: C^T = B^T * A^T is the row-major C = A * B.
     LADDER_CUBLAS(cublasGemmEx(ladder::cublas(stream), Op::kTransposedB ? CUBLAS_OP_T : CUBLAS_OP_N,
                                Op::kTransposedA ? CUBLAS_OP_T : CUBLAS_OP_N, g.n, g.m, g.k, &one,
-                               g.b, kType<T>, std::max(row_b, 1), g.a, kType<T>, std::max(row_a, 1),
-                               &zero, g.c, kType<C>, g.n, kCompute<T>, CUBLAS_GEMM_DEFAULT));
+                               g.b, kType<T>, max(row_b, 1), g.a, kType<T>, max(row_a, 1), &zero,
+                               g.c, kType<C>, g.n, kCompute<T>, CUBLAS_GEMM_DEFAULT));
   }
 };
 

@@ -10,9 +10,9 @@
 #include "harness/cuda/cublas.hpp"
 #include "harness/cuda/error.hpp"
 
-#include <algorithm>
 #include <limits>
 #include <map>
+#include <vector>
 #include <tuple>
 
 namespace {
@@ -143,7 +143,7 @@ float time_of(const Plan& plan, const Algorithm& algorithm, const void* a, const
     LADDER_CUDA(cudaEventSynchronize(stop));
     float ms = 0;
     LADDER_CUDA(cudaEventElapsedTime(&ms, start, stop));
-    if (i > 0) best = std::min(best, ms);
+    if (i > 0) best = min(best, ms);
   }
   LADDER_CUDA(cudaEventDestroy(start));
   LADDER_CUDA(cudaEventDestroy(stop));

@@ -151,9 +151,8 @@ struct MmaSync {
 
 using ladder::bfloat16;
 using ladder::half;
-const ladder::Register<MmaSync<gemm_tensor_nn>, gemm_tensor_nn, half, bfloat16> nn;
+const ladder::Register<MmaSync<gemm_tensor_nn>, gemm_tensor_nn, half> nn;
 const ladder::Register<MmaSync<gemm_tensor_nt>, gemm_tensor_nt, half, bfloat16> nt;
-const ladder::Register<MmaSync<gemm_tensor_tn>, gemm_tensor_tn, half, bfloat16> tn;
-const ladder::Register<MmaSync<gemm_tensor_tn>, gemm_tensor_tn_f32, half, bfloat16> tn_f32;
+const ladder::Register<MmaSync<gemm_tensor_tn>, gemm_tensor_tn, half> tn;
 
 }  // namespace

@@ -108,8 +108,8 @@ struct Wgmma {
   }
 };
 
-const ladder::Register<Wgmma<gemm_tensor_nn>, gemm_tensor_nn, half, ladder::bfloat16> nn;
-const ladder::Register<Wgmma<gemm_tensor_nt>, gemm_tensor_nt, half, ladder::bfloat16> nt;
-const ladder::Register<Wgmma<gemm_tensor_tn>, gemm_tensor_tn, half, ladder::bfloat16> tn;
+const ladder::Register<Wgmma<gemm_tensor_nn>, gemm_tensor_nn, ladder::bfloat16> nn;
+const ladder::Register<Wgmma<gemm_tensor_nt>, gemm_tensor_nt, ladder::bfloat16> nt;
+const ladder::Register<Wgmma<gemm_tensor_tn>, gemm_tensor_tn, ladder::bfloat16> tn;
 
 }  // namespace

@@ -108,8 +108,6 @@ struct BigTile {
   }
 };
 
-const ladder::Register<BigTile<gemm_tensor_nn>, gemm_tensor_nn, half, ladder::bfloat16> nn;
-const ladder::Register<BigTile<gemm_tensor_nt>, gemm_tensor_nt, half, ladder::bfloat16> nt;
-const ladder::Register<BigTile<gemm_tensor_tn>, gemm_tensor_tn, half, ladder::bfloat16> tn;
+const ladder::Register<BigTile<gemm_tensor_nt>, gemm_tensor_nt, ladder::bfloat16> nt;
 
 }  // namespace

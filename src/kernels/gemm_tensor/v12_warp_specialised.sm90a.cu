@@ -111,8 +111,6 @@ struct WarpSpecialised {
   }
 };
 
-const ladder::Register<WarpSpecialised<gemm_tensor_nn>, gemm_tensor_nn, half, ladder::bfloat16> nn;
-const ladder::Register<WarpSpecialised<gemm_tensor_nt>, gemm_tensor_nt, half, ladder::bfloat16> nt;
-const ladder::Register<WarpSpecialised<gemm_tensor_tn>, gemm_tensor_tn, half, ladder::bfloat16> tn;
+const ladder::Register<WarpSpecialised<gemm_tensor_nt>, gemm_tensor_nt, ladder::bfloat16> nt;
 
 }  // namespace

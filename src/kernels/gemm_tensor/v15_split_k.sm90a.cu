@@ -53,8 +53,6 @@ struct SplitK {
   }
 };
 
-const ladder::Register<SplitK<gemm_tensor_nn>, gemm_tensor_nn, half, ladder::bfloat16> nn;
-const ladder::Register<SplitK<gemm_tensor_nt>, gemm_tensor_nt, half, ladder::bfloat16> nt;
-const ladder::Register<SplitK<gemm_tensor_tn>, gemm_tensor_tn, half, ladder::bfloat16> tn;
+const ladder::Register<SplitK<gemm_tensor_nt>, gemm_tensor_nt, ladder::bfloat16> nt;
 
 }  // namespace

@@ -215,7 +215,7 @@ struct SplitBf16 {
     auto aligned = [](const Matrix& m) {
       return m.columns % 4 == 0 && reinterpret_cast<std::uintptr_t>(m.from) % 16 == 0;
     };
-    const std::int64_t chunks = std::max(a.part(), b.part()) / Matrix::kChunk;
+    const std::int64_t chunks = max(a.part(), b.part()) / Matrix::kChunk;
     const dim3 grid(static_cast<unsigned>(ladder::ceil_div(chunks, kSplitThreads)), 2);
     ladder::launch(aligned(a) && aligned(b) ? split<true> : split<false>, grid, kSplitThreads, 0,
                    stream, a, b);

@@ -109,10 +109,9 @@ struct Autotuned {
   }
 };
 
-const ladder::Register<Autotuned<gemm_tensor_nn>, gemm_tensor_nn, half, ladder::bfloat16> nn;
+const ladder::Register<Autotuned<gemm_tensor_nn>, gemm_tensor_nn, ladder::bfloat16> nn;
 const ladder::Register<Autotuned<gemm_tensor_nt>, gemm_tensor_nt, half, ladder::bfloat16> nt;
-const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn, half, ladder::bfloat16> tn;
-const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn_f32, half, ladder::bfloat16>
-    tn_f32;
+const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn, ladder::bfloat16> tn;
+const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bfloat16> tn_f32;
 
 }  // namespace

@@ -41,7 +41,7 @@ ladder::RowPlaces places_ahead(int cols) {
   auto places = ladder::row_places<T>(cols, Held::kBlocks, 0);
   const auto bytes = places.elements * sizeof(T);
   const auto all = static_cast<int>(ladder::RowPlaces::kBytes / bytes);
-  places.rows = std::min(ladder::kMostPairs, (all - 1) / (2 * kTeams));
+  places.rows = min(ladder::kMostPairs, (all - 1) / (2 * kTeams));
   return places;
 }
 
@@ -240,7 +240,7 @@ int parts_ahead(int rows) {
   static const int at_once = ladder::blocks_at_once(backward_ahead<Norm, T, Held>, Held::kBlocks,
                                                     kAheadBlock, ladder::RowPlaces::kBytes) /
                              Held::kBlocks;
-  return std::min(rows, std::max(1, at_once));  // where none can run, the launch says so
+  return min(rows, max(1, at_once));  // where none can run, the launch says so
 }
 
 template <class Norm, class T>

@@ -29,7 +29,7 @@ auto by_columns_of_cluster(int cols, F f) {
 /// The parts that clusters leave, a block on each multiprocessor.
 template <class Held>
 int parts_of_clusters(int rows) {
-  return std::min(rows, std::max(1, ladder::multiprocessors() / Held::Team::kBlocks));
+  return min(rows, max(1, ladder::multiprocessors() / Held::Team::kBlocks));
 }
 
 template <class Norm, class T>

@@ -8,8 +8,6 @@
 #include "harness/row_length.hpp"
 #include "harness/row_team.hpp"
 
-#include <algorithm>
-
 namespace layernorm_rows {
 
 /// How a row is held: by a team, kElements elements in each thread. Thread t has vectors t,
@@ -236,7 +234,7 @@ template <class Held>
 int number_of_parts(int rows) {
   using Team = typename Held::Team;
   const int at_once = ladder::multiprocessors() * (kThreadsAtOnce / Team::kBlock);
-  return std::min(ladder::ceil_div(rows, Team::kTeams), at_once);
+  return min(ladder::ceil_div(rows, Team::kTeams), at_once);
 }
 
 template <class Norm, class Held>

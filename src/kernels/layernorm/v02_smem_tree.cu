@@ -55,6 +55,6 @@ struct SmemTree {
   }
 };
 
-const ladder::Register<SmemTree, layernorm, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<SmemTree, layernorm, float> registration;
 
 }  // namespace

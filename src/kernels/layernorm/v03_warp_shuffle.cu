@@ -60,6 +60,6 @@ struct WarpShuffle {
   }
 };
 
-const ladder::Register<WarpShuffle, layernorm, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<WarpShuffle, layernorm, float> registration;
 
 }  // namespace

@@ -76,6 +76,6 @@ struct Welford {
   }
 };
 
-const ladder::Register<Welford, layernorm, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<Welford, layernorm, float> registration;
 
 }  // namespace

@@ -4,9 +4,9 @@
 //           thread; no division per element
 // Bound by  DRAM bandwidth; from 32768 columns on L2's too, from which weight and bias come again
 //           for every row
-// Limits    none. Where the columns are no multiple of the vector, the rows start between its
-//           boundaries: there each "vector" is one element. What of a row is beyond 32768 elements,
-//           the registers of 1024 threads, is read three times, as in v03.
+// Limits    columns that are a multiple of the vector's elements: other rows start between its
+//           boundaries. What of a row is beyond 32768 elements, the registers of 1024 threads, is
+//           read three times, as in v03.
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
 //           harness/row_length.hpp
 #include "harness/row_length.hpp"
@@ -134,14 +134,18 @@ struct Vec128 {
   static constexpr ladder::Version version{"128-bit vectors, the row in registers"};
 
   template <class T>
+  static ladder::Support supports(const layernorm::Problem& p) {
+    return ladder::needs_whole_vectors<T>(p.cols);
+  }
+  template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    ladder::launch_by_row_length<T>(a.cols, [&]<class Row>(Row) {
+    ladder::launch_smallest_row<ladder::Vec128<T>>(a.cols, [&]<class Row>(Row) {
       ladder::launch(vec128<T, Row>, ladder::ceil_div(a.rows, Row::kRows), Row::kBlock, 0, stream,
                      a);
     });
   }
 };
 
-const ladder::Register<Vec128, layernorm, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<Vec128, layernorm, float> registration;
 
 }  // namespace

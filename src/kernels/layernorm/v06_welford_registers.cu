@@ -4,8 +4,8 @@
 //           dependent operations per element. The second pass of v05 is over registers and costs no
 //           memory: here Welford has nothing to save but a barrier, and shows its price
 // Bound by  the chain: each element waits for the mean of those before it
-// Limits    none. As v05: where the columns are no multiple of the vector, each "vector" is one
-//           element; what of a row is beyond 32768 elements is read twice.
+// Limits    as v05: columns that are a multiple of the vector's elements; what of a row is beyond
+//           32768 elements is read twice.
 // Tile      as v05: harness/row_length.hpp
 //
 // It is no more accurate than two passes, of which the second starts from an exact enough mean: the
@@ -128,15 +128,18 @@ struct WelfordRegisters {
   static constexpr ladder::Version version{"Welford's way, the row in registers"};
 
   template <class T>
+  static ladder::Support supports(const layernorm::Problem& p) {
+    return ladder::needs_whole_vectors<T>(p.cols);
+  }
+  template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    ladder::launch_by_row_length<T>(a.cols, [&]<class Row>(Row) {
+    ladder::launch_smallest_row<ladder::Vec128<T>>(a.cols, [&]<class Row>(Row) {
       ladder::launch(welford<T, Row>, ladder::ceil_div(a.rows, Row::kRows), Row::kBlock, 0, stream,
                      a);
     });
   }
 };
 
-const ladder::Register<WelfordRegisters, layernorm, float, ladder::half, ladder::bfloat16>
-    registration;
+const ladder::Register<WelfordRegisters, layernorm, float> registration;
 
 }  // namespace

@@ -24,3 +24,13 @@ struct Prefetch {
 const ladder::Register<Prefetch, layernorm, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_normalize<layernorm, Weights::prefetched>(const layernorm::Args<float>&,
+                                                               cudaStream_t);
+template void launch_normalize<layernorm, Weights::prefetched>(const layernorm::Args<ladder::half>&,
+                                                               cudaStream_t);
+template void launch_normalize<layernorm, Weights::prefetched>(
+    const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows

@@ -11,6 +11,16 @@
 #include "layernorm.hpp"
 #include "normalize_cluster.hpp"
 
+namespace layernorm_rows {
+// Compiled in v08.
+extern template void launch_normalize<layernorm, Weights::prefetched>(const layernorm::Args<float>&,
+                                                                      cudaStream_t);
+extern template void launch_normalize<layernorm, Weights::prefetched>(
+    const layernorm::Args<ladder::half>&, cudaStream_t);
+extern template void launch_normalize<layernorm, Weights::prefetched>(
+    const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 struct Cluster {
@@ -25,3 +35,12 @@ struct Cluster {
 const ladder::Register<Cluster, layernorm, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_normalize_on_hopper<layernorm>(const layernorm::Args<float>&, cudaStream_t);
+template void launch_normalize_on_hopper<layernorm>(const layernorm::Args<ladder::half>&,
+                                                    cudaStream_t);
+template void launch_normalize_on_hopper<layernorm>(const layernorm::Args<ladder::bfloat16>&,
+                                                    cudaStream_t);
+}  // namespace layernorm_rows

@@ -14,6 +14,23 @@
 #include "layernorm.hpp"
 #include "normalize_ahead.hpp"
 
+namespace layernorm_rows {
+// Compiled in v08.
+extern template void launch_normalize<layernorm, Weights::prefetched>(const layernorm::Args<float>&,
+                                                                      cudaStream_t);
+extern template void launch_normalize<layernorm, Weights::prefetched>(
+    const layernorm::Args<ladder::half>&, cudaStream_t);
+extern template void launch_normalize<layernorm, Weights::prefetched>(
+    const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
+// Compiled in v09.
+extern template void launch_normalize_on_hopper<layernorm>(const layernorm::Args<float>&,
+                                                           cudaStream_t);
+extern template void launch_normalize_on_hopper<layernorm>(const layernorm::Args<ladder::half>&,
+                                                           cudaStream_t);
+extern template void launch_normalize_on_hopper<layernorm>(const layernorm::Args<ladder::bfloat16>&,
+                                                           cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 struct RowsAhead {

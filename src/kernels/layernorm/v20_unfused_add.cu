@@ -7,6 +7,16 @@
 #include "layernorm.hpp"
 #include "normalize.hpp"
 
+namespace layernorm_rows {
+// Compiled in v08.
+extern template void launch_normalize<layernorm, Weights::prefetched>(const layernorm::Args<float>&,
+                                                                      cudaStream_t);
+extern template void launch_normalize<layernorm, Weights::prefetched>(
+    const layernorm::Args<ladder::half>&, cudaStream_t);
+extern template void launch_normalize<layernorm, Weights::prefetched>(
+    const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 constexpr int kBlock = 256;

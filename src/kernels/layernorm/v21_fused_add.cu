@@ -23,3 +23,13 @@ struct FusedAdd {
 const ladder::Register<FusedAdd, layernorm_add, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_normalize<layernorm_add, Weights::prefetched>(
+    const layernorm_add::Args<float>&, cudaStream_t);
+template void launch_normalize<layernorm_add, Weights::prefetched>(
+    const layernorm_add::Args<ladder::half>&, cudaStream_t);
+template void launch_normalize<layernorm_add, Weights::prefetched>(
+    const layernorm_add::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows

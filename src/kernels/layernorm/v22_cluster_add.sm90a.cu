@@ -7,6 +7,16 @@
 #include "layernorm.hpp"
 #include "normalize_cluster.hpp"
 
+namespace layernorm_rows {
+// Compiled in v21.
+extern template void launch_normalize<layernorm_add, Weights::prefetched>(
+    const layernorm_add::Args<float>&, cudaStream_t);
+extern template void launch_normalize<layernorm_add, Weights::prefetched>(
+    const layernorm_add::Args<ladder::half>&, cudaStream_t);
+extern template void launch_normalize<layernorm_add, Weights::prefetched>(
+    const layernorm_add::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 struct ClusterAdd {

@@ -26,3 +26,13 @@ const ladder::Register<BlockBackward, layernorm_backward, float, ladder::half, l
     registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_two_kernels<layernorm_backward>(const layernorm_backward::Args<float>&,
+                                                     cudaStream_t);
+template void launch_two_kernels<layernorm_backward>(const layernorm_backward::Args<ladder::half>&,
+                                                     cudaStream_t);
+template void launch_two_kernels<layernorm_backward>(
+    const layernorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows

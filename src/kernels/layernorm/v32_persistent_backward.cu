@@ -38,3 +38,13 @@ const ladder::Register<PersistentBackward, layernorm_backward, float, ladder::ha
     registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_persistent<layernorm_backward>(const layernorm_backward::Args<float>&,
+                                                    cudaStream_t);
+template void launch_persistent<layernorm_backward>(const layernorm_backward::Args<ladder::half>&,
+                                                    cudaStream_t);
+template void launch_persistent<layernorm_backward>(
+    const layernorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows

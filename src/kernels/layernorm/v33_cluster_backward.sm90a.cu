@@ -10,6 +10,23 @@
 #include "backward_cluster.hpp"
 #include "layernorm.hpp"
 
+namespace layernorm_rows {
+// Compiled in v31.
+extern template void launch_two_kernels<layernorm_backward>(const layernorm_backward::Args<float>&,
+                                                            cudaStream_t);
+extern template void launch_two_kernels<layernorm_backward>(
+    const layernorm_backward::Args<ladder::half>&, cudaStream_t);
+extern template void launch_two_kernels<layernorm_backward>(
+    const layernorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
+// Compiled in v32.
+extern template void launch_persistent<layernorm_backward>(const layernorm_backward::Args<float>&,
+                                                           cudaStream_t);
+extern template void launch_persistent<layernorm_backward>(
+    const layernorm_backward::Args<ladder::half>&, cudaStream_t);
+extern template void launch_persistent<layernorm_backward>(
+    const layernorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 struct ClusterBackward {
@@ -29,3 +46,13 @@ const ladder::Register<ClusterBackward, layernorm_backward, float, ladder::half,
     registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_backward_on_hopper<layernorm_backward>(const layernorm_backward::Args<float>&,
+                                                            cudaStream_t);
+template void launch_backward_on_hopper<layernorm_backward>(
+    const layernorm_backward::Args<ladder::half>&, cudaStream_t);
+template void launch_backward_on_hopper<layernorm_backward>(
+    const layernorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows

@@ -4,17 +4,14 @@
 
 #include "matrix_reduction.hpp"
 
-#include <algorithm>
-
 namespace matrix_reduction {
 
 /// How many parts: enough blocks to fill a GPU twice, each with 64 rows at least; 1 is the last
 /// pass. `tiles` blocks go side by side.
 inline std::int64_t parts_of(std::int64_t rows, std::int64_t tiles) {
   constexpr std::int64_t kBlocks = 2048, kFewestRows = 64;
-  const std::int64_t wanted = kBlocks / std::max<std::int64_t>(tiles, 1);
-  return std::clamp<std::int64_t>(wanted, 1,
-                                  std::max<std::int64_t>(ladder::ceil_div(rows, kFewestRows), 1));
+  const std::int64_t wanted = kBlocks / max(tiles, std::int64_t{1});
+  return max(min(wanted, ladder::ceil_div(rows, kFewestRows)), std::int64_t{1});
 }
 
 /// A version from its pass, which has, besides the version,

@@ -25,9 +25,8 @@ std::size_t cub_reduce(void* storage, std::size_t bytes, const matrix_reduction:
                        cudaStream_t stream) {
   const thrust::counting_iterator<std::int64_t> rows(0);
   const auto starts = thrust::make_transform_iterator(rows, RowStart{a.cols});
-  const cudaError_t error = cub::DeviceSegmentedReduce::Reduce(
-      storage, bytes, a.x, a.y, a.rows, starts, starts + 1, Add{}, 0.0f, stream);
-  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  ladder::expect_success(cub::DeviceSegmentedReduce::Reduce(
+      storage, bytes, a.x, a.y, a.rows, starts, starts + 1, Add{}, 0.0f, stream));
   return bytes;
 }
 

@@ -33,6 +33,6 @@ struct Warp {
   }
 };
 
-const ladder::Register<Warp, matrix_reduction::row_sum, float, ladder::half, ladder::bfloat16> rows;
+const ladder::Register<Warp, matrix_reduction::row_sum, float> rows;
 
 }  // namespace

@@ -42,7 +42,6 @@ struct Block {
   }
 };
 
-const ladder::Register<Block, matrix_reduction::row_sum, float, ladder::half, ladder::bfloat16>
-    rows;
+const ladder::Register<Block, matrix_reduction::row_sum, float> rows;
 
 }  // namespace

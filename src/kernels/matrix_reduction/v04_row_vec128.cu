@@ -9,8 +9,6 @@
 #include "harness/vector.hpp"
 #include "matrix_reduction.hpp"
 
-#include <algorithm>
-
 namespace {
 
 constexpr int kLoads = 4;  // of 128 bits per thread, in flight together
@@ -63,7 +61,8 @@ __device__ float thread_sum(const T* row, std::int64_t cols, unsigned t) {
 
 /// Rows of kThreads threads each: a warp, which shares its block with others, or a block.
 template <int kThreads, class T>
-__global__ void __launch_bounds__(std::max(kThreads, 256)) row_sums(matrix_reduction::Args<T> a) {
+__global__ void __launch_bounds__(kThreads < 256 ? 256 : kThreads)
+    row_sums(matrix_reduction::Args<T> a) {
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if constexpr (kThreads == 32) {
     const std::int64_t row = std::int64_t{blockIdx.x} * (blockDim.x / 32) + warp;

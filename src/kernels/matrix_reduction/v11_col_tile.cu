@@ -38,7 +38,6 @@ struct Tile {
   }
 };
 
-const ladder::Register<Tile, matrix_reduction::col_sum, float, ladder::half, ladder::bfloat16>
-    columns;
+const ladder::Register<Tile, matrix_reduction::col_sum, float> columns;
 
 }  // namespace

@@ -48,8 +48,6 @@ struct Split {
   }
 };
 
-const ladder::Register<matrix_reduction::InPasses<Split>, matrix_reduction::col_sum, float,
-                       ladder::half, ladder::bfloat16>
-    columns;
+const ladder::Register<matrix_reduction::InPasses<Split>, matrix_reduction::col_sum, float> columns;
 
 }  // namespace

@@ -47,7 +47,7 @@ template <int kBlock>
 struct UnrolledPass {
   template <class T>
   static std::int64_t blocks(std::int64_t n) {
-    return std::max<std::int64_t>(1, ladder::ceil_div(n, 2 * kBlock));
+    return ::max(std::int64_t{1}, ladder::ceil_div(n, 2 * kBlock));
   }
   template <class Op, class T>
   static void launch_pass(const T* x, std::int64_t n, float* out, cudaStream_t stream) {

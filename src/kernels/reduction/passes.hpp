@@ -5,8 +5,6 @@
 
 #include "reduction.hpp"
 
-#include <algorithm>
-
 namespace reduction {
 
 /// A version from its pass, which has, besides the version,
@@ -55,7 +53,7 @@ struct InPasses {
 /// ones run alone is small. Up to 4 tiles are one block's work, because another launch would take
 /// longer; so the numbers that 16384 blocks leave are reduced by one.
 inline std::int64_t blocks_for(std::int64_t n, std::int64_t tile, std::int64_t most = 16384) {
-  return n <= 4 * tile ? 1 : std::min(ladder::ceil_div(n, tile), most);
+  return n <= 4 * tile ? 1 : min(ladder::ceil_div(n, tile), most);
 }
 
 }  // namespace reduction

@@ -29,8 +29,7 @@ std::size_t cub_reduce(void* storage, std::size_t bytes, In in, Out out, std::in
     return cub::DeviceReduce::Reduce(storage, bytes, in, out, n, combine, initial, stream);
   };
   const bool is_short = length <= std::numeric_limits<int>::max();
-  const cudaError_t error = is_short ? reduce(static_cast<int>(length)) : reduce(length);
-  if (error != cudaSuccess) throw std::runtime_error(cudaGetErrorString(error));
+  ladder::expect_success(is_short ? reduce(static_cast<int>(length)) : reduce(length));
   return bytes;
 }
 

@@ -32,7 +32,7 @@ struct Divergent {
 
   template <class T>
   static std::int64_t blocks(std::int64_t n) {
-    return std::max<std::int64_t>(1, ladder::ceil_div(n, kBlock));
+    return max(std::int64_t{1}, ladder::ceil_div(n, kBlock));
   }
   template <class Op, class T>
   static void launch_pass(const T* x, std::int64_t n, float* out, cudaStream_t stream) {

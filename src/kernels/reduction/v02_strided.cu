@@ -30,7 +30,7 @@ struct Strided {
 
   template <class T>
   static std::int64_t blocks(std::int64_t n) {
-    return std::max<std::int64_t>(1, ladder::ceil_div(n, kBlock));
+    return max(std::int64_t{1}, ladder::ceil_div(n, kBlock));
   }
   template <class Op, class T>
   static void launch_pass(const T* x, std::int64_t n, float* out, cudaStream_t stream) {
@@ -38,11 +38,6 @@ struct Strided {
   }
 };
 
-const ladder::Register<reduction::InPasses<Strided>, reduction::sum, float, ladder::half,
-                       ladder::bfloat16>
-    sum;
-const ladder::Register<reduction::InPasses<Strided>, reduction::max, float, ladder::half,
-                       ladder::bfloat16>
-    max;
+const ladder::Register<reduction::InPasses<Strided>, reduction::sum, float> sum;
 
 }  // namespace

@@ -28,7 +28,7 @@ struct Sequential {
 
   template <class T>
   static std::int64_t blocks(std::int64_t n) {
-    return std::max<std::int64_t>(1, ladder::ceil_div(n, kBlock));
+    return max(std::int64_t{1}, ladder::ceil_div(n, kBlock));
   }
   template <class Op, class T>
   static void launch_pass(const T* x, std::int64_t n, float* out, cudaStream_t stream) {
@@ -37,11 +37,6 @@ struct Sequential {
   }
 };
 
-const ladder::Register<reduction::InPasses<Sequential>, reduction::sum, float, ladder::half,
-                       ladder::bfloat16>
-    sum;
-const ladder::Register<reduction::InPasses<Sequential>, reduction::max, float, ladder::half,
-                       ladder::bfloat16>
-    max;
+const ladder::Register<reduction::InPasses<Sequential>, reduction::sum, float> sum;
 
 }  // namespace

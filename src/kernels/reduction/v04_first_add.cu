@@ -30,7 +30,7 @@ struct FirstAdd {
 
   template <class T>
   static std::int64_t blocks(std::int64_t n) {
-    return std::max<std::int64_t>(1, ladder::ceil_div(n, 2 * kBlock));
+    return max(std::int64_t{1}, ladder::ceil_div(n, 2 * kBlock));
   }
   template <class Op, class T>
   static void launch_pass(const T* x, std::int64_t n, float* out, cudaStream_t stream) {
@@ -39,11 +39,6 @@ struct FirstAdd {
   }
 };
 
-const ladder::Register<reduction::InPasses<FirstAdd>, reduction::sum, float, ladder::half,
-                       ladder::bfloat16>
-    sum;
-const ladder::Register<reduction::InPasses<FirstAdd>, reduction::max, float, ladder::half,
-                       ladder::bfloat16>
-    max;
+const ladder::Register<reduction::InPasses<FirstAdd>, reduction::sum, float> sum;
 
 }  // namespace

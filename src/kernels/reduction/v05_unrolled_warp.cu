@@ -52,7 +52,7 @@ struct UnrolledWarp {
 
   template <class T>
   static std::int64_t blocks(std::int64_t n) {
-    return std::max<std::int64_t>(1, ladder::ceil_div(n, 2 * kBlock));
+    return max(std::int64_t{1}, ladder::ceil_div(n, 2 * kBlock));
   }
   template <class Op, class T>
   static void launch_pass(const T* x, std::int64_t n, float* out, cudaStream_t stream) {
@@ -61,11 +61,6 @@ struct UnrolledWarp {
   }
 };
 
-const ladder::Register<reduction::InPasses<UnrolledWarp>, reduction::sum, float, ladder::half,
-                       ladder::bfloat16>
-    sum;
-const ladder::Register<reduction::InPasses<UnrolledWarp>, reduction::max, float, ladder::half,
-                       ladder::bfloat16>
-    max;
+const ladder::Register<reduction::InPasses<UnrolledWarp>, reduction::sum, float> sum;
 
 }  // namespace

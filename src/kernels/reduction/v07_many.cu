@@ -64,11 +64,6 @@ struct Many {
   }
 };
 
-const ladder::Register<reduction::InPasses<Many>, reduction::sum, float, ladder::half,
-                       ladder::bfloat16>
-    sum;
-const ladder::Register<reduction::InPasses<Many>, reduction::max, float, ladder::half,
-                       ladder::bfloat16>
-    max;
+const ladder::Register<reduction::InPasses<Many>, reduction::sum, float> sum;
 
 }  // namespace

@@ -109,11 +109,6 @@ struct Vec128 {
   }
 };
 
-const ladder::Register<reduction::InPasses<Vec128>, reduction::sum, float, ladder::half,
-                       ladder::bfloat16>
-    sum;
-const ladder::Register<reduction::InPasses<Vec128>, reduction::max, float, ladder::half,
-                       ladder::bfloat16>
-    max;
+const ladder::Register<reduction::InPasses<Vec128>, reduction::sum, float, ladder::bfloat16> sum;
 
 }  // namespace

@@ -146,6 +146,6 @@ struct Compensated {
   }
 };
 
-const ladder::Register<Compensated, reduction::sum, float, ladder::half, ladder::bfloat16> sum;
+const ladder::Register<Compensated, reduction::sum, float> sum;
 
 }  // namespace

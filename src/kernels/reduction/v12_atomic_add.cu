@@ -12,8 +12,6 @@
 #include "block_total.hpp"
 #include "harness/multiprocessors.hpp"
 
-#include <algorithm>
-
 namespace {
 
 constexpr int kBlock = 1024;
@@ -32,14 +30,13 @@ struct AtomicAdd {
   template <class T>
   static void launch(const reduction::Args<reduction::sum, T>& a, cudaStream_t stream) {
     const std::int64_t tiles = ladder::ceil_div(a.n, reduction::kTile<T, kBlock>);
-    const std::int64_t blocks = std::clamp<std::int64_t>(tiles, 1, ladder::multiprocessors());
+    const std::int64_t blocks =
+        max(min(tiles, std::int64_t{ladder::multiprocessors()}), std::int64_t{1});
     ladder::fill_async(a.y, 0, sizeof *a.y, stream);
     ladder::launch(atomic_add<T>, blocks, kBlock, 0, stream, a);
   }
 };
 
-const ladder::Register<AtomicAdd, reduction::sum, float, ladder::half, ladder::bfloat16, double,
-                       std::int32_t>
-    sum;
+const ladder::Register<AtomicAdd, reduction::sum, float, double, std::int32_t> sum;
 
 }  // namespace

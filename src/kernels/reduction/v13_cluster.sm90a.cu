@@ -84,7 +84,6 @@ struct Cluster {
   }
 };
 
-const ladder::Register<Cluster, reduction::sum, float, ladder::half, ladder::bfloat16> sum;
-const ladder::Register<Cluster, reduction::max, float, ladder::half, ladder::bfloat16> max;
+const ladder::Register<Cluster, reduction::sum, float> sum;
 
 }  // namespace

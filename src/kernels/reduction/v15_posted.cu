@@ -20,11 +20,6 @@ struct Posted {
   }
 };
 
-const ladder::Register<Posted, reduction::sum, float, ladder::half, ladder::bfloat16, double,
-                       std::int32_t>
-    sum;
-const ladder::Register<Posted, reduction::max, float, ladder::half, ladder::bfloat16, double,
-                       std::int32_t>
-    max;
+const ladder::Register<Posted, reduction::sum, float, ladder::half> sum;
 
 }  // namespace

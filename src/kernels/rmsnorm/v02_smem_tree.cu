@@ -50,6 +50,6 @@ struct SmemTree {
   }
 };
 
-const ladder::Register<SmemTree, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<SmemTree, rmsnorm, float> registration;
 
 }  // namespace

@@ -55,6 +55,6 @@ struct WarpShuffle {
   }
 };
 
-const ladder::Register<WarpShuffle, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<WarpShuffle, rmsnorm, float> registration;
 
 }  // namespace

@@ -2,9 +2,8 @@
 // Vs v04    a quarter (an eighth) of the instructions, and 16 bytes in flight with each load
 // Bound by  latency of rows that are too short for 256 threads, which then wait for each other with
 //           nothing in flight; of long ones, shared memory, through which all of x goes
-// Limits    none. What of a row is beyond 48 KiB is read twice. Where the columns are no multiple
-//           of the vector, the rows start between its boundaries: there each "vector" is one
-//           element.
+// Limits    columns that are a multiple of the vector's elements: other rows start between its
+//           boundaries. What of a row is beyond 48 KiB is read twice.
 #include "harness/row_length.hpp"
 #include "rmsnorm.hpp"
 
@@ -14,8 +13,7 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kBlock = 256, kWarps = kBlock / 32;
 
 /// The vectors of a row that shared memory holds: what every GPU grants unasked, less block_sum's.
-template <class Vec>
-constexpr int kMostHeld = (48 * 1024 - 128) / static_cast<int>(sizeof(Vec));
+constexpr int kMostHeld = (48 * 1024 - 128) / 16;
 
 /// The sum over the block's threads; all of them get it.
 __device__ float block_sum(float value) {
@@ -35,8 +33,9 @@ __device__ float block_sum(float value) {
   return value;
 }
 
-template <class Vec, class T>
+template <class T>
 __global__ void vec128(rmsnorm::Args<T> a, int held_vectors) {
+  using Vec = ladder::Vec128<T>;
   T* const held = ladder::dynamic_shared<T>();  // threads read what they wrote: no barrier
   const T* const x = a.x + std::int64_t{blockIdx.x} * a.cols;
   T* const y = a.y + std::int64_t{blockIdx.x} * a.cols;
@@ -76,21 +75,18 @@ struct Vec128 {
   static constexpr ladder::Version version{"128-bit vectors"};
 
   template <class T>
-  static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
-    using Vec = ladder::Vec128<T>;
-    a.cols % Vec::size == 0 ? launch<Vec>(a, stream) : launch<ladder::Vec1<T>>(a, stream);
+  static ladder::Support supports(const rmsnorm::Problem& p) {
+    return ladder::needs_whole_vectors<T>(p.cols);
   }
 
- private:
-  template <class Vec, class T>
+  template <class T>
   static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
-    const int vectors = a.cols / Vec::size;
-    const int held_vectors = vectors < kMostHeld<Vec> ? vectors : kMostHeld<Vec>;
-    ladder::launch(vec128<Vec, T>, a.rows, kBlock, held_vectors * sizeof(Vec), stream, a,
-                   held_vectors);
+    using Vec = ladder::Vec128<T>;
+    const int held_vectors = min(a.cols / Vec::size, kMostHeld);
+    ladder::launch(vec128<T>, a.rows, kBlock, held_vectors * sizeof(Vec), stream, a, held_vectors);
   }
 };
 
-const ladder::Register<Vec128, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<Vec128, rmsnorm, float> registration;
 
 }  // namespace

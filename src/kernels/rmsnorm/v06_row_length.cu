@@ -4,8 +4,8 @@
 //           element is used, 128 bytes (of 16-bit types 64) per thread; a row of up to 1024
 //           elements is one warp's, with no barrier
 // Bound by  DRAM bandwidth
-// Limits    none. What of a row is beyond 32768 elements, the registers of 1024 threads, is read
-//           twice. Where the columns are no multiple of the vector, each "vector" is one element.
+// Limits    columns that are a multiple of the vector's elements, as v05. What of a row is beyond
+//           32768 elements, the registers of 1024 threads, is read twice.
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
 //           harness/row_length.hpp
 #include "harness/row_length.hpp"
@@ -101,14 +101,18 @@ struct RowLength {
   static constexpr ladder::Version version{"the row in registers, threads by its length"};
 
   template <class T>
+  static ladder::Support supports(const rmsnorm::Problem& p) {
+    return ladder::needs_whole_vectors<T>(p.cols);
+  }
+  template <class T>
   static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
-    ladder::launch_by_row_length<T>(a.cols, [&]<class Row>(Row) {
+    ladder::launch_smallest_row<ladder::Vec128<T>>(a.cols, [&]<class Row>(Row) {
       ladder::launch(row_length<T, Row>, ladder::ceil_div(a.rows, Row::kRows), Row::kBlock, 0,
                      stream, a);
     });
   }
 };
 
-const ladder::Register<RowLength, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<RowLength, rmsnorm, float> registration;
 
 }  // namespace

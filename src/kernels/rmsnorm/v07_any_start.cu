@@ -1,9 +1,8 @@
 // Idea      rows may start anywhere: a few single elements up to the first multiple of 16 bytes,
 //           then whole vectors, then singles again. And a thread holds 128 bytes of the row as they
 //           came, 64 of an fp32 row that is no more than 8192 elements
-// Vs v06    128-bit accesses for every number of columns, where v06 moves single elements unless
-//           the columns are a multiple of the vector; of 16-bit types twice as much in flight per
-//           thread
+// Vs v06    128-bit accesses for every number of columns, not only for multiples of the vector; of
+//           16-bit types twice as much in flight per thread
 // Bound by  DRAM bandwidth; of short rows the latency of the weights, which are asked for when the
 //           row is there
 // Limits    none. x and y start at multiples of 16 bytes. What of a row is beyond 128 KiB, the
@@ -27,6 +26,6 @@ struct AnyStart {
   }
 };
 
-const ladder::Register<AnyStart, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<AnyStart, rmsnorm, float> registration;
 
 }  // namespace

@@ -25,3 +25,13 @@ struct Prefetch {
 const ladder::Register<Prefetch, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_normalize<rmsnorm, Weights::prefetched>(const rmsnorm::Args<float>&,
+                                                             cudaStream_t);
+template void launch_normalize<rmsnorm, Weights::prefetched>(const rmsnorm::Args<ladder::half>&,
+                                                             cudaStream_t);
+template void launch_normalize<rmsnorm, Weights::prefetched>(const rmsnorm::Args<ladder::bfloat16>&,
+                                                             cudaStream_t);
+}  // namespace layernorm_rows

@@ -11,6 +11,16 @@
 #include "kernels/layernorm/normalize_cluster.hpp"
 #include "rmsnorm.hpp"
 
+namespace layernorm_rows {
+// Compiled in v08.
+extern template void launch_normalize<rmsnorm, Weights::prefetched>(const rmsnorm::Args<float>&,
+                                                                    cudaStream_t);
+extern template void launch_normalize<rmsnorm, Weights::prefetched>(
+    const rmsnorm::Args<ladder::half>&, cudaStream_t);
+extern template void launch_normalize<rmsnorm, Weights::prefetched>(
+    const rmsnorm::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 struct Cluster {
@@ -25,3 +35,11 @@ struct Cluster {
 const ladder::Register<Cluster, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_normalize_on_hopper<rmsnorm>(const rmsnorm::Args<float>&, cudaStream_t);
+template void launch_normalize_on_hopper<rmsnorm>(const rmsnorm::Args<ladder::half>&, cudaStream_t);
+template void launch_normalize_on_hopper<rmsnorm>(const rmsnorm::Args<ladder::bfloat16>&,
+                                                  cudaStream_t);
+}  // namespace layernorm_rows

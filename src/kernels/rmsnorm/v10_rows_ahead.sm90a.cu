@@ -14,6 +14,22 @@
 #include "kernels/layernorm/normalize_ahead.hpp"
 #include "rmsnorm.hpp"
 
+namespace layernorm_rows {
+// Compiled in v08.
+extern template void launch_normalize<rmsnorm, Weights::prefetched>(const rmsnorm::Args<float>&,
+                                                                    cudaStream_t);
+extern template void launch_normalize<rmsnorm, Weights::prefetched>(
+    const rmsnorm::Args<ladder::half>&, cudaStream_t);
+extern template void launch_normalize<rmsnorm, Weights::prefetched>(
+    const rmsnorm::Args<ladder::bfloat16>&, cudaStream_t);
+// Compiled in v09.
+extern template void launch_normalize_on_hopper<rmsnorm>(const rmsnorm::Args<float>&, cudaStream_t);
+extern template void launch_normalize_on_hopper<rmsnorm>(const rmsnorm::Args<ladder::half>&,
+                                                         cudaStream_t);
+extern template void launch_normalize_on_hopper<rmsnorm>(const rmsnorm::Args<ladder::bfloat16>&,
+                                                         cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 struct RowsAhead {
@@ -28,3 +44,8 @@ struct RowsAhead {
 const ladder::Register<RowsAhead, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_normalize_ahead<rmsnorm>(const rmsnorm::Args<float>&, cudaStream_t);
+}  // namespace layernorm_rows

@@ -8,6 +8,11 @@
 #include "kernels/layernorm/normalize_ahead.hpp"
 #include "rmsnorm.hpp"
 
+namespace layernorm_rows {
+// Compiled in v10.
+extern template void launch_normalize_ahead<rmsnorm>(const rmsnorm::Args<float>&, cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 struct ParkedWeights {

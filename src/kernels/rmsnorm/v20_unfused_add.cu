@@ -7,6 +7,16 @@
 #include "kernels/layernorm/normalize.hpp"
 #include "rmsnorm.hpp"
 
+namespace layernorm_rows {
+// Compiled in v08.
+extern template void launch_normalize<rmsnorm, Weights::prefetched>(const rmsnorm::Args<float>&,
+                                                                    cudaStream_t);
+extern template void launch_normalize<rmsnorm, Weights::prefetched>(
+    const rmsnorm::Args<ladder::half>&, cudaStream_t);
+extern template void launch_normalize<rmsnorm, Weights::prefetched>(
+    const rmsnorm::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 constexpr int kBlock = 256;

@@ -23,3 +23,13 @@ struct FusedAdd {
 const ladder::Register<FusedAdd, rmsnorm_add, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_normalize<rmsnorm_add, Weights::prefetched>(const rmsnorm_add::Args<float>&,
+                                                                 cudaStream_t);
+template void launch_normalize<rmsnorm_add, Weights::prefetched>(
+    const rmsnorm_add::Args<ladder::half>&, cudaStream_t);
+template void launch_normalize<rmsnorm_add, Weights::prefetched>(
+    const rmsnorm_add::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows

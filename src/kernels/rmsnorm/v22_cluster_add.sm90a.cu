@@ -7,6 +7,16 @@
 #include "kernels/layernorm/normalize_cluster.hpp"
 #include "rmsnorm.hpp"
 
+namespace layernorm_rows {
+// Compiled in v21.
+extern template void launch_normalize<rmsnorm_add, Weights::prefetched>(
+    const rmsnorm_add::Args<float>&, cudaStream_t);
+extern template void launch_normalize<rmsnorm_add, Weights::prefetched>(
+    const rmsnorm_add::Args<ladder::half>&, cudaStream_t);
+extern template void launch_normalize<rmsnorm_add, Weights::prefetched>(
+    const rmsnorm_add::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 struct ClusterAdd {

@@ -37,3 +37,13 @@ const ladder::Register<PersistentBackward, rmsnorm_backward, float, ladder::half
     registration;
 
 }  // namespace
+
+namespace layernorm_rows {
+// Other versions call it too.
+template void launch_persistent<rmsnorm_backward>(const rmsnorm_backward::Args<float>&,
+                                                  cudaStream_t);
+template void launch_persistent<rmsnorm_backward>(const rmsnorm_backward::Args<ladder::half>&,
+                                                  cudaStream_t);
+template void launch_persistent<rmsnorm_backward>(const rmsnorm_backward::Args<ladder::bfloat16>&,
+                                                  cudaStream_t);
+}  // namespace layernorm_rows

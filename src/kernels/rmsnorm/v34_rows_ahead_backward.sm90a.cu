@@ -14,6 +14,16 @@
 #include "kernels/layernorm/backward_ahead.hpp"
 #include "rmsnorm.hpp"
 
+namespace layernorm_rows {
+// Compiled in v33.
+extern template void launch_backward_on_hopper<rmsnorm_backward>(
+    const rmsnorm_backward::Args<float>&, cudaStream_t);
+extern template void launch_backward_on_hopper<rmsnorm_backward>(
+    const rmsnorm_backward::Args<ladder::half>&, cudaStream_t);
+extern template void launch_backward_on_hopper<rmsnorm_backward>(
+    const rmsnorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace layernorm_rows
+
 namespace {
 
 struct RowsAheadBackward {

@@ -5,7 +5,6 @@
 
 #include "harness/kernel.hpp"
 
-#include <algorithm>
 #include <type_traits>
 
 namespace roofs {
@@ -52,7 +51,8 @@ struct dram : Roof {
     const std::int64_t reads = p.read / 16, writes = p.write / 16;
     const double share = static_cast<double>(reads) / static_cast<double>(reads + writes);
     auto of = [&](int inputs, int outputs) {
-      const std::int64_t length = std::min(reads / inputs, writes / outputs);
+      const std::int64_t of_reads = reads / inputs, of_writes = writes / outputs;
+      const std::int64_t length = of_reads < of_writes ? of_reads : of_writes;
       return Mix{inputs, outputs, length, reads - inputs * length, writes - outputs * length};
     };
     if (share > 7.0 / 8) return {0, 0, 0, reads, writes};

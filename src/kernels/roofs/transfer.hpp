@@ -62,7 +62,7 @@ class HostArray {
   static void advise(void* memory, std::size_t bytes, cudaMemoryAdvise advice, int device) {
 #if CUDART_VERSION >= 13000
     const cudaMemLocation place{device < 0 ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice,
-                                std::max(device, 0)};
+                                max(device, 0)};
     LADDER_CUDA(cudaMemAdvise(memory, bytes, advice, place));
 #else
     LADDER_CUDA(cudaMemAdvise(memory, bytes, advice, device < 0 ? cudaCpuDeviceId : device));

@@ -117,4 +117,10 @@ void launch_by_length(const softmax::Args<T>& a, cudaStream_t stream) {
   launch_cluster_forward<kLog, Mask::none>(a, stream);
 }
 
+// Compiled once, in the version that introduces it.
+// v09:
+extern template void launch_ahead<false>(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_ahead<false>(const softmax::Args<ladder::half>&, cudaStream_t);
+extern template void launch_ahead<false>(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+
 }  // namespace softmax_rows

@@ -121,4 +121,20 @@ void launch_backward(const softmax_gradient::Args<T>& a, cudaStream_t stream) {
   });
 }
 
+// Compiled once, in the version that introduces it.
+// v31:
+extern template void launch_backward<softmax_backward>(const softmax_gradient::Args<float>&,
+                                                       cudaStream_t);
+extern template void launch_backward<softmax_backward>(const softmax_gradient::Args<ladder::half>&,
+                                                       cudaStream_t);
+extern template void launch_backward<softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+// v31:
+extern template void launch_backward<log_softmax_backward>(const softmax_gradient::Args<float>&,
+                                                           cudaStream_t);
+extern template void launch_backward<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+extern template void launch_backward<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+
 }  // namespace softmax_rows

@@ -93,4 +93,13 @@ void launch_cluster_backward(const softmax_gradient::Args<T>& a, cudaStream_t st
       });
 }
 
+// Compiled once, in the version that introduces it.
+// v08:
+extern template void launch_cluster_forward<false, Mask::none>(const softmax::Args<float>&,
+                                                               cudaStream_t);
+extern template void launch_cluster_forward<false, Mask::none>(const softmax::Args<ladder::half>&,
+                                                               cudaStream_t);
+extern template void launch_cluster_forward<false, Mask::none>(
+    const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+
 }  // namespace softmax_rows

@@ -249,4 +249,25 @@ void launch_forward(const softmax::Args<T>& a, cudaStream_t stream) {
   ladder::launch_smallest_row<ladder::Vec128<T>>(a.cols, launch);
 }
 
+// Compiled once, in the version that introduces it.
+// v07:
+extern template void launch_forward<false, Mask::none>(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_forward<false, Mask::none>(const softmax::Args<ladder::half>&,
+                                                       cudaStream_t);
+extern template void launch_forward<false, Mask::none>(const softmax::Args<ladder::bfloat16>&,
+                                                       cudaStream_t);
+// v12:
+extern template void launch_forward<true, Mask::none>(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_forward<true, Mask::none>(const softmax::Args<ladder::half>&,
+                                                      cudaStream_t);
+extern template void launch_forward<true, Mask::none>(const softmax::Args<ladder::bfloat16>&,
+                                                      cudaStream_t);
+// v21:
+extern template void launch_forward<false, Mask::skipped>(const softmax::Args<float>&,
+                                                          cudaStream_t);
+extern template void launch_forward<false, Mask::skipped>(const softmax::Args<ladder::half>&,
+                                                          cudaStream_t);
+extern template void launch_forward<false, Mask::skipped>(const softmax::Args<ladder::bfloat16>&,
+                                                          cudaStream_t);
+
 }  // namespace softmax_rows

@@ -7,6 +7,8 @@
 #include <cudnn.h>
 
 #include <limits>
+#include <stdexcept>
+#include <string>
 
 namespace {
 

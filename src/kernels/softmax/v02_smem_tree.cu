@@ -60,6 +60,6 @@ struct SmemTree {
   }
 };
 
-const ladder::Register<SmemTree, softmax, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<SmemTree, softmax, float> registration;
 
 }  // namespace

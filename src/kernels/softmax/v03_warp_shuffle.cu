@@ -67,6 +67,6 @@ struct WarpShuffle {
   }
 };
 
-const ladder::Register<WarpShuffle, softmax, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<WarpShuffle, softmax, float> registration;
 
 }  // namespace

@@ -72,6 +72,6 @@ struct OnlineSoftmax {
   }
 };
 
-const ladder::Register<OnlineSoftmax, softmax, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<OnlineSoftmax, softmax, float> registration;
 
 }  // namespace

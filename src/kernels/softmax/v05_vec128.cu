@@ -3,9 +3,9 @@
 // Vs v04    the traffic is the compulsory 2n, with 128 bytes (of 16-bit types 64) in flight per
 //           thread
 // Bound by  DRAM bandwidth
-// Limits    none. Where the columns are no multiple of the vector, the rows start between its
-//           boundaries: there each "vector" is one element. What of a row is beyond 32768 elements,
-//           the registers of 1024 threads, is read twice, as in v04.
+// Limits    columns that are a multiple of the vector's elements: other rows start between its
+//           boundaries. What of a row is beyond 32768 elements, the registers of 1024 threads, is
+//           read twice, as in v04.
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
 //           harness/row_length.hpp
 #include "harness/row_length.hpp"
@@ -125,14 +125,18 @@ struct Vec128 {
   static constexpr ladder::Version version{"128-bit vectors, the row in registers"};
 
   template <class T>
+  static ladder::Support supports(const softmax::Problem& p) {
+    return ladder::needs_whole_vectors<T>(p.cols);
+  }
+  template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    ladder::launch_by_row_length<T>(a.cols, [&]<class Row>(Row) {
+    ladder::launch_smallest_row<ladder::Vec128<T>>(a.cols, [&]<class Row>(Row) {
       ladder::launch(vec128<T, Row>, ladder::ceil_div(a.rows, Row::kRows), Row::kBlock, 0, stream,
                      a);
     });
   }
 };
 
-const ladder::Register<Vec128, softmax, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<Vec128, softmax, float> registration;
 
 }  // namespace

@@ -4,9 +4,9 @@
 //           elements at full speed has time for some 40 instructions per element, but only if no
 //           warp ever waits, and the rows that come last leave nothing to hide behind
 // Bound by  DRAM bandwidth
-// Limits    none. Where the columns are no multiple of the vector, the rows start between its
-//           boundaries: there each "vector" is one element. What of a row is beyond 32768 elements,
-//           the registers of 1024 threads, is read twice. Exponentials below 2^-126 become 0.
+// Limits    columns that are a multiple of the vector's elements, as v05. What of a row is beyond
+//           32768 elements, the registers of 1024 threads, is read twice. Exponentials below 2^-126
+//           become 0.
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
 //           harness/row_length.hpp
 #include "harness/ptx/exp2.hpp"
@@ -131,14 +131,18 @@ struct FastExp {
   static constexpr ladder::Version version{"the hardware's exponential, base 2"};
 
   template <class T>
+  static ladder::Support supports(const softmax::Problem& p) {
+    return ladder::needs_whole_vectors<T>(p.cols);
+  }
+  template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    ladder::launch_by_row_length<T>(a.cols, [&]<class Row>(Row) {
+    ladder::launch_smallest_row<ladder::Vec128<T>>(a.cols, [&]<class Row>(Row) {
       ladder::launch(fast_exp_rows<T, Row>, ladder::ceil_div(a.rows, Row::kRows), Row::kBlock, 0,
                      stream, a);
     });
   }
 };
 
-const ladder::Register<FastExp, softmax, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<FastExp, softmax, float, ladder::bfloat16> registration;
 
 }  // namespace

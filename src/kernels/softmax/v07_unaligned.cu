@@ -1,9 +1,9 @@
 // Idea      rows of any length in 128-bit vectors: they lie where memory has 16-byte boundaries,
 //           and the few elements before the first and after the last are loaded and stored one by
 //           one
-// Vs v06    rows that are no whole number of vectors, whose starts lie between the boundaries, no
-//           longer move in single elements. The vectors start at a sector of 32 bytes, so that a
-//           warp's request touches no sector that its neighbour's touches too
+// Vs v06    rows that are no whole number of vectors, whose starts lie between the boundaries. The
+//           vectors start at a sector of 32 bytes, so that a warp's request touches no sector that
+//           its neighbour's touches too
 // Bound by  DRAM bandwidth
 // Limits    none; matrices start at multiples of 32 bytes. What of a row is beyond 32768 elements,
 //           the registers of 1024 threads, is read twice
@@ -29,3 +29,11 @@ struct Unaligned {
 const ladder::Register<Unaligned, softmax, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+namespace softmax_rows {
+// Other versions call it too.
+template void launch_forward<false, Mask::none>(const softmax::Args<float>&, cudaStream_t);
+template void launch_forward<false, Mask::none>(const softmax::Args<ladder::half>&, cudaStream_t);
+template void launch_forward<false, Mask::none>(const softmax::Args<ladder::bfloat16>&,
+                                                cudaStream_t);
+}  // namespace softmax_rows

@@ -31,3 +31,12 @@ struct Cluster {
 const ladder::Register<Cluster, softmax, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+namespace softmax_rows {
+// Other versions call it too.
+template void launch_cluster_forward<false, Mask::none>(const softmax::Args<float>&, cudaStream_t);
+template void launch_cluster_forward<false, Mask::none>(const softmax::Args<ladder::half>&,
+                                                        cudaStream_t);
+template void launch_cluster_forward<false, Mask::none>(const softmax::Args<ladder::bfloat16>&,
+                                                        cudaStream_t);
+}  // namespace softmax_rows

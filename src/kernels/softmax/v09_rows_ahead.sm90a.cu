@@ -33,3 +33,10 @@ struct RowsAhead {
 const ladder::Register<RowsAhead, softmax, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+namespace softmax_rows {
+// Other versions call it too.
+template void launch_ahead<false>(const softmax::Args<float>&, cudaStream_t);
+template void launch_ahead<false>(const softmax::Args<ladder::half>&, cudaStream_t);
+template void launch_ahead<false>(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+}  // namespace softmax_rows

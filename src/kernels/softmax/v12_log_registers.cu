@@ -22,3 +22,11 @@ const ladder::Register<LogRegisters, log_softmax, float, ladder::half, ladder::b
     registration;
 
 }  // namespace
+
+namespace softmax_rows {
+// Other versions call it too.
+template void launch_forward<true, Mask::none>(const softmax::Args<float>&, cudaStream_t);
+template void launch_forward<true, Mask::none>(const softmax::Args<ladder::half>&, cudaStream_t);
+template void launch_forward<true, Mask::none>(const softmax::Args<ladder::bfloat16>&,
+                                               cudaStream_t);
+}  // namespace softmax_rows

@@ -18,7 +18,6 @@ struct CausalMasked {
   }
 };
 
-const ladder::Register<CausalMasked, causal_softmax, float, ladder::half, ladder::bfloat16>
-    registration;
+const ladder::Register<CausalMasked, causal_softmax, float> registration;
 
 }  // namespace

@@ -22,3 +22,12 @@ const ladder::Register<CausalSkipped, causal_softmax, float, ladder::half, ladde
     registration;
 
 }  // namespace
+
+namespace softmax_rows {
+// Other versions call it too.
+template void launch_forward<false, Mask::skipped>(const softmax::Args<float>&, cudaStream_t);
+template void launch_forward<false, Mask::skipped>(const softmax::Args<ladder::half>&,
+                                                   cudaStream_t);
+template void launch_forward<false, Mask::skipped>(const softmax::Args<ladder::bfloat16>&,
+                                                   cudaStream_t);
+}  // namespace softmax_rows

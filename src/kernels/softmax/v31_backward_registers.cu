@@ -27,3 +27,18 @@ const Registration<softmax_backward> register_backward;
 const Registration<log_softmax_backward> register_log_backward;
 
 }  // namespace
+
+namespace softmax_rows {
+// Other versions call it too.
+template void launch_backward<softmax_backward>(const softmax_gradient::Args<float>&, cudaStream_t);
+template void launch_backward<softmax_backward>(const softmax_gradient::Args<ladder::half>&,
+                                                cudaStream_t);
+template void launch_backward<softmax_backward>(const softmax_gradient::Args<ladder::bfloat16>&,
+                                                cudaStream_t);
+template void launch_backward<log_softmax_backward>(const softmax_gradient::Args<float>&,
+                                                    cudaStream_t);
+template void launch_backward<log_softmax_backward>(const softmax_gradient::Args<ladder::half>&,
+                                                    cudaStream_t);
+template void launch_backward<log_softmax_backward>(const softmax_gradient::Args<ladder::bfloat16>&,
+                                                    cudaStream_t);
+}  // namespace softmax_rows

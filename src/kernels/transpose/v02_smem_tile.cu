@@ -49,6 +49,6 @@ struct SmemTile {
   }
 };
 
-const ladder::Register<SmemTile, transpose, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<SmemTile, transpose, float, ladder::bfloat16> registration;
 
 }  // namespace

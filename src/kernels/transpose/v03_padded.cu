@@ -57,6 +57,6 @@ struct Padded {
   }
 };
 
-const ladder::Register<Padded, transpose, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<Padded, transpose, float> registration;
 
 }  // namespace

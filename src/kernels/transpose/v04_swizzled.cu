@@ -61,6 +61,6 @@ struct Swizzled {
   }
 };
 
-const ladder::Register<Swizzled, transpose, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<Swizzled, transpose, float> registration;
 
 }  // namespace

@@ -104,6 +104,6 @@ struct Vec128 {
   }
 };
 
-const ladder::Register<Vec128, transpose, float, ladder::half, ladder::bfloat16> registration;
+const ladder::Register<Vec128, transpose, float, ladder::bfloat16> registration;
 
 }  // namespace

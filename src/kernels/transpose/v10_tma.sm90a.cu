@@ -109,7 +109,7 @@ struct Tma {
   }
   static ladder::Support supports(const transpose::Problem& p) {
     if (p.rows % V != 0 || p.cols % V != 0) {
-      return ladder::unsupported("rows or columns are no multiple of " + std::to_string(V));
+      return ladder::unsupported("rows or columns are no multiple of %d", V);
     }
     return p.rows <= 64 * 65535 ? ladder::supported()
                                 : ladder::unsupported("more than 4194240 rows");
