@@ -1,13 +1,22 @@
 // Every registered kernel, on every test problem and every set of inputs, against its reference.
-// Built once for the host executor, where each case runs under two lane orders, and once for the
-// GPU. There, kernels whose copies and products no sanitizer watches (vNN_name.sm90a.cu) run 100
+// Built once for the host executor and once for the GPU.
+//
+// On the host executor a kernel has two tests. The quick one runs every problem twice: with the
+// first inputs, the threads in the order of their numbers, and with one of the other sets of inputs,
+// another one in each run of the test, under a random order; and it looks at what the kernel does to
+// memory. The full one runs every problem with every set of inputs under a random order.
+//
+// On the GPU, kernels whose copies and products no sanitizer watches (vNN_name.sm90a.cu) run 100
 // times more, and must give the same bits each time.
 #include "harness/family.hpp"
+#include "harness/registry.hpp"
+#include "kernel_counts.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <optional>
 #include <random>
@@ -40,43 +49,63 @@ constexpr Exception kExceptions[] = {
     {"reduction/sum/bf16/v12_atomic_add", "denormal"},
 };
 
+/// For scripts/test, which says in the end what was checked on what: a line for each kernel, with
+/// the number of checks, in the file that LADDER_TEST_SUMMARY names.
+void note_checks(std::string_view device, const Kernel& kernel, int checks) {
+  if (const char* path = std::getenv("LADDER_TEST_SUMMARY")) {
+    std::ofstream(path, std::ios::app)
+        << (std::string(device) + '\t' + full_name(kernel) + '\t' + std::to_string(checks) + '\n');
+  }
+}
+
+enum class Part { quick, full };
+
 class KernelTest : public testing::Test {
  public:
-  KernelTest(const Kernel& kernel, Device& device) : kernel_(kernel), device_(device) {}
+  KernelTest(const Kernel& kernel, Device& device, Part part)
+      : kernel_(kernel), device_(device), part_(part) {}
 
   void TestBody() override {
     if (const Support support = architecture_supports(kernel_.file, device_.info()); !support.ok) {
+      note_checks("compiled", kernel_, 0);
       GTEST_SKIP() << support.reason;
     }
     const Family& family = family_of(kernel_);
-    int checked = 0;
-    for (const std::string& problem : family.test_problems()) {
-      if (!family.supports(kernel_, problem).ok) continue;
-      bool first = true;
-      for (const InputSet& set : family.input_sets()) {
-        if (is_excepted(set)) continue;
-        const auto workload = family.open(problem, kernel_.dtype, set, seed(), device_);
-        for (unsigned order : orders(first)) {
-          device_.set_lane_order(order);
-          const CheckResult result = check(kernel_, *workload, device_);
-          EXPECT_EQ(result.verdict, Verdict::passed)
-              << to_string(result.verdict) << ": " << problem << ", " << set.name
-              << " inputs, lane order " << order << ", LADDER_SEED=" << seed() << ": "
-              << result.reason;
-          ++checked;
-        }
-        first = false;
+    std::vector<std::string> problems = family.test_problems();
+    std::ranges::move(family.own_test_problems(kernel_), std::back_inserter(problems));
+    std::erase_if(problems, [&](const auto& text) { return !family.supports(kernel_, text).ok; });
+    EXPECT_FALSE(problems.empty()) << "supports no test problem";
+
+    const std::vector<InputSet> sets = family.input_sets();
+    const bool on_host = device_.backend() == Backend::host;
+    const unsigned random_order = static_cast<unsigned>(seed()) | 1;
+    for (std::size_t p = 0; p < problems.size(); ++p) {
+      if (on_host && part_ == Part::quick) {
+        check_one(problems[p], sets.front(), 0);
+        const std::size_t others = sets.size() - 1;
+        check_one(problems[p], others == 0 ? sets[0] : sets[1 + (seed() + p) % others],
+                  random_order);
+      } else {
+        for (const InputSet& set : sets) check_one(problems[p], set, random_order);
       }
     }
-    EXPECT_GT(checked, 0) << "supports no test problem";
+#if !defined(LADDER_TEST_GPU)
+    if (part_ == Part::quick) expect_counts(kernel_, device_, random_order);
+#endif
+    note_checks(on_host ? "host" : device_.info().name, kernel_, checks_);
   }
 
  private:
-  /// Every problem runs under both orders; inputs beyond the first set are there for their values.
-  std::vector<unsigned> orders(bool first_inputs) const {
-    if (device_.backend() == Backend::cuda) return {0};
-    const unsigned random = static_cast<unsigned>(seed()) | 1;
-    return first_inputs ? std::vector{0U, random} : std::vector{random};
+  void check_one(const std::string& problem, const InputSet& set, unsigned lane_order) {
+    if (is_excepted(set)) return;
+    device_.set_lane_order(lane_order);
+    const auto workload = family_of(kernel_).open(problem, kernel_.dtype, set, seed(), device_);
+    const CheckResult result = check(kernel_, *workload, device_);
+    EXPECT_EQ(result.verdict, Verdict::passed)
+        << to_string(result.verdict) << ": " << problem << ", " << set.name
+        << " inputs, lane order " << lane_order << ", LADDER_SEED=" << seed() << ": "
+        << result.reason;
+    ++checks_;
   }
 
   bool is_excepted(const InputSet& set) const {
@@ -88,6 +117,8 @@ class KernelTest : public testing::Test {
 
   Kernel kernel_;
   Device& device_;
+  Part part_;
+  int checks_ = 0;
 };
 
 /// The first problem of ./bench, many times.
@@ -124,48 +155,67 @@ class RepeatTest : public testing::Test {
   Device& device_;
 };
 
+#if defined(LADDER_TEST_GPU)
+
 /// Stands in for all kernels of a family where there is no GPU.
 class NoGpu : public testing::Test {
  public:
-  explicit NoGpu(std::string reason) : reason_(std::move(reason)) {}
+  NoGpu(std::string_view family, std::string reason)
+      : family_(family), reason_(std::move(reason)) {}
   void TestBody() override {
+    for (const Kernel& kernel : registered_kernels()) {
+      if (kernel.family == family_) note_checks("compiled", kernel, 0);
+    }
     if (std::getenv("LADDER_REQUIRE_GPU")) FAIL() << "LADDER_REQUIRE_GPU is set, but: " << reason_;
     GTEST_SKIP() << "no kernel ran on a GPU: " << reason_;
   }
 
  private:
+  std::string_view family_;
   std::string reason_;
 };
 
 void register_tests(std::unique_ptr<Device>& device) {
-#if defined(LADDER_TEST_GPU)
   try {
     device = open_cuda_device(0);
   } catch (const std::exception& error) {
     std::set<std::string_view> names;
     for (const Family& family : families()) names.insert(family.name);
     for (std::string_view name : names) {
-      testing::RegisterTest(
-          (std::string(name) + "/all").c_str(), "gpu", nullptr, nullptr, __FILE__, __LINE__,
-          [why = std::string(error.what())]() -> testing::Test* { return new NoGpu(why); });
+      testing::RegisterTest((std::string(name) + "/all").c_str(), "gpu", nullptr, nullptr, __FILE__,
+                            __LINE__, [=, why = std::string(error.what())]() -> testing::Test* {
+                              return new NoGpu(name, why);
+                            });
     }
     return;
   }
-  const char* backend = "gpu";
-#else
-  device = open_host_device();
-  const char* backend = "host";
-#endif
   for (const Kernel& kernel : device->kernels()) {
-    testing::RegisterTest(full_name(kernel).c_str(), backend, nullptr, nullptr, kernel.file, 1,
-                          [&]() -> testing::Test* { return new KernelTest(kernel, *device); });
-    if (std::string_view(kernel.file).ends_with(".sm90a.cu") &&
-        device->backend() == Backend::cuda) {
+    testing::RegisterTest(
+        full_name(kernel).c_str(), "gpu", nullptr, nullptr, kernel.file, 1,
+        [&]() -> testing::Test* { return new KernelTest(kernel, *device, Part::full); });
+    if (std::string_view(kernel.file).ends_with(".sm90a.cu")) {
       testing::RegisterTest(full_name(kernel).c_str(), "gpu_repeats", nullptr, nullptr, kernel.file,
                             1, [&]() -> testing::Test* { return new RepeatTest(kernel, *device); });
     }
   }
 }
+
+#else
+
+void register_tests(std::unique_ptr<Device>& device) {
+  device = open_host_device();
+  for (const Kernel& kernel : device->kernels()) {
+    auto add = [&](const char* name, Part part) {
+      testing::RegisterTest(
+          full_name(kernel).c_str(), name, nullptr, nullptr, kernel.file, 1,
+          [&, part]() -> testing::Test* { return new KernelTest(kernel, *device, part); });
+    };
+    add("host", Part::quick);
+    add("host_full", Part::full);
+  }
+}
+
+#endif
 
 }  // namespace
 }  // namespace ladder

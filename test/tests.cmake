@@ -1,24 +1,38 @@
 # The tests that ctest runs. Included from the top folder, so that their programs lie beside ./bench.
 include(GoogleTest)
 find_package(Python3 3.10 COMPONENTS Interpreter)
-include(HostExecutor)
 
-function(ladder_test name)
+# Tests are programs that compile soon rather than run fast.
+add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O1>)
+
+function(ladder_test_program name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+endfunction()
+
+# Each test of a program is a test of ctest's, labelled quick or full: a contributor waits for the
+# quick ones (scripts/test), the full ones are the rest (scripts/test --full).
+function(ladder_discover program label)
+  gtest_discover_tests(${program} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES ${ARGN}
+                       WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests PROPERTIES LABELS ${label})
+endfunction()
+
+function(ladder_test name)
+  ladder_test_program(${name} ${ARGN})
+  ladder_discover(${name} quick)
 endfunction()
 
 # Every registered kernel against its reference
-ladder_test(kernels_on_host_test test/kernels_test.cpp)
+ladder_test_program(kernels_on_host_test test/kernels_test.cpp test/kernel_counts.cpp)
 target_link_libraries(kernels_on_host_test PRIVATE ladder)
+ladder_discover(kernels_on_host_test quick TEST_FILTER -*.host_full)
+ladder_discover(kernels_on_host_test full TEST_FILTER *.host_full)
 if(LADDER_CUDA)
   # One ctest entry per family: on a GPU, starting a process costs more than testing a kernel.
-  add_executable(kernels_on_gpu_test test/kernels_test.cpp)
-  target_link_libraries(kernels_on_gpu_test PRIVATE ladder GTest::gtest)
+  ladder_test_program(kernels_on_gpu_test test/kernels_test.cpp)
+  target_link_libraries(kernels_on_gpu_test PRIVATE ladder)
   target_compile_definitions(kernels_on_gpu_test PRIVATE LADDER_TEST_GPU)
-  set_target_properties(kernels_on_gpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   foreach(family IN LISTS LADDER_FAMILIES)
     add_test(NAME ${family}.gpu COMMAND kernels_on_gpu_test --gtest_filter=${family}/*)
     set_tests_properties(${family}.gpu PROPERTIES SKIP_REGULAR_EXPRESSION "no kernel ran on a GPU")
@@ -30,12 +44,6 @@ if(LADDER_CUDA)
   add_test(NAME elementwise.beyond_2_to_31 COMMAND huge_test)
   set_tests_properties(elementwise.beyond_2_to_31 PROPERTIES
     SKIP_REGULAR_EXPRESSION "no kernel ran on a GPU")
-endif()
-
-# What every kernel does to memory
-if(NOT LADDER_SANITIZE)
-  ladder_test(kernel_counts_test test/kernel_counts_test.cpp)
-  target_link_libraries(kernel_counts_test PRIVATE ladder)
 endif()
 
 # The harness itself
@@ -52,6 +60,8 @@ ladder_test(harness_test
   test/sweep_test.cpp
 )
 target_link_libraries(harness_test PRIVATE ladder_bench ladder GTest::gtest_main)
+target_precompile_headers(harness_test PRIVATE
+  <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h> ${CMAKE_SOURCE_DIR}/src/harness/family.hpp)
 list(TRANSFORM LADDER_KERNEL_FILES REPLACE "^.*/" "" OUTPUT_VARIABLE names)
 list(JOIN names "\",\"" names)
 target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\""
@@ -95,7 +105,9 @@ ladder_test(host_executor_test)
 ladder_host_executor(host_executor_test KERNELS
   test/host_counters_test.cpp test/host_executor_test.cpp test/host_faults_test.cpp)
 target_link_libraries(host_executor_test PRIVATE GTest::gtest_main)
-target_compile_definitions(host_executor_test PRIVATE "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
+target_link_libraries(host_executor_test_kernels PRIVATE GTest::gtest)
+target_compile_definitions(host_executor_test_kernels
+                           PRIVATE "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 add_test(NAME host_library.exports_one_function
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DLIBRARY=$<TARGET_FILE:ladder_host>
           -P ${CMAKE_SOURCE_DIR}/test/host_library_exports.cmake)
@@ -104,6 +116,7 @@ add_test(NAME host_library.exports_one_function
 ladder_test(ptx_on_host_test)
 ladder_host_executor(ptx_on_host_test KERNELS test/epilogue_test.cpp test/ptx_host_test.cpp)
 target_link_libraries(ptx_on_host_test PRIVATE GTest::gtest_main)
+target_link_libraries(ptx_on_host_test_kernels PRIVATE GTest::gtest)
 if(LADDER_CUDA)
   add_executable(ptx_on_gpu_test test/ptx_gpu_test.cu src/harness/registry.cpp)
   target_include_directories(ptx_on_gpu_test PRIVATE src)
