@@ -35,9 +35,10 @@ __device__ inline float tanh_approx(float x) {
 #endif
 }
 
-/// max(x, 0), of a NaN a NaN: one instruction, where x < 0 ? 0 : x is two.
+/// max(x, 0), of a NaN a NaN: one instruction, where x < 0 ? 0 : x is two. Compute capability 8.0;
+/// below, the two.
 __device__ inline float positive_part(float x) {
-#if defined(LADDER_HOST_EXECUTOR)
+#if defined(LADDER_HOST_EXECUTOR) || __CUDA_ARCH__ < 800
   return x < 0.0f ? 0.0f : x;
 #else
   float y;
