@@ -6,6 +6,7 @@
 #include "aligned_rows.hpp"
 #include "gemm.hpp"
 #include "harness/multiprocessors.hpp"
+#include "harness/needs.hpp"
 #include "harness/ptx/cp_async.hpp"
 
 namespace {
@@ -312,6 +313,23 @@ __global__ void __launch_bounds__(kThreads, kColumnBlocksPerSm)
 /// Fewer vectors at once than few there are not: 1, 4, 8 or 16.
 inline int vectors_at_once(int few) { return few <= 1 ? 1 : few <= 4 ? 4 : few <= 8 ? 8 : kFew; }
 
+inline bool has_few_columns(int m, int n) { return n <= kFew && m > kFew; }
+
+/// Dynamic shared memory of a block, in bytes.
+inline std::size_t shared_of_skinny(int m, int n) {
+  if (has_few_columns(m, n)) return 0;
+  switch (vectors_at_once(m)) {
+    case 1:
+      return sizeof(FewRowsShared<1>);
+    case 4:
+      return sizeof(FewRowsShared<4>);
+    case 8:
+      return sizeof(FewRowsShared<8>);
+    default:
+      return sizeof(FewRowsShared<kFew>);
+  }
+}
+
 /// How the blocks share the work: parts of the rows or columns, and of K.
 struct SkinnyPlan {
   bool few_columns;
@@ -321,7 +339,7 @@ struct SkinnyPlan {
   int splits, depth;
 
   explicit SkinnyPlan(const gemm::Args<float>& g) {
-    few_columns = g.n <= kFew && g.m > kFew;
+    few_columns = has_few_columns(g.m, g.n);
     vectors = vectors_at_once(few_columns ? g.n : g.m);
     blocks = few_columns ? ladder::ceil_div(g.m, kWarps * kRows) : ladder::ceil_div(g.n, kCols);
     groups = few_columns ? 1 : ladder::ceil_div(g.m, vectors);

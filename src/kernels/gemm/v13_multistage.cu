@@ -2,7 +2,7 @@
 // Vs v12    a slice has three turns of the loop to arrive. Products go along one row of the patch
 //           and back along the next, so that each shares an operand with the one before
 // Bound by  the registers' two banks: an FMA reads 2.1 operands from them, and each gives one a cycle
-// Limits    M up to 8388480; more than 64 KiB of shared memory, which compute capability 7.5 lacks
+// Limits    M up to 8388480
 // Tile      128 x 256 x 8, 256 threads of 16 x 8, 200 registers; 4 stages in 48 KiB of shared
 //           memory; one block per SM; 43 operations per byte of the slices. Or, as in v11, 64 x 128
 //           x 16, 128 threads of 8 x 8; 3 stages in 37 KiB of shared memory, three blocks per SM

@@ -2,7 +2,7 @@
 // Vs v13    C is stored from copies of the sums, so that vectors do not decide where the sums lie;
 //           and copies in the loop are whole or none, which takes fewer instructions
 // Bound by  instruction issue: 91 of 100 instructions are FMAs
-// Limits    M up to 8388480; more than 64 KiB of shared memory, which compute capability 7.5 lacks
+// Limits    M up to 8388480
 // Tile      128 x 256 x 8, 256 threads of 16 x 8, 204 registers; 4 stages in 48 KiB of shared
 //           memory; one block per SM; 43 operations per byte of the slices. Or, as in v11, 64 x 128
 //           x 16, 128 threads of 8 x 8; 3 stages in 37 KiB of shared memory, three blocks per SM

@@ -2,7 +2,6 @@
 // Vs v14    each block multiplies a part of K, and a second kernel adds up the partial sums, always
 //           in the same order: the result does not depend on which block was first
 // Bound by  instruction issue; partial sums are written and read once more, out of L2 mostly
-// Limits    more than 64 KiB of shared memory, which compute capability 7.5 lacks
 // Tile      as in v14: 128 x 256 x 8, or 64 x 128 x 16, which alone is split
 //
 // The number of splits: as many as there are places for blocks per small tile, so that one wave of

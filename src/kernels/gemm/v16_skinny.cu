@@ -6,8 +6,9 @@
 //           of K: no second launch
 // Bound by  DRAM bandwidth up to 16 rows or columns: 2 operations for a number and row, so at 16 of
 //           them 8 for a byte. Above, the big matrix is read again for each 16 rows
-// Limits    M up to 1048560; more than 64 KiB of shared memory, which compute capability 7.5 lacks;
-//           two launches must not overlap, as they share the counters of the blocks that are done
+// Limits    M up to 1048560; few rows take 97 to 108 KiB of shared memory, where compute capability
+//           7.5 has 64 KiB and 8.6, 8.9 and 12.0 have 99 KiB; two launches must not overlap, as they
+//           share the counters of the blocks that are done
 // Tile      16 x 128 per block of 8 warps, each of which sums up every eighth group of 4 steps of
 //           k; 6 stages of a group per warp in 108 KiB of shared memory, one block per SM. Or, of
 //           few columns, 32 x 16, 4 rows per warp; 33 KiB of shared memory, two blocks per SM
@@ -30,8 +31,8 @@ struct Skinny {
   static std::size_t workspace(const gemm::Args<float>& g) { return SkinnyPlan(g).workspace(); }
   static void launch(const gemm::Args<float>& g, cudaStream_t stream) { launch_skinny(g, stream); }
   static ladder::Support supports(const gemm::Problem& p) {
-    return p.m <= kFew * 65535 || p.n <= kFew ? ladder::supported()
-                                              : ladder::unsupported("M is over 1048560");
+    if (p.m > kFew * 65535 && p.n > kFew) return ladder::unsupported("M is over 1048560");
+    return ladder::needs_shared_memory(shared_of_skinny(p.m, p.n));
   }
 };
 

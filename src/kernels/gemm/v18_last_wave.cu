@@ -2,8 +2,7 @@
 // Vs v14    the tiles of the last wave are cut in two along K; whoever of a tile's two blocks is done
 //           last adds the other's partial sums to its own and stores C
 // Bound by  instruction issue, as v14; the adding takes a microsecond or two
-// Limits    more than 64 KiB of shared memory, which compute capability 7.5 lacks; two launches must
-//           not overlap, as they share the counters of the blocks that are done
+// Limits    two launches must not overlap, as they share the counters of the blocks that are done
 // Tile      128 x 256 x 8, 256 threads of 16 x 8, 4 stages in 48 KiB of shared memory; one block per
 //           SM. Smaller problems: 64 x 128 x 16, 128 threads of 8 x 8, three blocks per SM
 //

@@ -4,10 +4,9 @@
 //           the lowest estimate. Up to 512 rows or columns the sums are in runs of 384 steps, as
 //           cuBLAS splits K there and has smaller errors for that
 // Bound by  instruction issue; with few rows or columns DRAM bandwidth
-// Limits    more than 64 KiB of shared memory, which compute capability 7.5 lacks; two launches must
-//           not overlap, as in v16
+// Limits    two launches must not overlap, as in v16
 // Tile      of the table below, in registers and shared memory as in v14; of few rows or columns as
-//           in v16
+//           in v16. What a GPU has not enough shared memory for is not chosen
 //
 // The estimate, in cycles of an SM: the slices of the blocks that the busiest SM gets, times the
 // FMA cycles of a slice, over the speed that the table gives for so many blocks on an SM; and for
@@ -75,6 +74,7 @@ struct Tiling {
   template <class S>
   void consider(int number, const gemm::Args<float>& g) {
     if ((S::kRun > 0) != (min(g.m, g.n) <= kFewForRuns)) return;
+    if (!ladder::needs_shared_memory(S::kShared).ok) return;
     const double sms = ladder::multiprocessors();
     const Speed* const speeds = ladder::entry_of_this_gpu(kGpus).speeds;
     const Plan whole = plan_of<S>(g);
@@ -119,7 +119,10 @@ struct Autotuned {
   static constexpr gemm::Problem test_problems[] = {{520, 530, 1600}};  // as v18
   static constexpr ladder::Version version{"the best of all, by a table"};
 
-  static bool is_skinny(const gemm::Args<float>& g) { return g.m <= kFew || g.n <= kFew; }
+  static bool is_skinny(const gemm::Args<float>& g) {
+    return (g.m <= kFew || g.n <= kFew) &&
+           ladder::needs_shared_memory(shared_of_skinny(g.m, g.n)).ok;
+  }
   static bool is_packed(const gemm::Args<float>& g) {
     return g.m >= kPackFromRows && !rows_aligned(g.b, g.n);
   }

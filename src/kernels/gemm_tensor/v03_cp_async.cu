@@ -39,11 +39,11 @@ using namespace ladder::ptx;
 constexpr int kWarpsM = 2, kWarpsN = 4, kThreads = kWarpsM * kWarpsN * 32;
 constexpr int WM = 64, BM = kWarpsM * WM;
 template <class T>
-constexpr int WN = sizeof(T) == 2   ? 64
-                   : sizeof(T) == 4 ? 32
-                                    : 16;
+constexpr int kWarpColumns = sizeof(T) == 2   ? 64
+                             : sizeof(T) == 4 ? 32
+                                              : 16;
 template <class T>
-constexpr int BN = kWarpsN*(WN<T>);
+constexpr int kBlockColumns = kWarpsN*(kWarpColumns<T>);
 constexpr int kStages = 3;
 constexpr int kStep = 32;                    // bytes of K in an mma
 constexpr int kSliceDepth = 128;             // bytes of K
@@ -182,12 +182,12 @@ struct TileOrder {
 template <class Op, class T>
 struct Stage {
   Slice<T, BM, Op::kTransposedA> a;
-  Slice<T, BN<T>, !Op::kTransposedB> b;
+  Slice<T, kBlockColumns<T>, !Op::kTransposedB> b;
 };
 
 template <class Op, class T, class Out>
 __global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T, Out> g) {
-  constexpr int WN = ::WN<T>, BN = ::BN<T>;
+  constexpr int WN = kWarpColumns<T>, BN = kBlockColumns<T>;
   auto* const stages = ladder::dynamic_shared<Stage<Op, T>>();
   auto* const last_stage = stages + kStages - 1;
   const TileOrder tile(static_cast<int>(blockIdx.x), ladder::ceil_div(g.m, BM),
@@ -297,7 +297,7 @@ struct CpAsync {
   template <class T, class Out>
   static void launch(const gemm_tensor::Args<T, Out>& g, cudaStream_t stream) {
     const std::int64_t tiles =
-        std::int64_t{ladder::ceil_div(g.m, BM)} * ladder::ceil_div(g.n, BN<T>);
+        std::int64_t{ladder::ceil_div(g.m, BM)} * ladder::ceil_div(g.n, kBlockColumns<T>);
     ladder::launch(multistage<Op, T, Out>, static_cast<unsigned>(tiles), kThreads,
                    kStages * sizeof(Stage<Op, T>), stream, g);
   }

@@ -4,7 +4,7 @@
 // Limits    compute capability 8.0
 #include "roofs.hpp"
 
-#include "harness/cuda/error.hpp"
+#include "harness/needs.hpp"
 
 namespace {
 
@@ -91,11 +91,7 @@ struct MmaSync {
     ladder::launch(mma_sync<Op, T>, g.blocks, kWarps * 32, 0, stream, g);
   }
   static ladder::Support supports(const typename Op::Problem&) {
-    int device = 0, major = 0;
-    LADDER_CUDA(cudaGetDevice(&device));
-    LADDER_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-    return major >= 8 ? ladder::supported()
-                      : ladder::unsupported("needs compute capability 8.0 or newer");
+    return ladder::needs_compute_capability(80);
   }
 };
 
