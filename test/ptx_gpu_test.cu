@@ -1,4 +1,4 @@
-// The tests of harness/ptx/ on a GPU. What only Hopper has: ptx_hopper_test.cu.
+// The tests of harness/ptx/ on a GPU. What only Hopper has: ptx_hopper_test.sm90a.cu.
 #include "gpu.hpp"
 
 namespace {

@@ -126,7 +126,7 @@ if(LADDER_CUDA)
   set_tests_properties(ptx.gpu PROPERTIES SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
 
   add_executable(ptx_on_hopper_test
-    test/ptx_hopper_test.cu test/rows_ahead_test.cu
+    test/ptx_hopper_test.sm90a.cu test/rows_ahead_test.sm90a.cu
     src/harness/cuda/tensor_map.cpp src/harness/registry.cpp)
   target_include_directories(ptx_on_hopper_test PRIVATE src)
   target_link_libraries(ptx_on_hopper_test PRIVATE ladder_cuda ladder_warnings GTest::gtest_main)
@@ -153,6 +153,8 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
   add_test(NAME scripts.autotune
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/autotune_test.py)
+  add_test(NAME scripts.check_architectures
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/check_architectures_test.py)
   add_test(NAME scripts.compare
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/compare_test.py $<TARGET_FILE:bench>)
   add_test(NAME scripts.peers_torch
