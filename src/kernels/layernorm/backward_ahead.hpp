@@ -12,15 +12,15 @@
 
 namespace layernorm_rows {
 
-constexpr int kAheadBlock = 512;    // threads of a block, alone on its multiprocessor
-constexpr int kAheadElements = 16;  // of a row, in a thread
+constexpr int kBackwardBlock = 512;    // threads of a block, alone on its multiprocessor
+constexpr int kBackwardElements = 16;  // of a row, in a thread
 
 /// How a row is held: by a team of kThreads threads of each of kBlocks blocks, which has its share
 /// of the columns (harness/row_share.hpp).
 template <class T, class Vec, int kBlocks_, int kThreads>
 struct HeldAhead {
   using Share = ladder::RowShare<T>;
-  using OfBlock = Held<ladder::WarpsTeam<kThreads, kAheadBlock>, Vec, kAheadElements>;
+  using OfBlock = Held<ladder::WarpsTeam<kThreads, kBackwardBlock>, Vec, kBackwardElements>;
   static constexpr int kBlocks = kBlocks_;
   static constexpr int kPart = kBlocks * OfBlock::kPart;  // floats that hold a row's sums
 
@@ -47,7 +47,7 @@ ladder::RowPlaces places_ahead(int cols) {
 
 /// parts: [of the grid's clusters][kSums][Held::kPart]
 template <class Norm, class T, class Held>
-__global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1)
+__global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kBackwardBlock, 1)
     backward_ahead(typename Norm::template Args<T> a, float* parts, ladder::RowPlaces places) {
   using namespace ladder::ptx;
   using OfBlock = typename Held::OfBlock;
@@ -84,8 +84,8 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
     return of_columns[which][element / Four::size][element % Four::size];
   };
 #pragma unroll
-  for (int i = 0; i < kSums<Norm> * kAheadElements; ++i) {
-    sum_of(i / kAheadElements, i % kAheadElements) = 0;
+  for (int i = 0; i < kSums<Norm> * kBackwardElements; ++i) {
+    sum_of(i / kBackwardElements, i % kBackwardElements) = 0;
   }
 
   // Thread t of a team takes vectors t, t + kThreads, … of the block's share.
@@ -137,7 +137,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
     }
     // One exchange for all sums: with d = x - mean, g * z is g * d times the scale, which is not
     // known yet; and the mean of the next row is needed when this one is done.
-    float d[kAheadElements], dy[kAheadElements], g[kAheadElements];
+    float d[kBackwardElements], dy[kBackwardElements], g[kBackwardElements];
     float squares = 0, of_g = 0, of_gd = 0, of_next = 0;
     for_each_vector([&](int k, int column) {
       const Floats of_x(Vec::load(here.x + column)), of_y(Vec::load(here.y + column));
@@ -199,7 +199,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(kAheadBlock, 1
   __syncthreads();
   float* const part = parts + std::int64_t{blockIdx.x / kBlocks} * kSums<Norm> * Held::kPart +
                       cluster_rank() * OfBlock::kPart;
-  for (int at = threadIdx.x * Four::size; at < kOfTeam; at += kAheadBlock * Four::size) {
+  for (int at = threadIdx.x * Four::size; at < kOfTeam; at += kBackwardBlock * Four::size) {
     Four sum = Four::load(of_teams + at);
 #pragma unroll
     for (int other = 1; other < Team::kTeams; ++other) {
@@ -219,16 +219,16 @@ constexpr int kShortestAheadBackward = 512;
 template <class T, class F, class G>
 auto by_columns_ahead(int cols, F f, G otherwise) {
   auto holds = [&](int blocks) {
-    return ladder::RowShare<T>(cols, blocks - 1, blocks).cols <= kAheadBlock * kAheadElements;
+    return ladder::RowShare<T>(cols, blocks - 1, blocks).cols <= kBackwardBlock * kBackwardElements;
   };
   auto with = [&]<class Vec>(Vec) {
-    if (cols <= 64 * kAheadElements) return f(HeldAhead<T, Vec, 1, 64>{});
-    if (cols <= 128 * kAheadElements) return f(HeldAhead<T, Vec, 1, 128>{});
-    if (cols <= 256 * kAheadElements) return f(HeldAhead<T, Vec, 1, 256>{});
-    if (holds(1)) return f(HeldAhead<T, Vec, 1, kAheadBlock>{});
-    if (holds(2)) return f(HeldAhead<T, Vec, 2, kAheadBlock>{});
-    if (holds(4)) return f(HeldAhead<T, Vec, 4, kAheadBlock>{});
-    return f(HeldAhead<T, Vec, 8, kAheadBlock>{});
+    if (cols <= 64 * kBackwardElements) return f(HeldAhead<T, Vec, 1, 64>{});
+    if (cols <= 128 * kBackwardElements) return f(HeldAhead<T, Vec, 1, 128>{});
+    if (cols <= 256 * kBackwardElements) return f(HeldAhead<T, Vec, 1, 256>{});
+    if (holds(1)) return f(HeldAhead<T, Vec, 1, kBackwardBlock>{});
+    if (holds(2)) return f(HeldAhead<T, Vec, 2, kBackwardBlock>{});
+    if (holds(4)) return f(HeldAhead<T, Vec, 4, kBackwardBlock>{});
+    return f(HeldAhead<T, Vec, 8, kBackwardBlock>{});
   };
   if (cols < kShortestAheadBackward || !holds(8)) return otherwise();
   return cols % ladder::Vec128<T>::size == 0 ? with(ladder::Vec128<T>{}) : with(ladder::Vec1<T>{});
@@ -238,7 +238,7 @@ auto by_columns_ahead(int cols, F f, G otherwise) {
 template <class Norm, class T, class Held>
 int parts_ahead(int rows) {
   static const int at_once = ladder::blocks_at_once(backward_ahead<Norm, T, Held>, Held::kBlocks,
-                                                    kAheadBlock, ladder::RowPlaces::kBytes) /
+                                                    kBackwardBlock, ladder::RowPlaces::kBytes) /
                              Held::kBlocks;
   return min(rows, max(1, at_once));  // where none can run, the launch says so
 }
@@ -259,7 +259,7 @@ void launch_backward_ahead(const typename Norm::template Args<T>& a, cudaStream_
       a.cols,
       [&]<class Held>(Held) {
         const int parts = parts_ahead<Norm, T, Held>(a.rows);
-        ladder::launch(backward_ahead<Norm, T, Held>, parts * Held::kBlocks, kAheadBlock,
+        ladder::launch(backward_ahead<Norm, T, Held>, parts * Held::kBlocks, kBackwardBlock,
                        ladder::RowPlaces::kBytes, stream, a, static_cast<float*>(a.workspace),
                        places_ahead<T, Held>(a.cols));
         launch_add_parts<Norm, T, Held>(a, parts, stream);
