@@ -146,6 +146,8 @@ endif()
 if(Python3_Interpreter_FOUND)
   add_test(NAME scripts.roofline_and_readme
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/scripts_test.py)
+  add_test(NAME scripts.setup_test_and_bench
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/setup_test.py)
   add_test(NAME scripts.report
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/report_page_test.py)
   set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
