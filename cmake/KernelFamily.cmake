@@ -4,6 +4,14 @@
 # LADDER_FAMILIES: their names. LADDER_KERNEL_TARGETS: the object libraries to link (objects, because a linker drops the
 # registrars of a static library). LADDER_HOST_KERNELS: the files the host executor compiles again.
 # LADDER_KERNEL_FILES: the versions this build registers. vNN_cudnn.gpu.cu needs cuDNN.
+# LADDER_HOPPER: whether *.sm90a.cu are compiled. CUDA 12.0 lacks some of their instructions; the next
+# that was tried is 12.4.
+set(LADDER_HOPPER ${LADDER_CUDA})
+if(LADDER_CUDA AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)
+  message(STATUS "CUDA ${CMAKE_CUDA_COMPILER_VERSION}: Hopper's versions need 12.4 and are left out")
+  set(LADDER_HOPPER OFF)
+endif()
+
 function(ladder_add_families root)
   set(targets)
   set(families)
@@ -20,6 +28,9 @@ function(ladder_add_families root)
     file(GLOB cuda CONFIGURE_DEPENDS ${folder}/*.cu)
     if(NOT LADDER_CUDNN)
       list(FILTER cuda EXCLUDE REGEX "_cudnn\\.gpu\\.cu$")
+    endif()
+    if(NOT LADDER_HOPPER)
+      list(FILTER cuda EXCLUDE REGEX "\\.sm90a\\.cu$")
     endif()
     set(versions ${cuda})
     list(FILTER versions INCLUDE REGEX "/v[0-9][0-9][a-z]?_[^/]*\\.cu$")
@@ -41,7 +52,7 @@ function(ladder_add_families root)
     target_link_libraries(kernels_${family} PRIVATE fmt::fmt ladder_cuda ladder_warnings)
     list(APPEND targets kernels_${family})
 
-    if(LADDER_CUDA AND hopper) # the architecture is a property of a target, not of a file
+    if(hopper) # the architecture is a property of a target, not of a file
       add_library(kernels_${family}_sm90a OBJECT ${hopper})
       set_target_properties(kernels_${family}_sm90a PROPERTIES CUDA_ARCHITECTURES 90a-real)
       target_include_directories(kernels_${family}_sm90a PRIVATE ${CMAKE_SOURCE_DIR}/src)

@@ -1,5 +1,6 @@
 // The tests of harness/ptx/ on a GPU. What only Hopper has: ptx_hopper_test.sm90a.cu.
 #include "gpu.hpp"
+#include "harness/ptx/mma.hpp"
 
 namespace {
 
@@ -7,7 +8,7 @@ constexpr int kAny = 1000;
 class Ptx : public GpuTest<80, kAny> {};
 INSTANTIATE_TEST_SUITE_P(Gpu, Ptx, testing::Values(0u));
 
-bool has_fp8() { return compute_capability() >= 90; }
+bool has_fp8() { return compute_capability() >= 90 && ladder::ptx::kHasMmaE4m3; }
 
 }  // namespace
 

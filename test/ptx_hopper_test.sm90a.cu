@@ -242,8 +242,9 @@ CUtensorMap map_of(const float* matrix, int rows, int cols) {
 TEST_P(Hopper, TensorLoadSwizzlesAndTensorStoreUndoesIt) {
   constexpr int kM = 40, kN = 68;
   const auto in = random_integers<float>(kM * kN, 1 << 20);
+  using Places = std::initializer_list<std::tuple<int, int, int, int>>;
   for (const auto& [x, y, to_x, to_y] :
-       {std::tuple{0, 0, 0, 0}, {20, 9, 36, 24}, {60, 30, 60, 30}, {-8, -3, 40, 0}}) {
+       Places{{0, 0, 0, 0}, {20, 9, 36, 24}, {60, 30, 60, 30}, {-8, -3, 40, 0}}) {
     Array<float> from(in), to(std::vector<float>(kM * kN, 0.5f)), shown(kBox);
     launch(move_box, 1, 64, 0, nullptr, map_of(from, kM, kN), map_of(to, kM, kN), x, y, to_x, to_y,
            shown);

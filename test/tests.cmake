@@ -124,7 +124,8 @@ if(LADDER_CUDA)
   set_target_properties(ptx_on_gpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ptx.gpu COMMAND ptx_on_gpu_test)
   set_tests_properties(ptx.gpu PROPERTIES SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
-
+endif()
+if(LADDER_HOPPER)
   add_executable(ptx_on_hopper_test
     test/ptx_hopper_test.sm90a.cu test/rows_ahead_test.sm90a.cu
     src/harness/cuda/tensor_map.cpp src/harness/registry.cpp)

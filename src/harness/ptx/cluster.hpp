@@ -67,10 +67,15 @@ __device__ __forceinline__ void fence_mbarrier_init() {
 /// Arrives at the barrier of any block of the cluster. It hands over nothing: who waits for it may
 /// overwrite what this thread has read, but need not see what it has written. That would take a
 /// release in the whole cluster, for which the thread waits until the L2 has its writes: longer
-/// than the products of a slice.
+/// than the products of a slice. Before CUDA 12.8 there was nothing else.
 __device__ __forceinline__ void mbarrier_arrive_remote(unsigned barrier) {
+#if CUDART_VERSION >= 12080
   asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
                : "memory");
+#else
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
+               : "memory");
+#endif
 }
 
 /// Loads four floats from any block's shared memory.

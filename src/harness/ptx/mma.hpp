@@ -32,7 +32,7 @@
 //   b[i]   word t + i * 4 of column g                                 column 2t + i % 2
 //
 // ldmatrix.hpp loads A and B that way. All 32 lanes take part, at the same place in the program. D
-// may be C. Compute capability 8.0, for e4m3 8.9; below, the kernel is stopped.
+// may be C. Compute capability 8.0, for e4m3 8.9 and CUDA 12.4; below, the kernel is stopped.
 //
 // Precision: the products are exact. The tensor cores add them up in groups, each number cut off at
 // the last bit of the group's largest, where the host executor adds in fp32, one by one. Both are
@@ -44,6 +44,17 @@
 #include <type_traits>
 
 #include "harness/kernel.hpp"
+
+namespace ladder::ptx {
+
+/// Whether the compiler has the product of e4m3.
+#if defined(LADDER_HOST_EXECUTOR) || CUDART_VERSION >= 12040
+inline constexpr bool kHasMmaE4m3 = true;
+#else
+inline constexpr bool kHasMmaE4m3 = false;
+#endif
+
+}  // namespace ladder::ptx
 
 #if defined(LADDER_HOST_EXECUTOR)
 #include "harness/host/ptx.hpp"
@@ -102,7 +113,7 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const std::uint3
 __device__ __forceinline__ void mma_m16n8k32_e4m3(float (&d)[4], const std::uint32_t (&a)[4],
                                                   const std::uint32_t (&b)[2],
                                                   const float (&c)[4]) {
-#if __CUDA_ARCH__ >= 890
+#if __CUDA_ARCH__ >= 890 && CUDART_VERSION >= 12040
   LADDER_MMA_F32("m16n8k32.row.col.f32.e4m3.e4m3.f32");
 #else
   __trap();

@@ -8,8 +8,9 @@
 //           L2
 // Bound by  the tensor cores as mma.sync drives them, which on Hopper is two thirds of what they
 //           can do; at that rate shared memory is busy for nearly all the time, too
-// Limits    rows of A and B start at multiples of 16 bytes; compute capability 8.0, for e4m3 9.0;
-//           144 KiB of shared memory, which 8.6 and 8.9 lack, for tf32 96 KiB, for e4m3 72 KiB
+// Limits    rows of A and B start at multiples of 16 bytes; compute capability 8.0, for e4m3 9.0
+//           and CUDA 12.4; 144 KiB of shared memory, which 8.6 and 8.9 lack, for tf32 96 KiB, for
+//           e4m3 72 KiB
 // Tile      128 x 256 x 128 bytes, 8 warps of 64 x 64, four by eight fragments of 16 x 8, 128 sums
 //           per thread; three stages of 48 KiB; one block per SM. Of tf32 half as wide, of e4m3 a
 //           quarter: tf32 needs registers for the addresses of its words, e4m3 to become halves, as
@@ -303,6 +304,7 @@ struct CpAsync {
   }
   template <class T>
   static ladder::Support supports(const gemm_tensor::Problem& p) {
+    if (sizeof(T) == 1 && !kHasMmaE4m3) return ladder::unsupported("e4m3 needs CUDA 12.4");
     for (const ladder::Support& support :
          {needs_aligned_rows<Op, T>(p), needs_compute_capability(sizeof(T) == 1 ? 90 : 80),
           needs_shared_memory(kStages * sizeof(Stage<Op, T>))}) {

@@ -80,14 +80,22 @@ constexpr int kLeastBlocks =
 /// The larger element of two at each place.
 template <class T>
 __device__ ladder::Vec128<T> larger(const ladder::Vec128<T>& a, const ladder::Vec128<T>& b) {
+  ladder::Vec128<T> out;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+  // There is no such instruction, and in CUDA 12.0 no __hmax2 of bf16.
+#pragma unroll
+  for (int i = 0; i < out.size; ++i) {
+    out[i] = static_cast<T>(fmaxf(static_cast<float>(a[i]), static_cast<float>(b[i])));
+  }
+#else
   using Pair = std::conditional_t<std::is_same_v<T, ladder::half>, __half2, __nv_bfloat162>;
   Pair of_a[4], of_b[4];
   std::memcpy(static_cast<void*>(of_a), &a, 16);
   std::memcpy(static_cast<void*>(of_b), &b, 16);
 #pragma unroll
   for (int i = 0; i < 4; ++i) of_a[i] = __hmax2(of_a[i], of_b[i]);
-  ladder::Vec128<T> out;
   std::memcpy(&out, of_a, 16);
+#endif
   return out;
 }
 
