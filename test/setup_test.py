@@ -95,7 +95,9 @@ class Case(unittest.TestCase):
     def command(self, name: str, *arguments: str) -> tuple[list[str], dict[str, str]]:
         environment = {"HOME": "/nonexistent", "PATH": str(self.bin), "CUDA_PATH": "/nonexistent",
                        "CMAKE_PREFIX_PATH": "/nonexistent"}  # so no headers are missed  # fmt: skip
-        return [str(self.tree / "scripts" / name), *arguments], environment
+        return [str(self.tree / "scripts" / name), *arguments], environment | self.environment
+
+    environment: dict[str, str] = {}  # what a test adds to HOME, PATH and so on
 
     def run_script(self, *command: str) -> subprocess.CompletedProcess[str]:
         line, environment = self.command(*command)
@@ -190,6 +192,14 @@ class Compiler(Case):
         self.assertEqual(self.said("fetched"), "")
         self.runs("setup", "--wheels")
         self.assertIn(f"CUDACXX={self.tree}/build/venv/cuda", self.said("configured"))
+
+    def test_architectures_may_be_chosen_at_any_time(self) -> None:
+        self.toolkit("13.0")
+        self.runs("setup")
+        self.assertNotIn("ARCHITECTURES", self.said("configured"))
+        self.environment = {"CUDAARCHS": "80;90"}
+        self.runs("setup")
+        self.assertIn("-DCMAKE_CUDA_ARCHITECTURES=80;90 ", self.said("configured"))
 
     def test_nvcc_gets_a_host_compiler_that_it_takes(self) -> None:
         self.toolkit("12.0")
