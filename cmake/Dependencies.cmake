@@ -81,7 +81,8 @@ if(LADDER_CUDA)
   endforeach()
 elseif(NOT LADDER_CUDA_INCLUDE_DIRS)
   find_path(LADDER_CUDA_FP16_DIR cuda_fp16.h
-            HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda PATH_SUFFIXES include)
+            HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda ${CMAKE_SOURCE_DIR}/build/venv/cuda
+            PATH_SUFFIXES include)
   find_path(LADDER_CUDA_CCCL_DIR nv/target
             HINTS ${LADDER_CUDA_FP16_DIR} PATH_SUFFIXES cccl include)
   if(NOT LADDER_CUDA_FP16_DIR OR NOT LADDER_CUDA_CCCL_DIR)

@@ -102,10 +102,11 @@ def configure(tree: Path, build: Path) -> str:
                 for path in (build / "_deps").glob("*-src")]  # fmt: skip
     options.append("-DCMAKE_CXX_FLAGS_RELEASE=-O0")
     os.environ["CMAKE_GENERATOR"] = cache["CMAKE_GENERATOR"]
+    if (venv := ROOT / "build" / "venv").exists():
+        (tree / "build").mkdir()
+        (tree / "build" / "venv").symlink_to(venv)  # plotly and matplotlib; CUDA's headers
     result = subprocess.run(["cmake", "--preset", "host", *options], cwd=tree, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
-    if (venv := ROOT / "build" / "venv").exists():
-        (tree / "build" / "venv").symlink_to(venv)  # plotly and matplotlib
     return result.stdout if result.returncode else ""
 
 
