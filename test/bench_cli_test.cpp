@@ -194,8 +194,9 @@ TEST_F(BenchCli, ExplainOnAGpuIsRefused) {
 }
 
 TEST_F(BenchCli, ExplanationsFitIn100Columns) {
+  const std::string small = "--dtype=f32 --gemm=100x77x30 --elementwise=5000 --reduction=5000 ";
   for (const char* what : {"--explain", "--explain=lines --benchmark_filter='transpose|softmax'"}) {
-    const Result result = bench(std::string("--dtype=f32 ") + what);
+    const Result result = bench(small + what);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     std::istringstream in(result.out);
     for (std::string line; std::getline(in, line);) {

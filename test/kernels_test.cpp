@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
@@ -56,6 +57,39 @@ void note_checks(std::string_view device, const Kernel& kernel, int checks) {
     std::ofstream(path, std::ios::app)
         << (std::string(device) + '\t' + full_name(kernel) + '\t' + std::to_string(checks) + '\n');
   }
+}
+
+/// The problems of one ladder (family, operation, element type) with their inputs and answers, which
+/// its versions share where their tests run in one process, one ladder after the other.
+class Workloads {
+ public:
+  Workload& get(const Kernel& kernel, const std::string& problem, const InputSet& set,
+                Device& device) {
+    const std::string ladder = ladder_of(kernel);
+    if (ladder != ladder_) workloads_.clear();
+    ladder_ = ladder;
+    auto& workload = workloads_[{problem, set.name}];
+    if (!workload) workload = family_of(kernel).open(problem, kernel.dtype, set, seed(), device);
+    return *workload;
+  }
+  /// After a failure: what the kernel left of the inputs is nobody else's.
+  void clear() { workloads_.clear(); }
+
+  static std::string ladder_of(const Kernel& kernel) {
+    const std::string name = full_name(kernel);
+    return name.substr(0, name.rfind('/'));
+  }
+
+ private:
+  std::string ladder_;
+  std::map<std::pair<std::string, std::string>, std::unique_ptr<Workload>> workloads_;
+};
+Workloads workloads;  // cleared before their device is closed
+
+/// By ladder; the versions of each in their order.
+std::vector<Kernel> in_ladders(std::vector<Kernel> kernels) {
+  std::ranges::stable_sort(kernels, {}, &Workloads::ladder_of);
+  return kernels;
 }
 
 enum class Part { quick, full };
@@ -99,12 +133,13 @@ class KernelTest : public testing::Test {
   void check_one(const std::string& problem, const InputSet& set, unsigned lane_order) {
     if (is_excepted(set)) return;
     device_.set_lane_order(lane_order);
-    const auto workload = family_of(kernel_).open(problem, kernel_.dtype, set, seed(), device_);
-    const CheckResult result = check(kernel_, *workload, device_);
+    Workload& workload = workloads.get(kernel_, problem, set, device_);
+    const CheckResult result = check(kernel_, workload, device_);
     EXPECT_EQ(result.verdict, Verdict::passed)
         << to_string(result.verdict) << ": " << problem << ", " << set.name
         << " inputs, lane order " << lane_order << ", LADDER_SEED=" << seed() << ": "
         << result.reason;
+    if (result.verdict != Verdict::passed) workloads.clear();
     ++checks_;
   }
 
@@ -189,7 +224,8 @@ void register_tests(std::unique_ptr<Device>& device) {
     }
     return;
   }
-  for (const Kernel& kernel : device->kernels()) {
+  static const std::vector<Kernel> kernels = in_ladders(device->kernels());
+  for (const Kernel& kernel : kernels) {
     testing::RegisterTest(
         full_name(kernel).c_str(), "gpu", nullptr, nullptr, kernel.file, 1,
         [&]() -> testing::Test* { return new KernelTest(kernel, *device, Part::full); });
@@ -204,7 +240,8 @@ void register_tests(std::unique_ptr<Device>& device) {
 
 void register_tests(std::unique_ptr<Device>& device) {
   device = open_host_device();
-  for (const Kernel& kernel : device->kernels()) {
+  static const std::vector<Kernel> kernels = in_ladders(device->kernels());
+  for (const Kernel& kernel : kernels) {
     auto add = [&](const char* name, Part part) {
       testing::RegisterTest(
           full_name(kernel).c_str(), name, nullptr, nullptr, kernel.file, 1,
@@ -224,5 +261,7 @@ int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   std::unique_ptr<ladder::Device> device;
   ladder::register_tests(device);
-  return RUN_ALL_TESTS();
+  const int status = RUN_ALL_TESTS();
+  ladder::workloads.clear();
+  return status;
 }

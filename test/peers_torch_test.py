@@ -162,6 +162,8 @@ class Command(unittest.TestCase):
     def test_without_torch_or_gpu_it_says_so(self) -> None:
         result = self.run_it(MEASURED, "-o", "/nowhere/x.csv")
         self.assertEqual(result.returncode, 1, result)
+        if "cannot be written" in result.stderr:
+            self.skipTest("PyTorch and a GPU are here")
         self.assertRegex(result.stderr, "PyTorch (is missing|finds no NVIDIA GPU) here")
         self.assertEqual(len(result.stderr.strip().splitlines()), 1, result.stderr)
 

@@ -12,10 +12,16 @@ function(ladder_test_program name)
 endfunction()
 
 # Each test of a program is a test of ctest's, labelled quick or full: a contributor waits for the
-# quick ones (scripts/test), the full ones are the rest (scripts/test --full).
+# quick ones (scripts/test), the full ones are the rest (scripts/test --full). Further arguments are
+# properties; FILTER PATTERN takes some of the program's tests.
 function(ladder_discover program label)
-  gtest_discover_tests(${program} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES ${ARGN}
-                       WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests PROPERTIES LABELS ${label})
+  cmake_parse_arguments(arg "" "FILTER" "" ${ARGN})
+  if(arg_FILTER)
+    list(APPEND filter TEST_FILTER ${arg_FILTER})
+  endif()
+  gtest_discover_tests(${program} DISCOVERY_MODE PRE_TEST NO_PRETTY_VALUES ${filter}
+                       WORKING_DIRECTORY ${CMAKE_BINARY_DIR}/tests
+                       PROPERTIES LABELS ${label} ${arg_UNPARSED_ARGUMENTS})
 endfunction()
 
 function(ladder_test name)
@@ -26,8 +32,8 @@ endfunction()
 # Every registered kernel against its reference
 ladder_test_program(kernels_on_host_test test/kernels_test.cpp test/kernel_counts.cpp)
 target_link_libraries(kernels_on_host_test PRIVATE ladder)
-ladder_discover(kernels_on_host_test quick TEST_FILTER -*.host_full)
-ladder_discover(kernels_on_host_test full TEST_FILTER *.host_full)
+ladder_discover(kernels_on_host_test quick FILTER -*.host_full)
+ladder_discover(kernels_on_host_test full FILTER *.host_full)
 if(LADDER_CUDA)
   # One ctest entry per family: on a GPU, starting a process costs more than testing a kernel.
   ladder_test_program(kernels_on_gpu_test test/kernels_test.cpp)
@@ -42,7 +48,7 @@ if(LADDER_CUDA)
   target_link_libraries(huge_test PRIVATE ladder GTest::gtest_main)
   set_target_properties(huge_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME elementwise.beyond_2_to_31 COMMAND huge_test)
-  set_tests_properties(elementwise.beyond_2_to_31 PROPERTIES
+  set_tests_properties(elementwise.beyond_2_to_31 PROPERTIES LABELS full
     SKIP_REGULAR_EXPRESSION "no kernel ran on a GPU")
 endif()
 
@@ -139,8 +145,9 @@ endif()
 
 # The timer, against CUPTI's record of the same launches
 if(LADDER_CUDA AND TARGET CUDA::cupti)
-  ladder_test(timer_test test/timer_test.cpp)
+  ladder_test_program(timer_test test/timer_test.cpp)
   target_link_libraries(timer_test PRIVATE ladder GTest::gtest_main CUDA::cupti)
+  ladder_discover(timer_test quick RUN_SERIAL ON) # its times are of a GPU that does nothing else
 endif()
 
 # The scripts that draw, and that write the tables of the READMEs
@@ -168,17 +175,17 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_tensor_test.py)
   add_test(NAME docs.commands_and_examples
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/docs_test.py ${CMAKE_BINARY_DIR})
-  set_tests_properties(docs.commands_and_examples PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
+  set_tests_properties(docs.commands_and_examples PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's
     add_test(NAME kernels.access_widths
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/access_widths_test.py
               $<TARGET_FILE:bench> ${CMAKE_BINARY_DIR}/compile_commands.json)
-    set_tests_properties(kernels.access_widths PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
+    set_tests_properties(kernels.access_widths PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
     add_test(NAME kernels.wgmma_code
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/wgmma_code_test.py
               ${CMAKE_BINARY_DIR}/compile_commands.json)
-    set_tests_properties(kernels.wgmma_code PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
+    set_tests_properties(kernels.wgmma_code PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
   endif()
 endif()

@@ -38,8 +38,8 @@ template <int kBytes>
   cp_async<kBytes>(shared, global, valid_bytes);
 }
 [[gnu::always_inline]] inline void cp_async_streaming(void* shared, const void* global,
-                                                      int valid_bytes = 16) {
-  cp_async<16>(shared, global, valid_bytes);
+                                                      bool valid) {
+  cp_async<16>(shared, global, valid ? 16 : 0);
 }
 template <int kBytes>
 [[gnu::always_inline]] inline void cp_async_if(bool condition, void* shared, const void* global) {

@@ -72,10 +72,10 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global,
   cp_async_ca<kBytes>(shared, global, valid_bytes);
 }
 
-/// 16 bytes that are the first to leave the L2. A stream of them takes each other's place there, not
-/// that of what other kernels wrote, which would have to go to DRAM first.
-__device__ __forceinline__ void cp_async_streaming(void* shared, const void* global,
-                                                   int valid_bytes = 16) {
+/// 16 bytes, or where not `valid` zeros, that are the first to leave the L2. A stream of them takes
+/// each other's place there, not that of what other kernels wrote, which would have to go to DRAM
+/// first. (With a cache policy, from 1 to 15 valid bytes are an illegal instruction on an H100.)
+__device__ __forceinline__ void cp_async_streaming(void* shared, const void* global, bool valid) {
 #if __CUDA_ARCH__ >= 800
   const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   const auto from = __cvta_generic_to_global(global);
@@ -83,10 +83,10 @@ __device__ __forceinline__ void cp_async_streaming(void* shared, const void* glo
   asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
   asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;"
                :
-               : "r"(to), "l"(from), "r"(valid_bytes), "l"(policy)
+               : "r"(to), "l"(from), "r"(valid ? 16 : 0), "l"(policy)
                : "memory");
 #else
-  copy_now<16>(shared, global, valid_bytes);
+  copy_now<16>(shared, global, valid ? 16 : 0);
 #endif
 }
 

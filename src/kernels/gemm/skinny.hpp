@@ -91,7 +91,7 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
         for (int i = 0; i < kTurnsB; ++i) {
           float* const b = &to->b[s][i * 32 + lane * W];
           if constexpr (W == V) {
-            cp_async_streaming(b, b_from[i] + row, inside ? 16 : 0);
+            cp_async_streaming(b, b_from[i] + row, inside);
           } else {
             cp_async<4>(b, b_from[i] + row, inside ? 4 : 0);
           }

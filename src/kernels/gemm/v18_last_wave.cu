@@ -20,8 +20,8 @@
 namespace {
 
 struct LastWave {
-  // Small shapes in the last of two waves that are not full
-  static constexpr gemm::Problem test_problems[] = {{520, 530, 1600}};
+  // Three big tiles for the two SMs of the host executor: the last one is cut.
+  static constexpr gemm::Problem test_problems[] = {{300, 250, 164}};
   static constexpr ladder::Version version{
       "SMs that the last wave would leave idle take the ends of the others' tiles"};
   using Big = Shape<128, 256, 8, 64, 64, 4, 1>;
