@@ -191,7 +191,10 @@ __global__ void copy_pieces(const char* in, char* out, int valid_bytes) {
   if constexpr (kThrough == Through::l1) {
     cp_async_ca<kBytes>(pieces[mine], in + mine * kBytes, valid_bytes);
   } else if constexpr (kThrough == Through::streaming) {
-    cp_async_streaming(pieces[mine], in + mine * kBytes, valid_bytes == kBytes);
+    // From the neighbour, so that the address is in a register of its own: see cp_async_streaming.
+    const auto of_neighbour = reinterpret_cast<std::uintptr_t>(pieces[mine ^ 1]);
+    auto* const piece = reinterpret_cast<char*>(__shfl_xor_sync(0xffffffffu, of_neighbour, 1));
+    cp_async_streaming(piece, in + mine * kBytes, valid_bytes == kBytes);
   } else {
     cp_async<kBytes>(pieces[mine], in + mine * kBytes, valid_bytes);
   }

@@ -74,7 +74,11 @@ __device__ __forceinline__ void cp_async(void* shared, const void* global,
 
 /// 16 bytes, or where not `valid` zeros, that are the first to leave the L2. A stream of them takes
 /// each other's place there, not that of what other kernels wrote, which would have to go to DRAM
-/// first. (With a cache policy, from 1 to 15 valid bytes are an illegal instruction on an H100.)
+/// first.
+///
+/// Where the shared address is a register plus a uniform register, as of a static array's element,
+/// ptxas 13.0 makes an illegal instruction of it, LDGSTS [R+UR0], desc[UR1]. In a loop over stages it
+/// is in a register of its own.
 __device__ __forceinline__ void cp_async_streaming(void* shared, const void* global, bool valid) {
 #if __CUDA_ARCH__ >= 800
   const auto to = static_cast<unsigned>(__cvta_generic_to_shared(shared));
