@@ -2,20 +2,23 @@
 """Holds the widths of the memory accesses that the host executor counts against nvcc's.
 
 The host executor counts the source as written; nvcc may merge scalar neighbours into one vector
-access, or split a vector. So every kernel file is compiled once more, and line by line the widths
-of its loads and stores (bytes per lane) must be those that `./bench --explain=json` counted: in the
-PTX, and in the machine code too where nvdisasm is installed, because ptxas also merges.
+access, or split a vector. So line by line the widths of a kernel's loads and stores (bytes per
+lane) must be those that `./bench --explain=json` counted: in the PTX, and in the machine code too
+where nvdisasm is installed, because ptxas also merges. Both are taken from the object files. What
+is not there (a build for `native` or `90-real` has no PTX) is compiled once more.
 
 usage: access_widths_test.py BENCH COMPILE_COMMANDS     exits with 77 where there is no nvcc
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
 import shlex
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -63,25 +66,33 @@ def relative(path: str) -> str:
 # ---- What the host executor counted
 
 
-# Besides the problems that ./bench has for the host: what takes branches that those do not.
+# Small problems, as a width is the same in all of them, that take every branch of the kernels.
+SMALL = [
+    "--elementwise=33x41,2056", "--gemm=64x64x64,33x35x37,4x128x70",
+    "--gemm_tensor=64x64x64,143x271x80", "--layernorm=3x100,3x103,2x2048",
+    "--matrix_reduction=37x131,33x520,8x1024", "--reduction=16391",
+    "--rmsnorm=3x100,3x103,2x2048", "--softmax=4x100,3x1031", "--transpose=64x64,65x130",
+]  # fmt: skip
 RUNS = [
-    [],
-    # Rows that are not held as a whole, and shorter ones than a thread holds; rows for each team.
-    ["--benchmark_filter=norm", "--layernorm=1x70000,1x70001,40x100,40x103,3x2048,3x9000,3x9001",
-     "--rmsnorm=1x70000,1x70001,40x100,40x103,3x2048,3x9000,3x9001"],
+    SMALL,
+    # Rows that are not held as a whole.
+    ["--benchmark_filter=layernorm/(add/)?b?f", "--layernorm=1x33000,1x33001"],
+    ["--benchmark_filter=rmsnorm/(add/)?b?f", "--rmsnorm=1x33000,1x33001"],
     ["--benchmark_filter=gemm/f32/v16", "--gemm=4x128x300,3x77x300,300x4x1100"],  # parts of K
     ["--benchmark_filter=gemm/f32/v18", "--gemm=100x77x300"],  # cut tiles
     ["--benchmark_filter=gemm/f32/v20", "--gemm=120x130x450"],  # runs, and a copy of B
 ]
 
 
-def counted(bench: str) -> dict[str, Widths]:
+def counted(bench: str, workers: ThreadPoolExecutor) -> dict[str, Widths]:
     """By kernel file."""
+
+    def run(flags: list[str]) -> bytes:
+        command = [bench, "--backend=host", "--explain=json", *flags]
+        return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+
     kernels: dict[str, Widths] = {}
-    for flags in RUNS:
-        output = subprocess.run(
-            [bench, "--backend=host", "--explain=json", *flags], stdout=subprocess.PIPE, check=True
-        ).stdout
+    for output in workers.map(run, RUNS):
         for row in json.loads(output):
             widths = kernels.setdefault(relative(row["file"]), defaultdict(set))
             for line in row["lines"]:
@@ -176,30 +187,92 @@ def in_sass(text: str, kernel: str) -> Widths:
     return widths
 
 
-def compile_kernel(entry: dict[str, str], nvdisasm: str | None) -> Iterator[tuple[str, Widths]]:
-    """The widths in each of nvcc's outputs, for the newest architecture of the build."""
+# ---- Where nvcc's outputs are
+
+
+class Made(NamedTuple):
+    """Of a kernel file, for the newest architecture of the build."""
+
+    ptx: str | None
+    cubin: bytes | None  # machine code
+
+
+# Both headers of a fat binary, as in an object file: magic, version, bytes of the header and behind
+# it; and before each image its kind, bytes of the header and behind it, bytes if it is compressed,
+# architecture, flags, bytes before it was compressed.
+FAT_BINARY, MAGIC = struct.Struct("<IHHQ"), b"\x50\xed\x55\xba"
+IMAGE, PTX, CUBIN = struct.Struct("<H2xIQI8xI8xQ8xQ"), 1, 2
+LZ4, ZSTD = 0x2000, 0x8000
+
+
+def unpacked(data: bytes, flags: int, size: int) -> bytes:
+    """By the libraries that apt and gcc are linked with."""
+    if not flags & (LZ4 | ZSTD):
+        return data
+    to = ctypes.create_string_buffer(size)
+    if flags & ZSTD:
+        sizes = ctypes.c_size_t(size), ctypes.c_size_t(len(data))
+        done = ctypes.CDLL("libzstd.so.1").ZSTD_decompress(to, sizes[0], data, sizes[1])
+    else:
+        done = ctypes.CDLL("liblz4.so.1").LZ4_decompress_safe(data, to, len(data), size)
+    if done != size:
+        raise ValueError("not what was compressed")
+    return to.raw
+
+
+def images(data: bytes) -> Iterator[tuple[int, int, bytes]]:
+    """Kind, architecture and contents of what is in the fat binaries of an object file."""
+    at = data.find(MAGIC)
+    while at >= 0:
+        _, _, header, size = FAT_BINARY.unpack_from(data, at)
+        at, end = at + header, at + header + size
+        while at < end:
+            kind, header, size, packed, architecture, flags, raw = IMAGE.unpack_from(data, at)
+            at += header
+            yield kind, architecture, unpacked(data[at : at + (packed or size)], flags, raw)
+            at += size
+        at = data.find(MAGIC, end)
+
+
+def built(entry: dict[str, str]) -> Made:
+    """What is in the object file."""
     command = shlex.split(entry["command"])
-    kernel = relative(entry["file"])
+    file = Path(entry["directory"]) / command[command.index("-o") + 1]
+    try:
+        found = sorted(images(file.read_bytes()), key=lambda image: image[1])
+    except (OSError, struct.error, ValueError):  # another format, or a library is missing
+        return Made(None, None)
+    newest = {kind: contents for kind, _, contents in found}
+    ptx = newest.get(PTX)
+    return Made(ptx.rstrip(b"\0").decode() if ptx else None, newest.get(CUBIN))
+
+
+def compiled(entry: dict[str, str], with_cubin: bool) -> Made:
+    command = shlex.split(entry["command"])
     newest = max(re.findall(r"compute_(\d+)", entry["command"]), key=int, default="")
     dropped = re.compile(r"--?generate-code.*|-c|-Xptxas.*|-arch=.*")
     command = [word for word in command if not dropped.fullmatch(word)]
     del command[command.index("-o") : command.index("-o") + 2]
     with tempfile.TemporaryDirectory() as folder:
-        ptx = Path(folder) / Path(kernel).with_suffix(".ptx").name
+        ptx = Path(folder) / Path(entry["file"]).with_suffix(".ptx").name
+        cubin = ptx.with_suffix(".cubin")
         command += [f"-arch=sm_{newest}" if newest else "-arch=native"]
-        if nvdisasm:
-            cubin = ptx.with_suffix(".cubin")
+        if with_cubin:
             command += ["-cubin", "--keep", "--keep-dir", folder, "-o", str(cubin)]
         else:
             command += ["-ptx", "-o", str(ptx)]
         subprocess.run(command, cwd=entry["directory"], check=True, stderr=subprocess.DEVNULL)
-        yield "PTX", in_ptx(ptx.read_text(), kernel)
-        if nvdisasm:
-            sass = subprocess.run(
-                [nvdisasm, "-gi", "-c", str(cubin)], text=True, check=True,
-                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            ).stdout  # fmt: skip
-            yield "SASS", in_sass(sass, kernel)
+        return Made(ptx.read_text(), cubin.read_bytes() if with_cubin else None)
+
+
+def disassembled(cubin: bytes, nvdisasm: str) -> str:
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        return subprocess.run(
+            [nvdisasm, "-gi", "-c", file.name], text=True, check=True,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        ).stdout  # fmt: skip
 
 
 # ---- Side by side
@@ -234,6 +307,11 @@ def differences(host: Widths, shared: Widths, made: Widths, output: str) -> Iter
             yield f"{at} of {sorted(counts)} bytes counted, in {output} {other}"
 
 
+class Checked(NamedTuple):
+    differences: list[str]
+    compiled_anew: bool
+
+
 def main() -> int:
     bench, commands = sys.argv[1:]
     entries = [
@@ -247,23 +325,30 @@ def main() -> int:
         print("no kernel is compiled by nvcc here")
         return SKIPPED
     nvdisasm = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=str(Path(nvcc).parent))
-    host = counted(bench)
-    shared = in_headers(host)
 
-    def check(entry: dict[str, str]) -> list[str]:
+    def check(entry: dict[str, str]) -> Checked:
         kernel = relative(entry["file"])
-        return [
-            difference
-            for output, made in compile_kernel(entry, nvdisasm)
-            for difference in differences(host[kernel], shared, made, output)
-        ]
+        made = built(entry)
+        anew = made.ptx is None or (nvdisasm is not None and made.cubin is None)
+        if anew:
+            made = compiled(entry, nvdisasm is not None)
+        found = [*differences(host[kernel], shared, in_ptx(made.ptx, kernel), "PTX")]
+        if nvdisasm:
+            sass = in_sass(disassembled(made.cubin, nvdisasm), kernel)
+            found += differences(host[kernel], shared, sass, "SASS")
+        return Checked(found, anew)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = [difference for part in pool.map(check, entries) for difference in part]
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        host = counted(bench, workers)
+        shared = in_headers(host)
+        checked = [*workers.map(check, entries)]
+    found = [difference for one in checked for difference in one.differences]
     for difference in found:
         print(difference)
     outputs = "PTX and SASS" if nvdisasm else "PTX"
-    print(f"{len(entries)} kernel files, {outputs}: {len(found)} differences from the counts")
+    anew = sum(one.compiled_anew for one in checked)
+    print(f"{len(entries)} kernel files, {anew} compiled anew, {outputs}: "
+          f"{len(found)} differences from the counts")  # fmt: skip
     return 1 if found else 0
 
 

@@ -229,6 +229,8 @@ class WorkloadOf final : public Workload {
   typename C::template Args<T> bound_;
 };
 
+#if !defined(__CUDACC__)  // families are in .cpp files; nvcc 12.0 does not understand this
+
 /// Registers a family (or one op of it) with the element types its kernels may have.
 template <Contract C, class... Ts>
 struct RegisterFamily {
@@ -286,5 +288,7 @@ struct RegisterFamily {
     });
   }
 };
+
+#endif
 
 }  // namespace ladder
