@@ -81,13 +81,7 @@ constexpr int kLeastBlocks =
 template <class T>
 __device__ ladder::Vec128<T> larger(const ladder::Vec128<T>& a, const ladder::Vec128<T>& b) {
   ladder::Vec128<T> out;
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-  // There is no such instruction, and in CUDA 12.0 no __hmax2 of bf16.
-#pragma unroll
-  for (int i = 0; i < out.size; ++i) {
-    out[i] = static_cast<T>(fmaxf(static_cast<float>(a[i]), static_cast<float>(b[i])));
-  }
-#else
+#if __CUDA_ARCH__ >= 800
   using Pair = std::conditional_t<std::is_same_v<T, ladder::half>, __half2, __nv_bfloat162>;
   Pair of_a[4], of_b[4];
   std::memcpy(static_cast<void*>(of_a), &a, 16);
@@ -95,6 +89,11 @@ __device__ ladder::Vec128<T> larger(const ladder::Vec128<T>& a, const ladder::Ve
 #pragma unroll
   for (int i = 0; i < 4; ++i) of_a[i] = __hmax2(of_a[i], of_b[i]);
   std::memcpy(&out, of_a, 16);
+#else  // there is no instruction, and in CUDA 12.0 no function for all of these types
+#pragma unroll
+  for (int i = 0; i < out.size; ++i) {
+    out[i] = static_cast<T>(fmaxf(static_cast<float>(a[i]), static_cast<float>(b[i])));
+  }
 #endif
   return out;
 }
