@@ -108,7 +108,7 @@ class WholeRuns(Compare):
 
     def test_a_planted_slowdown_is_found_and_nothing_else(self) -> None:
         def plant(row: Line) -> Line:
-            if row["family"] == "softmax" and row["kernel"] == "v05_vec128":
+            if row["family"] == "softmax" and row["kernel"] == "v07_unaligned":
                 row["time_us_median"] = f"{1.05 * float(row['time_us_median']):.6g}"
                 self.planted.add(self.name_of(row))
             return row

@@ -92,7 +92,7 @@ class Rows(unittest.TestCase):
     def test_rows_have_the_suites_columns_and_roofs(self) -> None:
         peers_torch.run(self.csv, "gelu/f32/268435456", Gpu())
         (row,) = self.cells("p02_torch_compile")
-        ours = next(r for r in self.cells("v04_in_flight")
+        ours = next(r for r in self.cells("v09_big_blocks")
                     if (r["op"], r["dtype"], r["problem"]) == ("gelu", "f32", "268435456")
                     and r["cache"] == "cold")  # fmt: skip
         for column in ("family", "op", "bytes", "flops", "device", "roof", "git_sha", "driver"):
