@@ -12,8 +12,8 @@
 
 #include <limits>
 #include <map>
-#include <vector>
 #include <tuple>
+#include <vector>
 
 namespace {
 

@@ -14,6 +14,8 @@
 namespace layernorm_rows {
 
 inline constexpr double kU = 0x1p-24;  // fp32's unit roundoff
+/// In units of u, what a mean below the normal numbers is off by: half of their step, 2^-149.
+inline constexpr double kOfTinyMean = 0x1p-126;
 
 /// Below the normal numbers rounding errors are half a step: fp32's and the output type's. In units
 /// of fp32's unit roundoff.
@@ -69,7 +71,7 @@ struct Row {
     r = 1 / std::sqrt(variance + static_cast<double>(Norm::kEpsilon));
     if constexpr (Norm::kCentred) {
       const double kappa = std::sqrt(mean * mean + variance) * r;
-      of_mean = (s + 2) * kappa;
+      of_mean = (s + 2) * kappa + kOfTinyMean * r;
       of_r = ((of_squares + 5) * (1 + kappa) + of_mean * of_mean * kU) / 2 + 5;
     } else {
       of_r = (of_squares + 2) / 2 + 5;
