@@ -135,7 +135,7 @@ if(LADDER_CUDA)
 endif()
 if(LADDER_HOPPER)
   add_executable(ptx_on_hopper_test
-    test/ptx_hopper_test.sm90a.cu test/rows_ahead_test.sm90a.cu
+    test/ptx_hopper_test.sm90a.cu test/rows_ahead_test.sm90a.cu test/wgmma_test.sm90a.cu
     src/harness/cuda/tensor_map.cpp src/harness/registry.cpp)
   target_include_directories(ptx_on_hopper_test PRIVATE src)
   target_link_libraries(ptx_on_hopper_test PRIVATE ladder_cuda ladder_warnings GTest::gtest_main)

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 namespace layernorm_rows {
 
@@ -35,8 +36,34 @@ inline double roundings(double n) {
   return std::min(n, kLambda * std::sqrt(n));
 }
 
+/// The roundings of a sum of terms of these sizes. Where outliers are nearly all of it they are not
+/// independent: terms that differ by less than a step of the sum are rounded alike, one after the
+/// other, those below a step down to nothing. Such are counted that lie a step from the median.
+inline double roundings(std::vector<double> sizes) {
+  const double n = static_cast<double>(sizes.size());
+  const double all = std::accumulate(sizes.begin(), sizes.end(), 0.0);
+  if (!(all > 0)) return roundings(n);
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  const double step = 2 * kU * all, median = *middle;
+  double lost = 0;
+  for (const double size : sizes) {
+    const bool alike = size < 2 * step || std::abs(size - median) < step;
+    if (alike) lost += std::min(size, step / 2);
+  }
+  return std::min(n, roundings(n) + lost / (kU * all));
+}
+
+/// The size(c) of every column c.
+template <class Size>
+std::vector<double> each(std::size_t cols, Size size) {
+  std::vector<double> sizes(cols);
+  for (std::size_t c = 0; c < cols; ++c) sizes[c] = size(c);
+  return sizes;
+}
+
 /// A row's mean (0 for RMSNorm) and r = 1 / sqrt(variance + eps), and their errors in units of u.
-/// With kappa = sqrt(mean of x^2) * r, about 1 + |mean| / deviation, and s the roundings of a sum
+/// With kappa = sqrt(mean of x^2) * r, about 1 + |mean| / deviation, and s the roundings of the sum
 /// over the row:
 ///   mean     s + 2 times the mean of |x|, no more than its root mean square; times r it moves z
 ///   r        half the relative error of variance + eps, and 5 for the addition and rsqrt (2 units
@@ -44,8 +71,6 @@ inline double roundings(double n) {
 ///            the mean's error, and s * kappa of Welford's (Chan, Golub and LeVeque, Algorithms
 ///            for Computing the Sample Variance, 1983, table 1). Of RMSNorm, whose squares are all
 ///            there is and nothing cancels, it is s + 2.
-/// A sum of squares has more roundings where outliers are nearly all of it: the squares that are no
-/// larger than a step of the sum are rounded alike, and one after the other may all be lost.
 template <class Norm>
 struct Row {
   double mean = 0, r;
@@ -53,25 +78,21 @@ struct Row {
 
   explicit Row(std::span<const double> x) {
     const auto n = static_cast<double>(x.size());
-    const double s = roundings(n);
     double squares = 0;
     if constexpr (Norm::kCentred) {
       for (const double value : x) mean += value;
       mean /= n;
     }
     for (const double value : x) squares += (value - mean) * (value - mean);
-    const double step = 2 * kU * squares;
-    double lost = 0;
-    for (const double value : x) {
-      const double square = (value - mean) * (value - mean);
-      if (square < 2 * step) lost += std::min(square, step / 2);
-    }
-    const double of_squares = squares > 0 ? std::min(n, s + lost / (kU * squares)) : s;
+    const double of_squares =
+        roundings(each(x.size(), [&](std::size_t c) { return (x[c] - mean) * (x[c] - mean); }));
     const double variance = squares / n;
     r = 1 / std::sqrt(variance + static_cast<double>(Norm::kEpsilon));
     if constexpr (Norm::kCentred) {
       const double kappa = std::sqrt(mean * mean + variance) * r;
-      of_mean = (s + 2) * kappa + kOfTinyMean * r;
+      const double of_sum =
+          roundings(each(x.size(), [&](std::size_t c) { return std::abs(x[c]); }));
+      of_mean = (of_sum + 2) * kappa + kOfTinyMean * r;
       of_r = ((of_squares + 5) * (1 + kappa) + of_mean * of_mean * kU) / 2 + 5;
     } else {
       of_r = (of_squares + 2) / 2 + 5;
@@ -321,7 +342,7 @@ struct Backward : RowsContract<Op> {
     return a;
   }
 
-  // Errors in units of u, with s the roundings of a sum over the row, S over the rows:
+  // Errors in units of u, with s the roundings of the sum over the row, S over the rows:
   //   g            1 |g|, the product
   //   mean of g    (s + 3) times the mean of |g|
   //   mean of g*z  (s + 4) times the mean of |g * z|, and the mean of |g| times z's errors
@@ -332,13 +353,17 @@ struct Backward : RowsContract<Op> {
   static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
     const std::size_t rows = static_cast<std::size_t>(p.rows), cols = Base::columns(p);
     const auto weight = Base::widened(inputs[1]);
-    const double n = p.cols, s = roundings(n), over_rows = roundings(p.rows);
+    const double n = p.cols, over_rows = roundings(p.rows);
     ladder::Expected expected = Base::unwritten(output_size(p));
     std::vector<std::optional<Row<Op>>> all(rows);
     Base::for_each_row(p, [&](std::size_t r) {
       const auto x = Base::widened(&inputs[0][r * cols], cols);
       const auto dy = Base::widened(&inputs[2][r * cols], cols);
       const Row<Op>& row = all[r].emplace(x);
+      const double of_sum_g =
+          roundings(each(cols, [&](std::size_t c) { return std::abs(dy[c] * weight[c]); }));
+      const double of_sum_gz = roundings(
+          each(cols, [&](std::size_t c) { return std::abs(dy[c] * weight[c] * row.z(x[c])); }));
       double of_g = 0, of_gz = 0;             // means
       double size_of_g = 0, error_of_gz = 0;  // of |g|; of what the mean of g * z may be off
       for (std::size_t c = 0; c < cols; ++c) {
@@ -346,7 +371,7 @@ struct Backward : RowsContract<Op> {
         of_g += g / n;
         of_gz += g * z / n;
         size_of_g += std::abs(g) / n;
-        error_of_gz += std::abs(g) * ((s + 4) * std::abs(z) + row.error_of_z(z)) / n;
+        error_of_gz += std::abs(g) * ((of_sum_gz + 4) * std::abs(z) + row.error_of_z(z)) / n;
       }
       if constexpr (!Op::kCentred) of_g = size_of_g = 0;
       for (std::size_t c = 0; c < cols; ++c) {
@@ -355,7 +380,7 @@ struct Backward : RowsContract<Op> {
         const double value = row.r * (g - of_g - z * of_gz);
         expected.values[r * cols + c] = value;
         expected.magnitude[r * cols + c] =
-            row.r * (std::abs(g) + (s + 3) * size_of_g + std::abs(z) * error_of_gz +
+            row.r * (std::abs(g) + (of_sum_g + 3) * size_of_g + std::abs(z) * error_of_gz +
                      row.error_of_z(z) * std::abs(of_gz) + 4 * terms) +
             (row.of_r + 1) * std::abs(value) + (row.r + 1) * least_step<T>();
       }
