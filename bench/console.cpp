@@ -59,14 +59,14 @@ std::string speed(const Family& family, const Cost& cost, double us) {
   return compute ? scaled(cost.flops / us * 1e6, "FLOP/s") : scaled(cost.bytes() / us * 1e6, "B/s");
 }
 
-/// The fastest version but for the baseline; null if none was timed.
-const Row* best_of(std::span<const Row> rows) {
-  const Row* best = nullptr;
+/// " · 120 rounds, resolution 0.12 %"
+std::string rounds_text(std::span<const Row> rows) {
   for (const Row& row : rows) {
-    const bool candidate = row.timed() && !row.kernel->version.baseline;
-    if (candidate && (!best || row.median_us() < best->median_us())) best = &row;
+    if (!row.timed() || !row.aa) continue;
+    return fmt::format(" · {} rounds, resolution {:.2f} %{}", row.samples.us.size(),
+                       100 * row.resolution(), row.samples.settled ? ", at the power limit" : "");
   }
-  return best;
+  return "";
 }
 
 bool is_bad(Verdict verdict) { return verdict == Verdict::incorrect || verdict == Verdict::failed; }
@@ -126,12 +126,21 @@ void Console::table(const Group& group, std::span<const Row> rows) {
     Verdict& verdict = ladder->verdicts.emplace(label(*row.kernel), Verdict::passed).first->second;
     if (is_bad(row.check.verdict)) verdict = row.check.verdict;
   }
-  const Row* const best = best_of(rows);
+  const Row* best = fastest(rows);
   const double work = rows.front().cost.flops + rows.front().cost.bytes();
   if (best && work > ladder->most_work && backend_ == Backend::cuda) {
     ladder->most_work = work;
-    ladder->best = fmt::format("{} is the fastest at {}, {}", spoken(*best->kernel), group.problem,
-                               speed(*group.family, best->cost, best->median_us()));
+    std::vector<std::string> tied;
+    for (const Row& row : rows) {
+      if (row.fastest) tied.push_back(label(*row.kernel).substr(0, label(*row.kernel).find('_')));
+      if (row.fastest && tied.size() == 1) best = &row;  // the simplest of them
+    }
+    const std::string others =
+        tied.size() > 1
+            ? fmt::format(" (tied with {})", fmt::join(tied.begin() + 1, tied.end(), ", "))
+            : "";
+    ladder->best = fmt::format("{} is the fastest{} at {}, {}", spoken(*best->kernel), others,
+                               group.problem, speed(*group.family, best->cost, best->median_us()));
     if (best->vs_baseline) {
       ladder->best +=
           fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
@@ -161,16 +170,15 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
   const std::string versus =
       first.kernel->version.baseline ? "vs " + label(*first.kernel).substr(4) : "";
   const std::string heading = fmt::format("{} {}", title(group), group.problem);
-  fmt::print(out_, "\n{} · {} · {} · {}\n", paint_.bold(heading),
+  fmt::print(out_, "\n{} · {} · {} · {}{}\n", paint_.bold(heading),
              group.cache == Cache::cold ? "cold L2" : "hot", scaled(first.cost.flops, "FLOP"),
-             scaled(first.cost.bytes(), "B"));
+             scaled(first.cost.bytes(), "B"), rounds_text(rows));
   // The columns: version, time, speed, a bar with the share of the roof, the ratio to the baseline.
-  const std::string over_bar = left(roof, 39 - width_of(versus)) + versus;
+  const std::string over_bar = left(roof, 41 - width_of(versus)) + versus;
   if (!roof.empty() || !versus.empty()) {
     fmt::print(out_, "{}{}\n", spaces(52),
                paint_.faint(over_bar.substr(0, over_bar.find_last_not_of(' ') + 1)));
   }
-  const Row* const best = best_of(rows);
   for (const Row& row : rows) {
     if (!row.timed()) {
       refusal(row);
@@ -184,12 +192,12 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
     }
     if (row.vs_baseline) {
       const Estimate& e = *row.vs_baseline;
-      ratio = fmt::format("{:>13}", fmt::format("{:.2f} ± {:.2f}", e.value, (e.high - e.low) / 2));
+      ratio = fmt::format("{:>15}", fmt::format("{:.3f} ± {:.3f}", e.value, (e.high - e.low) / 2));
     }
     const std::string version = left(spoken(*row.kernel), 20);
-    fmt::print(out_, "  {}{:>12} {:>15}  {}{}{}{}\n", &row == best ? paint_.good(version) : version,
+    fmt::print(out_, "  {}{:>12} {:>15}  {}{}{}{}\n", row.fastest ? paint_.good(version) : version,
                duration(row.median_us()), speed(*group.family, row.cost, row.median_us()), share,
-               ratio, row.samples.throttled > 0 ? paint_.bad("  throttled") : "",
+               ratio, throttled_share(row.samples.states) > 0 ? paint_.bad("  throttled") : "",
                row.suspect() ? paint_.bad("  suspect") : "");
   }
 }

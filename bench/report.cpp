@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <ctime>
 #include <set>
 #include <string_view>
@@ -15,9 +16,32 @@ namespace ladder {
 namespace {
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
+std::vector<double> readings(std::span<const GpuState> states, double GpuState::*reading) {
+  std::vector<double> all;
+  for (const GpuState& state : states) all.push_back(state.*reading);
+  return all;
+}
+
+/// "power", "thermal", "power+thermal" or nothing.
+std::string throttle_text(std::span<const GpuState> states) {
+  auto any = [&](bool GpuState::*limited) {
+    return std::any_of(states.begin(), states.end(), [=](auto& state) { return state.*limited; });
+  };
+  const bool power = any(&GpuState::power_limited), thermal = any(&GpuState::thermal_limited);
+  return std::string(power ? "power" : "") + (power && thermal ? "+" : "") +
+         (thermal ? "thermal" : "");
+}
+
 std::string extent(const dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); }
 
 }  // namespace
+
+double throttled_share(std::span<const GpuState> states) {
+  const auto limited = std::count_if(states.begin(), states.end(), [](const GpuState& state) {
+    return state.power_limited || state.thermal_limited;
+  });
+  return states.empty() ? 0 : static_cast<double>(limited) / static_cast<double>(states.size());
+}
 
 // In one place, so that names and values cannot drift apart.
 std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const DeviceInfo& device,
@@ -29,7 +53,8 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       row.check.verdict == Verdict::passed || row.check.verdict == Verdict::incorrect;
   const bool timed = gpu && row.timed();
   const bool launched = row.resources.launch.function != nullptr;
-  const bool watched = timed && row.samples.sm_mhz > 0;
+  const std::vector<GpuState>& states = row.samples.states;
+  const bool watched = timed && !states.empty() && states.front().sm_mhz > 0;
   const double us = row.timed() ? row.median_us() : 0;
   auto when = [](bool known, auto&& text) { return known ? text() : std::string(); };
   auto of = [&](bool known, double value) { return known ? number(value) : std::string(); };
@@ -40,8 +65,14 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
   auto counted = [&](std::uint64_t n) {
     return when(row.counters.has_value(), [&] { return fmt::format("{}", n); });
   };
+  auto median_of = [&](double GpuState::*reading) {
+    return when(watched, [&] { return number(median(readings(states, reading))); });
+  };
   const auto ratio = row.vs_baseline.value_or(Estimate{});
   const bool compared = row.vs_baseline.has_value();
+  const auto vs_fastest = row.vs_fastest.value_or(Estimate{});
+  const bool ranked = row.vs_fastest.has_value();
+  const auto aa = row.aa.value_or(Estimate{});
 
   return {
       {"family", kernel.family},
@@ -76,6 +107,16 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"vs_baseline", of(compared, ratio.value)},
       {"vs_baseline_low", of(compared, ratio.low)},
       {"vs_baseline_high", of(compared, ratio.high)},
+      {"aa_ratio", of(row.aa.has_value(), aa.value)},
+      {"aa_low", of(row.aa.has_value(), aa.low)},
+      {"aa_high", of(row.aa.has_value(), aa.high)},
+      {"resolution_pct", when(row.aa.has_value(), [&] { return number(100 * row.resolution()); })},
+      {"vs_fastest", of(ranked, vs_fastest.value)},
+      {"vs_fastest_low", of(ranked, vs_fastest.low)},
+      {"vs_fastest_high", of(ranked, vs_fastest.high)},
+      {"fastest", when(ranked, [&] { return std::string(row.fastest ? "yes" : "no"); })},
+      {"settled", when(timed, [&] { return std::string(row.samples.settled ? "yes" : "no"); })},
+      {"burst_us", of(timed && row.samples.burst_us > 0, row.samples.burst_us)},
       {"grid", when(launched, [&] { return extent(row.resources.launch.grid); })},
       {"block", when(launched, [&] { return extent(row.resources.launch.block); })},
       {"registers", of(gpu && launched, row.resources.registers)},
@@ -104,9 +145,10 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"mean_active_lanes", of(row.counters.has_value(), counters.mean_active_lanes())},
       {"barriers", counted(counters.barriers)},
       {"moved_bytes", of(row.counters.has_value(), counters.moved_bytes())},
-      {"sm_mhz", of(watched, row.samples.sm_mhz)},
-      {"power_w", of(watched, row.samples.power_w)},
-      {"throttled", of(watched, row.samples.throttled)},
+      {"sm_mhz", median_of(&GpuState::sm_mhz)},
+      {"power_w", median_of(&GpuState::power_w)},
+      {"throttled", of(watched, throttled_share(states))},
+      {"throttle", throttle_text(states)},
       {"pin_gbps", of(gpu, device.pin_gbps)},
       {"pin_gflops", of(gpu, device.pin_gflops)},
       {"seed", fmt::format("{}", seed)},
@@ -160,10 +202,25 @@ void SamplesJson::write(const Row& row) {
   for (const auto& [name, value] : csv_cells(row, {}, 0)) {
     if (key.contains(name)) object += fmt::format("\"{}\": {}, ", name, json_string(value));
   }
-  std::vector<std::string> us;
-  for (double sample : row.samples.us) us.push_back(number(sample));
+  auto array = [](std::span<const double> values) {
+    std::vector<std::string> texts;
+    for (double value : values) texts.push_back(number(value));
+    return fmt::format("[{}]", fmt::join(texts, ", "));
+  };
+  const std::span<const GpuState> states = row.samples.states;
+  std::string of_states;
+  if (!states.empty()) {
+    std::vector<std::string> throttle;
+    for (const GpuState& state : states) {
+      throttle.push_back(json_string(throttle_text(std::span(&state, 1))));
+    }
+    of_states = fmt::format(", \"sm_mhz\": {}, \"power_w\": {}, \"throttle\": [{}]",
+                            array(readings(states, &GpuState::sm_mhz)),
+                            array(readings(states, &GpuState::power_w)), fmt::join(throttle, ", "));
+  }
   constexpr std::size_t kOver = 3;  // the line of the closing bracket goes behind
-  file_.append(fmt::format("{}\n{{{}\"us\": [{}]}}\n]\n", separator_, object, fmt::join(us, ", ")),
+  file_.append(fmt::format("{}\n{{{}\"us\": {}{}}}\n]\n", separator_, object, array(row.samples.us),
+                           of_states),
                kOver);
   separator_ = ",";
 }

@@ -9,7 +9,9 @@
 #include "harness/family.hpp"
 #include "harness/statistics.hpp"
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,11 +31,18 @@ struct Row {
   double roof_us = 0;                   ///< how long the problem takes at its roof
   std::string baseline;                 ///< label of the version it is compared with
   std::optional<Estimate> vs_baseline;  ///< t_baseline / t_kernel: above 1 is faster
+  std::optional<Estimate> vs_fastest;   ///< t_fastest / t_kernel, of the ladder's versions
+  bool fastest = false;  ///< the fastest of the ladder's versions, or not to be told apart from it
+  /// The group's first version over itself, measured as two contestants: what the run can tell.
+  std::optional<Estimate> aa;
   KernelResources resources;
   std::optional<Counters> counters;  ///< on the host executor
 
   bool timed() const { return !samples.us.empty(); }
   double median_us() const { return median(samples.us); }
+
+  /// The smallest difference that the run can tell: how far the ends of aa's interval are from 1.
+  double resolution() const { return std::max(1 - aa->low, aa->high - 1); }
 
   /// Share of the roof, 1 at it. Above 1.03 the row is suspect: the data was in a cache, or the
   /// bytes are counted wrongly.
@@ -62,7 +71,8 @@ class Csv {
 
 /// The file of all samples: an array with an object for each timed row, which holds the row's
 /// `family`, `op`, `kernel`, `dtype`, `problem`, `backend` and `cache` as in the CSV, and its samples
-/// in microseconds, `us`. After every row it is whole.
+/// in microseconds, `us`; on a GPU also what the driver said while each was taken: `sm_mhz`, `power_w`
+/// and `throttle`. After every row it is whole.
 class SamplesJson {
  public:
   /// Throws as ResultFile does.
@@ -75,6 +85,9 @@ class SamplesJson {
   ResultFile file_;
   const char* separator_ = "";
 };
+
+/// The share of the readings that were under a power or thermal slowdown.
+double throttled_share(std::span<const GpuState> states);
 
 /// The columns of a row and their values, in order.
 std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const DeviceInfo& device,

@@ -11,9 +11,11 @@ namespace ladder {
 
 Roofs::Prepared Roofs::prepare(std::string_view op, const std::string& problem, DType dtype) {
   Prepared out;
+  out.problem = problem;
   for (const Family& family : families()) {
     if (family.name != "roofs" || family.op != op) continue;
-    if (family.memory(problem, dtype) > 0.9 * static_cast<double>(device_.free_memory())) break;
+    out.bytes = family.memory(problem, dtype);
+    if (out.bytes > 0.9 * static_cast<double>(device_.free_memory())) break;
     out.workload = family.open(problem, dtype, family.input_sets().front(), seed_, device_);
     if (!out.workload) break;  // not of this type
     for (const Kernel& kernel : device_.kernels()) {
@@ -34,13 +36,24 @@ std::vector<Contestant> Roofs::memory(const Cost& cost) {
   };
   const std::string problem =
       fmt::format("{}x{}", whole_vectors(cost.bytes_read), whole_vectors(cost.bytes_written));
-  if (problem != memory_problem_) {
-    memory_ = {};  // its memory first
-    memory_ = prepare("dram", problem, DType::f32);
-    memory_problem_ = problem;
+  const auto known = std::find_if(memory_.begin(), memory_.end(),
+                                  [&](const Prepared& one) { return one.problem == problem; });
+  if (known != memory_.end()) {
+    memory_.splice(memory_.begin(), memory_, known);
+  } else {
+    // An eighth of the memory holds what other problems of the same size will need.
+    double kept = 0;
+    for (const Prepared& one : memory_) kept += one.bytes;
+    const double most = (static_cast<double>(device_.free_memory()) + kept) / 8;
+    const double bytes = cost.bytes();
+    for (; !memory_.empty() && kept + bytes > most; memory_.pop_back())
+      kept -= memory_.back().bytes;
+    memory_.push_front(prepare("dram", problem, DType::f32));
   }
-  return memory_.contestants;
+  return memory_.front().contestants;
 }
+
+void Roofs::forget() { memory_.clear(); }
 
 std::size_t Roofs::kernels() const {
   const auto& all = device_.kernels();
@@ -49,14 +62,18 @@ std::size_t Roofs::kernels() const {
   }));
 }
 
-const Roofs::Rate& Roofs::compute(const ComputeRoof& roof) {
-  const auto known = compute_.find(roof);
-  return known != compute_.end() ? known->second : compute_[roof] = measure(roof);
+const Roofs::Arithmetic* Roofs::arithmetic(const ComputeRoof& roof, const Cost& cost) {
+  if (device_.backend() != Backend::cuda) return nullptr;
+  const auto known = arithmetic_.find(roof);
+  const Arithmetic& chosen =
+      known != arithmetic_.end() ? known->second : arithmetic_[roof] = choose(roof);
+  const double pin_us = cost.bytes() / device_.info().pin_gbps / 1e3;
+  const bool may_bound = chosen.flops > 0 && cost.flops / chosen.gflops / 1e3 >= pin_us / 2;
+  return may_bound ? &chosen : nullptr;
 }
 
-Roofs::Rate Roofs::measure(const ComputeRoof& roof) {
-  Rate best;
-  if (device_.backend() != Backend::cuda) return best;
+Roofs::Arithmetic Roofs::choose(const ComputeRoof& roof) {
+  Arithmetic best;
   for (const Family& family : families()) {
     // The ops of one unit differ in their tiles: mma, mma_tf32, wgmma, ….
     const std::string_view unit = family.op.substr(0, family.op.find('_'));
@@ -64,15 +81,17 @@ Roofs::Rate Roofs::measure(const ComputeRoof& roof) {
         roof.unit == ComputeRoof::Unit::fma ? unit == "fma" : unit == "mma" || unit == "wgmma";
     if (family.name != "roofs" || !fits) continue;
     const std::string problem = family.bench_problems(Backend::cuda).back();
-    const Prepared prepared = prepare(family.op, problem, roof.dtype);
-    if (prepared.contestants.empty()) continue;
+    Prepared prepared = prepare(family.op, problem, roof.dtype);
     const double flops = family.cost(problem, roof.dtype).flops / roof.products;
-    for (const Samples& s : device_.measure(prepared.contestants, Cache::cold, {})) {
-      const double gflops = s.us.empty() ? 0 : flops / median(s.us) / 1e3;
+    const auto samples = device_.measure(prepared.contestants, Cache::cold, {});
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const double gflops = samples[i].us.empty() ? 0 : flops / median(samples[i].us) / 1e3;
       if (gflops <= best.gflops) continue;
-      best = {fmt::format("{} {}", unit, to_string(roof.dtype)), gflops};
+      best = {fmt::format("{} {}", unit, to_string(roof.dtype)), prepared.contestants[i], flops,
+              gflops};
       if (roof.products > 1) best.name += fmt::format(" / {}", roof.products);
     }
+    of_arithmetic_.push_back(std::move(prepared));
   }
   return best;
 }

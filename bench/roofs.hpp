@@ -5,6 +5,7 @@
 #include "harness/family.hpp"
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,34 +19,44 @@ class Roofs {
   Roofs(Device& device, std::uint64_t seed) : device_(device), seed_(seed) {}
 
   /// Plain streams that move as many bytes as a problem must, in the same read:write mix, to be
-  /// measured in the same rounds: the best of them is the memory roof. Empty without a GPU, or when
-  /// they do not fit in its memory. Valid until the next call.
+  /// measured in the same rounds: the fastest of them is the memory roof. Empty without a GPU, or
+  /// when they do not fit in its memory. Valid until forget(), or until streams of other problems
+  /// need the memory.
   std::vector<Contestant> memory(const Cost& cost);
+
+  struct Arithmetic {
+    std::string name;  ///< "fma f32", "wgmma bf16"; "wgmma tf32 / 3" of three products for one
+    Contestant contestant{};
+    double flops = 0;   ///< useful operations of its launch
+    double gflops = 0;  ///< of the measurement that chose it
+  };
+  /// The fastest way to do a family's arithmetic, to be measured in the same rounds where that
+  /// arithmetic may bound the problem: where it takes at least half as long as its bytes at the pin
+  /// rate. Chosen on first use. Null without a GPU, or where it cannot be the bound.
+  const Arithmetic* arithmetic(const ComputeRoof& roof, const Cost& cost);
 
   /// How many kernels a call may run.
   std::size_t kernels() const;
 
-  struct Rate {
-    std::string name;   ///< "fma f32", "wgmma bf16"; "wgmma tf32 / 3" of three products for one
-    double gflops = 0;  ///< of useful operations
-  };
-  /// The fastest way to do that arithmetic, measured on first use; 0 GFLOP/s without a GPU.
-  const Rate& compute(const ComputeRoof& roof);
+  /// Gives their memory back.
+  void forget();
 
  private:
   struct Prepared {
+    std::string problem;
+    double bytes = 0;
     std::unique_ptr<Workload> workload;
     std::vector<Contestant> contestants;
   };
   /// The versions of an op of the family that pass their checks on a problem.
   Prepared prepare(std::string_view op, const std::string& problem, DType dtype);
-  Rate measure(const ComputeRoof& roof);
+  Arithmetic choose(const ComputeRoof& roof);
 
   Device& device_;
   std::uint64_t seed_;
-  std::string memory_problem_;
-  Prepared memory_;
-  std::map<ComputeRoof, Rate> compute_;
+  std::list<Prepared> memory_;  ///< the last used first
+  std::list<Prepared> of_arithmetic_;
+  std::map<ComputeRoof, Arithmetic> arithmetic_;
 };
 
 }  // namespace ladder

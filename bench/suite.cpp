@@ -94,8 +94,18 @@ Row unmeasured_row(const Group& group, const Kernel& kernel) {
   return row;
 }
 
+const Row* fastest(std::span<const Row> rows) {
+  auto time = [](const Row& row) { return std::make_pair(row.suspect(), row.median_us()); };
+  const Row* best = nullptr;
+  for (const Row& row : rows) {
+    if (!row.timed() || row.kernel->version.baseline) continue;
+    if (!best || time(row) < time(*best)) best = &row;
+  }
+  return best;
+}
+
 std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
-                         const OnStep& on_step) {
+                         const Sampling& sampling, const OnStep& on_step) {
   std::vector<Row> rows;
   for (const Kernel* kernel : group.kernels) {
     Row& row = rows.emplace_back(unmeasured_row(group, *kernel));
@@ -121,10 +131,9 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
     return result;
   };
 
-  if (const std::string lack = lack_of_memory(*group.family, group.problem, group.dtype, device);
-      !lack.empty()) {
-    return fail(lack);
-  }
+  auto lack = [&] { return lack_of_memory(*group.family, group.problem, group.dtype, device); };
+  if (!lack().empty()) roofs.forget();
+  if (!lack().empty()) return fail(lack());
   std::vector<Contestant> contestants;
   std::unique_ptr<Workload> workload;
   try {
@@ -154,55 +163,88 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
     expect_device(error.what());
     return fail(error.what());
   }
-  const bool is_roof = group.family->name == "roofs";
+  const bool gpu = device.backend() == Backend::cuda;
+  const Cost& cost = rows.front().cost;
+  std::size_t memory_roofs = 0;
+  const Roofs::Arithmetic* arithmetic = nullptr;
   std::vector<Samples> samples;
-  double memory_us = std::numeric_limits<double>::infinity();
   try {
-    if (!is_roof && !contestants.empty()) {
+    if (gpu && !running.empty()) contestants.push_back(contestants.front());  // A/A
+    if (group.family->name != "roofs" && !running.empty()) {
       on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
-      for (const Contestant& c : roofs.memory(rows.front().cost)) contestants.push_back(c);
+      const auto streams = roofs.memory(cost);
+      contestants.insert(contestants.end(), streams.begin(), streams.end());
+      memory_roofs = streams.size();
+      arithmetic = roofs.arithmetic(group.family->compute_roof(group.dtype), cost);
+      if (arithmetic) contestants.push_back(arithmetic->contestant);
     }
     on_step({.doing = "timing", .kernels = contestants.size()});
-    samples = device.measure(contestants, group.cache, {});
-    for (std::size_t i = running.size(); i < samples.size(); ++i) {
-      if (!samples[i].us.empty()) memory_us = std::min(memory_us, median(samples[i].us));
+    samples = device.measure(contestants, group.cache, sampling);
+    for (const Samples& s : samples) {
+      if (!s.error.empty()) expect_device(s.error);
     }
+    if (!running.empty()) {
+      if (checksum(device, workload->inputs()) != workload->input_checksum()) {
+        return fail("one of those that took turns changed the inputs");
+      }
+      on_step({.doing = "preparing other inputs"});
+      workload->refill(seed + 1);  // so that no result of before is right
+    }
+  } catch (const DeviceLost&) {
+    throw;
   } catch (const std::exception& error) {
     expect_device(error.what());
     return fail(error.what());
   }
-  for (const Samples& s : samples) {
-    if (!s.error.empty()) expect_device(s.error);
-  }
-  for (std::size_t i = 0; i < running.size(); ++i) {
-    Row& row = *running[i];
-    const CheckResult again = checked(row, "checking again", *workload);
-    if (!samples[i].error.empty()) {
-      row.check = {.verdict = Verdict::failed, .reason = samples[i].error};
+  auto next = samples.begin();
+  for (Row* row : running) {
+    const CheckResult again = checked(*row, "checking again", *workload);
+    if (!next->error.empty()) {
+      row->check = {.verdict = Verdict::failed, .reason = next->error};
     } else if (again.verdict != Verdict::passed) {
-      row.check = again;
-      row.check.reason = "after timing: " + again.reason;
+      row->check = again;
+      row->check.reason = "after timing: " + again.reason;
     } else {
-      row.samples = std::move(samples[i]);
+      row->samples = *next;
     }
+    ++next;
+  }
+  if (!gpu || running.empty()) return rows;
+
+  const Samples& first_again = *next++;
+  if (!first_again.us.empty()) {
+    const Estimate aa = paired_ratio(samples.front().us, first_again.us);
+    for (Row& row : rows) row.aa = aa;
+  }
+  double memory_us = std::numeric_limits<double>::infinity();
+  for (; memory_roofs > 0; --memory_roofs, ++next) {
+    if (!next->us.empty()) memory_us = std::min(memory_us, median(next->us));
   }
   if (std::isfinite(memory_us)) {
-    on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
-    const Cost& cost = rows.front().cost;
-    const Roofs::Rate& compute = roofs.compute(group.family->compute_roof(group.dtype));
-    const double compute_us = compute.gflops > 0 ? cost.flops / compute.gflops / 1e3 : 0;
+    double arithmetic_us = 0;
+    if (arithmetic && !next->us.empty()) {
+      arithmetic_us = median(next->us) * cost.flops / arithmetic->flops;
+    }
     const bool in_l2 =
         group.cache == Cache::hot && cost.bytes() <= static_cast<double>(device.info().l2_bytes);
     for (Row& row : rows) {
-      row.roof = compute_us > memory_us ? compute.name : in_l2 ? "l2" : "dram";
-      row.roof_us = std::max(compute_us, memory_us);
+      row.roof = arithmetic_us > memory_us ? arithmetic->name : in_l2 ? "l2" : "dram";
+      row.roof_us = std::max(arithmetic_us, memory_us);
     }
   }
-  if (device.backend() == Backend::cuda && !rows.empty() && rows[0].kernel->version.baseline &&
-      rows[0].timed()) {
+  const Row& baseline = rows.front();
+  if (baseline.kernel->version.baseline && baseline.timed()) {
     for (Row& row : rows) {
-      row.baseline = label(*rows[0].kernel);
-      if (row.timed()) row.vs_baseline = median_ratio(rows[0].samples.us, row.samples.us);
+      row.baseline = label(*baseline.kernel);
+      if (row.timed()) row.vs_baseline = paired_ratio(baseline.samples.us, row.samples.us);
+    }
+  }
+  if (const Row* const best = fastest(rows); best && best->aa) {
+    for (Row& row : rows) {
+      if (!row.timed()) continue;
+      row.vs_fastest = paired_ratio(best->samples.us, row.samples.us);
+      row.fastest = !row.kernel->version.baseline && row.suspect() == best->suspect() &&
+                    row.vs_fastest->high >= 1 - row.resolution();
     }
   }
   return rows;

@@ -7,6 +7,7 @@
 #include "roofs.hpp"
 
 #include <functional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -53,10 +54,14 @@ struct DeviceLost : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-/// Checks the kernels of a group, times those that passed together with the memory roof, and checks
-/// them again. Tells on_step before every step. Throws DeviceLost.
+/// The fastest version but for the baseline; a suspect one only if all are. Null if none was timed.
+const Row* fastest(std::span<const Row> rows);
+
+/// Checks the kernels of a group; times those that passed, the first of them twice, together with
+/// the roofs; and checks them again, on other inputs. Tells on_step before every step. Throws
+/// DeviceLost.
 std::vector<Row> measure(
     const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
-    const OnStep& on_step = [](const Step&) {});
+    const Sampling& sampling = {}, const OnStep& on_step = [](const Step&) {});
 
 }  // namespace ladder

@@ -9,10 +9,11 @@
 namespace ladder {
 
 Sweep::Sweep(std::function<Opened()> open, std::uint64_t seed,
-             std::optional<double> seconds_per_kernel)
+             std::optional<double> seconds_per_kernel, const Sampling& sampling)
     : open_(std::move(open)),
       seed_(seed),
-      worker_(std::make_unique<Worker>(open_, seed_)),
+      sampling_(sampling),
+      worker_(std::make_unique<Worker>(open_, seed_, sampling_)),
       machine_(worker_->machine()),
       seconds_per_kernel_(seconds_per_kernel.value_or(
           machine_.backend == Backend::cuda ? 60 : std::numeric_limits<double>::infinity())) {}
@@ -20,7 +21,7 @@ Sweep::Sweep(std::function<Opened()> open, std::uint64_t seed,
 std::variant<std::vector<Row>, Fault> Sweep::attempt(const Group& group, const Listener& listener) {
   if (!worker_) {
     try {
-      worker_ = std::make_unique<Worker>(open_, seed_);
+      worker_ = std::make_unique<Worker>(open_, seed_, sampling_);
     } catch (const std::runtime_error& error) {
       device_gone_ = error.what();
       return Fault{nullptr, fmt::format("the device cannot be opened again: {}", device_gone_)};

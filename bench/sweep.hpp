@@ -25,7 +25,8 @@ class Sweep {
   /// open runs in the workers. A kernel that runs for longer than seconds_per_kernel has failed; by
   /// default that is a minute on a GPU, and for ever on the host executor. Throws std::runtime_error
   /// when the device cannot be opened.
-  Sweep(std::function<Opened()> open, std::uint64_t seed, std::optional<double> seconds_per_kernel);
+  Sweep(std::function<Opened()> open, std::uint64_t seed, std::optional<double> seconds_per_kernel,
+        const Sampling& sampling = {});
 
   const Machine& machine() const { return machine_; }
 
@@ -41,6 +42,7 @@ class Sweep {
 
   std::function<Opened()> open_;
   std::uint64_t seed_;
+  Sampling sampling_;
   std::unique_ptr<Worker> worker_;
   Machine machine_;
   double seconds_per_kernel_;

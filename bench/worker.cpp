@@ -76,7 +76,8 @@ bool send_text(int socket, Kind kind, const std::string& text) {
   return send_message(socket, pack.message());
 }
 
-void serve(int socket, const std::function<Opened()>& open, std::uint64_t seed) {
+void serve(int socket, const std::function<Opened()>& open, std::uint64_t seed,
+           const Sampling& sampling) {
   Opened opened;
   try {
     opened = open();
@@ -97,12 +98,13 @@ void serve(int socket, const std::function<Opened()>& open, std::uint64_t seed) 
     Unpacker unpack(*message);
     transfer(unpack, group);
     try {
-      const auto rows = measure(group, *opened.device, seed, roofs, [&](const Step& step) {
-        Packer pack;
-        pack(Kind::step);
-        transfer(pack, step);
-        send_message(socket, pack.message());
-      });
+      const auto rows =
+          measure(group, *opened.device, seed, roofs, sampling, [&](const Step& step) {
+            Packer pack;
+            pack(Kind::step);
+            transfer(pack, step);
+            send_message(socket, pack.message());
+          });
       Packer pack;
       pack(Kind::rows);
       pack(rows.size());
@@ -117,7 +119,7 @@ void serve(int socket, const std::function<Opened()>& open, std::uint64_t seed) 
 
 }  // namespace
 
-Worker::Worker(const std::function<Opened()>& open, std::uint64_t seed) {
+Worker::Worker(const std::function<Opened()>& open, std::uint64_t seed, const Sampling& sampling) {
   int sockets[2];
   std::fflush(nullptr);  // or both processes print what waits in the buffers
   const pid_t parent = getpid();
@@ -130,7 +132,7 @@ Worker::Worker(const std::function<Opened()>& open, std::uint64_t seed) {
     if (getppid() != parent) _exit(0);  // it died before that
     std::signal(SIGINT, SIG_IGN);       // Ctrl-C reaches both; the other one decides
     std::signal(SIGTERM, SIG_IGN);
-    serve(sockets[1], open, seed);
+    serve(sockets[1], open, seed, sampling);
     _exit(0);
   }
   close(sockets[1]);

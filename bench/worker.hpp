@@ -47,7 +47,7 @@ class Worker {
  public:
   /// Forks a process that opens a device. The caller must be single-threaded, and must not have
   /// used CUDA. Throws std::runtime_error with the reason when the device cannot be opened.
-  Worker(const std::function<Opened()>& open, std::uint64_t seed);
+  Worker(const std::function<Opened()>& open, std::uint64_t seed, const Sampling& sampling);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

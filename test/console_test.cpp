@@ -46,6 +46,8 @@ struct Example {
       row.roof_us = 1800;
       row.baseline = "v00_cublas";
       row.vs_baseline = Estimate{2000 / us[i], 2000 / us[i] - 0.01, 2000 / us[i] + 0.01};
+      row.aa = Estimate{1.0002, 0.9992, 1.0013};
+      row.fastest = i == 2;
     }
     rows.push_back(unmeasured_row(group, kernels[3]));
     rows.back().check = {.verdict = Verdict::failed, .reason = "an illegal memory access"};
@@ -93,9 +95,10 @@ std::string in_a_pipe(const Example& example) {
 TEST(Console, ATableHasTimesSharesAndRatiosInColumns) {
   const std::string text = in_a_pipe(Example());
   EXPECT_THAT(text, HasSubstr("\ngemm f32 4096x4096x4096 · cold L2 · "));
+  EXPECT_THAT(text, HasSubstr(" · 1 rounds, resolution 0.13 %\n"));
   EXPECT_THAT(text, HasSubstr("  v00 cublas              2.000 ms    68.7 TFLOP/s  "
-                              "██████████████████░░  90 %  1.00 ± 0.01\n"));
-  EXPECT_THAT(text, HasSubstr("  █░░░░░░░░░░░░░░░░░░░   4 %  0.04 ± 0.01\n"));
+                              "██████████████████░░  90 %  1.000 ± 0.010\n"));
+  EXPECT_THAT(text, HasSubstr("  █░░░░░░░░░░░░░░░░░░░   4 %  0.040 ± 0.010\n"));
   EXPECT_THAT(text, HasSubstr("  v03 odd              failed: an illegal memory access\n"));
   EXPECT_THAT(text, HasSubstr("gemm f32: v02 fast is the fastest at 4096x4096x4096, 72.3 TFLOP/s, "
                               "1.05x cublas, 95 % of the fma f32 roof. 1 of 4 did not pass: "
@@ -111,6 +114,15 @@ TEST(Console, ATableHasTimesSharesAndRatiosInColumns) {
     if (line.find("±") != std::string::npos) ratio = width_of(line);
   }
   EXPECT_EQ(versus, ratio) << "the heading is not above its column";
+}
+
+TEST(Console, VersionsThatAreNotToldApartAreTied) {
+  Example example;
+  example.rows[1].fastest = true;
+  EXPECT_THAT(in_a_pipe(example),
+              HasSubstr("gemm f32: v01 naive is the fastest (tied with v02) at 4096x4096x4096, "));
+  for (Row& row : example.rows) row.samples.settled = true;
+  EXPECT_THAT(in_a_pipe(example), HasSubstr(" resolution 0.13 %, at the power limit\n"));
 }
 
 TEST(Console, ATerminalHasColours) {

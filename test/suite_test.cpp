@@ -34,9 +34,19 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
                const_cast<float*>(static_cast<const Relu*>(args)->x[0])[0] = 3;
              }),
       kernel("v05_right.cu", right),
-      kernel("v06_flaky.cu", [](const void* args, cudaStream_t) {
-        static int runs = 0;  // right in the first check and while timed, wrong in the last check
-        if (++runs <= 2) right(args, nullptr);
+      kernel("v06_flaky.cu",
+             [](const void* args, cudaStream_t) {
+               static int runs = 0;  // right in the first check and while timed, wrong in the last
+               if (++runs <= 2) right(args, nullptr);
+             }),
+      kernel("v07_remembers.cu", [](const void* args, cudaStream_t) {
+        const auto& r = *static_cast<const Relu*>(args);
+        static std::vector<float> result;  // of the first launch
+        if (result.empty()) {
+          right(args, nullptr);
+          result.assign(r.y, r.y + r.n);
+        }
+        std::copy(result.begin(), result.end(), r.y);
       })};
   const auto device = open_host_device();
   Group group{&family_of(kernels[0]), DType::f32, "1000", Cache::cold, {}, {}};
@@ -45,7 +55,8 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
   const std::vector<Row> rows = measure(group, *device, 1, roofs);
 
   using enum Verdict;
-  const Verdict expected[] = {passed, incorrect, failed, unsupported, incorrect, passed, incorrect};
+  const Verdict expected[] = {passed,    incorrect, failed,    unsupported,
+                              incorrect, passed,    incorrect, incorrect};
   for (std::size_t i = 0; i < std::size(kernels); ++i) {
     EXPECT_EQ(rows[i].check.verdict, expected[i]) << kernels[i].file << " " << rows[i].check.reason;
     EXPECT_EQ(rows[i].timed(), expected[i] == passed) << "only a right kernel gets a time";
@@ -54,6 +65,26 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
   EXPECT_EQ(rows[3].check.reason, "n must be 1");
   EXPECT_EQ(rows[4].check.reason, "changed its inputs");
   EXPECT_THAT(rows[6].check.reason, testing::StartsWith("after timing: "));
+  EXPECT_THAT(rows[7].check.reason, testing::StartsWith("after timing: "));
+}
+
+TEST(Suite, InputsThatAreChangedWhileTimedFailAll) {
+  static bool timing = false;
+  const Kernel kernels[] = {kernel("v01_right.cu", right),
+                            kernel("v02_late.cu", [](const void* args, cudaStream_t) {
+                              right(args, nullptr);
+                              if (!timing) return;
+                              const_cast<float*>(static_cast<const Relu*>(args)->x[0])[0] += 1;
+                            })};
+  const auto device = open_host_device();
+  Group group{&family_of(kernels[0]), DType::f32, "1000", Cache::cold, {}, {}};
+  for (const Kernel& k : kernels) group.kernels.push_back(&k);
+  Roofs roofs(*device, 1);
+  const auto on_step = [](const Step& step) { timing = step.doing == "timing"; };
+  for (const Row& row : measure(group, *device, 1, roofs, {}, on_step)) {
+    EXPECT_EQ(row.check.verdict, Verdict::failed);
+    EXPECT_EQ(row.check.reason, "one of those that took turns changed the inputs");
+  }
 }
 
 TEST(Suite, FailsAGroupThatDoesNotFitInMemory) {

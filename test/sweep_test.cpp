@@ -243,13 +243,19 @@ TEST(Wire, ARowArrivesAsItWas) {
   row.problem = "12x34";
   row.cache = Cache::hot;
   row.check = {.verdict = passed, .reason = "a, \"reason\"", .max_error = 1e-7, .tolerance = 2e-7};
-  row.samples = {
-      .us = {1.5, 2.5, 3}, .sm_mhz = 1980, .power_w = 700, .throttled = 0.25, .error = "e"};
+  row.samples = {.us = {1.5, 2.5, 3},
+                 .states = {{1980, 700, true, false}, {1965, 699, false, true}, {1950, 698}},
+                 .settled = true,
+                 .burst_us = 1.25,
+                 .error = "e"};
   row.cost = {1e9, 2e9, 3e9};
   row.roof = "wgmma tf32 / 3";
   row.roof_us = 1.25;
   row.baseline = "v00_cublas";
   row.vs_baseline = Estimate{1.01, 1, 1.02};
+  row.vs_fastest = Estimate{0.98, 0.97, 0.99};
+  row.fastest = true;
+  row.aa = Estimate{1.001, 0.999, 1.003};
   row.resources = {.launch = {&k, {1, 2, 3}, {4, 5, 6}, 7},
                    .registers = 8,
                    .static_shared = 9,

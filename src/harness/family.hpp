@@ -114,6 +114,9 @@ class Workload {
   Tolerance tolerance() const { return tolerance_; }
   std::uint64_t input_checksum() const { return input_checksum_; }
 
+  /// Makes other inputs, in the same memory, and their answer.
+  virtual void refill(std::uint64_t seed) = 0;
+
   /// Points args at scratch memory for the kernel; null if it needs none.
   virtual Buffer* prepare(const Kernel& kernel) = 0;
 
@@ -176,24 +179,30 @@ class WorkloadOf final : public Workload {
  public:
   WorkloadOf(const typename C::Problem& problem, const InputSet& set, std::uint64_t seed,
              Device& device)
-      : device_(device) {
+      : device_(device), problem_(problem), set_(set) {
     output_dtype_ = DTypeOf<Output>::value;
     tolerance_ = set.exact ? Tolerance{} : C::tolerance(problem, DTypeOf<T>::value);
-    std::vector<std::vector<T>> values;
     std::vector<T*> pointers;
     for (std::size_t size : C::input_sizes(problem)) {
-      const int input = static_cast<int>(values.size());
-      const std::vector<T>& array = values.emplace_back(make_input<T>(set, size, seed, input));
-      Buffer& buffer = inputs_.emplace_back(device, size * sizeof(T));
-      device.upload(buffer.data(), array.data(), size * sizeof(T));
-      pointers.push_back(static_cast<T*>(buffer.data()));
+      pointers.push_back(static_cast<T*>(inputs_.emplace_back(device, size * sizeof(T)).data()));
     }
     output_size_ = C::output_size(problem);
     output_.emplace(device, output_size_ * sizeof(Output));
     bound_ = C::bind(problem, std::span<T* const>(pointers), static_cast<Output*>(output_->data()));
     args_ = &bound_;
-    seal(device);
-    set_expected(problem, values, device);
+    WorkloadOf::refill(seed);
+  }
+
+  void refill(std::uint64_t seed) override {
+    std::vector<std::vector<T>> values;
+    for (Buffer& buffer : inputs_) {
+      const int input = static_cast<int>(values.size());
+      const std::size_t size = buffer.bytes() / sizeof(T);
+      const auto& array = values.emplace_back(make_input<T>(set_, size, seed, input));
+      device_.upload(buffer.data(), array.data(), buffer.bytes());
+    }
+    seal(device_);
+    set_expected(problem_, values, device_);
   }
 
   Buffer* prepare(const Kernel& kernel) override {
@@ -226,6 +235,8 @@ class WorkloadOf final : public Workload {
   }
 
   Device& device_;
+  typename C::Problem problem_;
+  InputSet set_;
   typename C::template Args<T> bound_;
 };
 

@@ -1,6 +1,7 @@
 #include "harness/statistics.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -15,11 +16,11 @@ std::vector<double> sorted(std::span<const double> samples) {
   return out;
 }
 
+}  // namespace
+
 double mean(std::span<const double> samples) {
   return std::accumulate(samples.begin(), samples.end(), 0.0) / static_cast<double>(samples.size());
 }
-
-}  // namespace
 
 double quantile(std::span<const double> samples, double q) {
   if (samples.empty()) return std::numeric_limits<double>::quiet_NaN();
@@ -40,33 +41,35 @@ double relative_stdev(std::span<const double> samples) {
   return std::sqrt(squares / static_cast<double>(samples.size() - 1)) / m;
 }
 
-double relative_standard_error(std::span<const double> samples) {
-  if (samples.size() < 2) return std::numeric_limits<double>::infinity();
-  return relative_stdev(samples) / std::sqrt(static_cast<double>(samples.size()));
+double student_t95(int degrees_of_freedom) {
+  // Exact up to six; then Cornish and Fisher's expansion (Abramowitz and Stegun, 26.7.5).
+  constexpr std::array exact{12.7062, 4.30265, 3.18245, 2.77645, 2.57058, 2.44691};
+  if (degrees_of_freedom < 1) return std::numeric_limits<double>::infinity();
+  const auto index = static_cast<std::size_t>(degrees_of_freedom - 1);
+  if (index < exact.size()) return exact[index];
+  constexpr double x = 1.959964, x3 = x * x * x, x5 = x3 * x * x, x7 = x5 * x * x;
+  const double n = degrees_of_freedom;
+  return x + (x3 + x) / 4 / n + (5 * x5 + 16 * x3 + 3 * x) / 96 / (n * n) +
+         (3 * x7 + 19 * x5 + 17 * x3 - 15 * x) / 384 / (n * n * n);
 }
 
-Estimate median_interval(std::span<const double> samples) {
-  const double value = median(samples);
-  if (samples.empty()) return {value, value, value};
-  const std::vector<double> s = sorted(samples);
-  const auto n = static_cast<int>(s.size());
-  // The largest k with P(Binomial(n, 1/2) < k) <= 2.5 %: the median lies between the k-th sample
-  // from below and the k-th from above with at least 95 % probability.
-  int k = 0;
-  double below = 0;
-  for (double log_choose = 0; k < n / 2; ++k) {
-    below += std::exp(log_choose - n * std::log(2.0));
-    if (below > 0.025) break;
-    log_choose += std::log(static_cast<double>(n - k) / (k + 1));
-  }
-  const auto rank = static_cast<std::size_t>(std::max(k, 1));
-  return {value, s[rank - 1], s[s.size() - rank]};
-}
-
-Estimate median_ratio(std::span<const double> numerator, std::span<const double> denominator) {
-  std::vector<double> ratios(std::min(numerator.size(), denominator.size()));
-  for (std::size_t i = 0; i < ratios.size(); ++i) ratios[i] = numerator[i] / denominator[i];
-  return median_interval(ratios);
+Estimate paired_ratio(std::span<const double> numerator, std::span<const double> denominator) {
+  std::vector<double> logs(std::min(numerator.size(), denominator.size()));
+  if (logs.empty()) return {median({}), median({}), median({})};
+  for (std::size_t i = 0; i < logs.size(); ++i) logs[i] = std::log(numerator[i] / denominator[i]);
+  std::sort(logs.begin(), logs.end());
+  const std::size_t n = logs.size(), cut = n / 5, kept = n - 2 * cut;
+  const double value = mean(std::span(logs).subspan(cut, kept));
+  std::fill_n(logs.begin(), cut, logs[cut]);
+  std::fill_n(logs.rbegin(), cut, logs[n - 1 - cut]);
+  const double centre = mean(logs);
+  double squares = 0;
+  for (double x : logs) squares += (x - centre) * (x - centre);
+  const auto free = static_cast<double>(kept) - 1;
+  if (free < 1) return {std::exp(value), 0, std::numeric_limits<double>::infinity()};
+  const double within = student_t95(static_cast<int>(kept) - 1) *
+                        std::sqrt(squares / free / static_cast<double>(kept));
+  return {std::exp(value), std::exp(value - within), std::exp(value + within)};
 }
 
 }  // namespace ladder

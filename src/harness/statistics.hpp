@@ -13,19 +13,18 @@ struct Estimate {
 /// The q-quantile (0 <= q <= 1) by linear interpolation; NaN of no samples.
 double quantile(std::span<const double> samples, double q);
 double median(std::span<const double> samples);
+double mean(std::span<const double> samples);  ///< NaN of no samples
 
 /// Sample standard deviation over the mean; 0 of fewer than two samples.
 double relative_stdev(std::span<const double> samples);
 
-/// Standard error of the mean over the mean; infinite of fewer than two samples.
-double relative_standard_error(std::span<const double> samples);
+/// The ratio numerator / denominator over the indices both have: the 20 % trimmed mean of the
+/// logarithms of their pairs' ratios, with Tukey and McLaughlin's interval (Less Vulnerable
+/// Confidence and Significance Procedures for Location Based on a Single Sample, 1963): Student's t
+/// over the winsorised deviation. NaN of no pairs; of a single one the interval is all numbers.
+Estimate paired_ratio(std::span<const double> numerator, std::span<const double> denominator);
 
-/// The median with its distribution-free interval from order statistics (the binomial distribution
-/// of how many samples fall below the true median). With fewer than six samples no such interval
-/// reaches 95 %; then it spans all samples.
-Estimate median_interval(std::span<const double> samples);
-
-/// The median of numerator[i] / denominator[i] over the indices both have.
-Estimate median_ratio(std::span<const double> numerator, std::span<const double> denominator);
+/// Student's t: the quantile for a two-sided 95 % interval.
+double student_t95(int degrees_of_freedom);
 
 }  // namespace ladder

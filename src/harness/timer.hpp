@@ -11,17 +11,18 @@ namespace ladder {
 
 /// State of the L2 cache at the start of every sample.
 ///   cold: twice the L2's size is overwritten, then one launch is timed between two events; and both
-///         once more, because a short kernel's time goes up and down by turns, launch by launch, and
-///         which turn is whose depends on how many take part;
+///         once more if it takes less than a millisecond, because a short kernel's time goes up and
+///         down by turns, launch by launch;
 ///   hot:  a CUDA graph of many launches on the same data is timed, per launch.
 enum class Cache { cold, hot };
 
-/// When to stop. Every kernel gets at least min_samples; then it stops when the relative standard
-/// error of its mean falls below target, or its samples add up to max_seconds.
+/// When the rounds of a group end: after min_samples, as soon as the ratio of the first contestant's
+/// time to every other's is known to within `target` (the half-width of its 95 % interval); in any
+/// case after max_samples, or after min_samples once the rounds have taken max_seconds.
 struct Sampling {
-  int min_samples = 10;
+  int min_samples = 12;
   int max_samples = 1000;
-  double target = 0.005;
+  double target = 0.001;
   double max_seconds = 0.4;
 };
 
@@ -31,14 +32,22 @@ struct Contestant {
   const void* args;
 };
 
-/// The samples of one kernel. Kernels are measured in rounds, each once per round, so that samples
-/// with the same index in two kernels' lists were taken within moments of each other.
+/// What the driver says of a GPU at one moment; zeros where its management library is not there.
+struct GpuState {
+  double sm_mhz = 0, power_w = 0;
+  bool power_limited = false;    ///< slowed down to keep within the power limit
+  bool thermal_limited = false;  ///< slowed down by temperature
+};
+
+/// The samples of one contestant. Every contestant takes part in every round, once, in an order that
+/// changes from round to round: samples with the same index were taken within moments of each other,
+/// and all have as many.
 struct Samples {
-  std::vector<double> us;  ///< microseconds per launch, one per round
-  double sm_mhz = 0;       ///< median SM clock; 0 where NVML is not there
-  double power_w = 0;      ///< median board power; 0 where NVML is not there
-  double throttled = 0;    ///< share of the readings under a power or thermal slowdown
-  std::string error;       ///< why there are none, if the launch failed
+  std::vector<double> us;        ///< microseconds per launch, one per round
+  std::vector<GpuState> states;  ///< while each was taken; empty on the host executor
+  bool settled = false;  ///< taken at the clock to which the power limit had brought the GPU
+  double burst_us = 0;   ///< if so: the median of launches after a pause, each by itself
+  std::string error;     ///< why there are none, if the launch failed
 };
 
 }  // namespace ladder

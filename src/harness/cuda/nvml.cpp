@@ -8,11 +8,10 @@ namespace {
 // The few declarations of nvml.h used here; the header is not part of every toolkit.
 constexpr int kSuccess = 0;
 constexpr int kClockSm = 1;
-constexpr unsigned long long kSlowdowns = 0x04     // software power cap
-                                          | 0x08   // hardware slowdown
-                                          | 0x20   // software thermal slowdown
-                                          | 0x40   // hardware thermal slowdown
-                                          | 0x80;  // hardware power brake
+constexpr unsigned long long kPower = 0x04       // software power cap
+                                      | 0x80;    // hardware power brake
+constexpr unsigned long long kThermal = 0x20     // software thermal slowdown
+                                        | 0x40;  // hardware thermal slowdown
 
 }  // namespace
 
@@ -45,7 +44,10 @@ GpuState Nvml::read() const {
   unsigned long long reasons = 0;
   const auto slow =
       symbol<int (*)(void*, unsigned long long*)>("nvmlDeviceGetCurrentClocksThrottleReasons");
-  if (slow && slow(device_, &reasons) == kSuccess) state.slowed = (reasons & kSlowdowns) != 0;
+  if (slow && slow(device_, &reasons) == kSuccess) {
+    state.power_limited = (reasons & kPower) != 0;
+    state.thermal_limited = (reasons & kThermal) != 0;
+  }
   return state;
 }
 

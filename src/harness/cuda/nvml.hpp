@@ -2,14 +2,11 @@
 // optional: it is loaded at run time, and where it is missing readings are zero.
 #pragma once
 
+#include "harness/timer.hpp"
+
 #include <string>
 
 namespace ladder {
-
-struct GpuState {
-  double sm_mhz = 0, power_w = 0;
-  bool slowed = false;  ///< by a power cap or by temperature
-};
 
 class Nvml {
  public:

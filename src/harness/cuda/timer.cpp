@@ -6,13 +6,21 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <deque>
 #include <functional>
 #include <memory>
+#include <random>
+#include <stdexcept>
+#include <thread>
 
 namespace ladder {
 namespace {
 
-constexpr int kColdLaunches = 2;  // of a sample, which is their mean
+constexpr int kColdLaunches = 2;     // of a sample, which is their mean
+constexpr double kSingleUs = 1000;   // a launch that takes longer is a sample by itself
+constexpr double kFlushUs = 50;      // about
+constexpr double kBatchUs = 20'000;  // of rounds that are enqueued at once
 
 class Event {
  public:
@@ -21,6 +29,12 @@ class Event {
   Event(const Event&) = delete;
   Event& operator=(const Event&) = delete;
 
+  bool is_past() const {
+    const cudaError_t state = cudaEventQuery(event_);
+    if (state == cudaErrorNotReady) return false;
+    LADDER_CUDA(state);
+    return true;
+  }
   void record(cudaStream_t stream) { LADDER_CUDA(cudaEventRecord(event_, stream)); }
   double us_since(const Event& start) const {
     float ms = 0;
@@ -64,24 +78,222 @@ class Graph {
 /// What stands before and behind each launch of a sample, or each graph of launches.
 struct Events {
   Event start, stop;
+  double us() const { return stop.us_since(start); }
 };
 
 /// A contestant in the rounds of a measurement.
 struct Runner {
   Contestant contestant;
   Samples samples{};
-  double spent_s = 0;
-  bool done = false;
+  std::unique_ptr<Graph> graph{};  ///< of many launches; none with a cold cache
+  double launch_us = 0;            ///< about
+  int launches = 1;                ///< of a sample with a cold cache
 
-  void launch(cudaStream_t stream) const { contestant.kernel->launch(contestant.args, stream); }
-  void add(double us, double launches, const Sampling& sampling) {
-    samples.us.push_back(us / launches);
-    spent_s += us * 1e-6;
-    const auto n = static_cast<int>(samples.us.size());
-    constexpr int kFewest = 3;
-    done = (n >= kFewest && spent_s >= sampling.max_seconds) || n >= sampling.max_samples ||
-           (n >= sampling.min_samples && relative_standard_error(samples.us) <= sampling.target);
+  bool runs() const { return samples.error.empty(); }
+  void launch(cudaStream_t stream) const {
+    if (graph) return graph->launch(stream);
+    contestant.kernel->launch(contestant.args, stream);
+    std::size_t reserved = 0;
+    LADDER_CUDA(cudaDeviceGetLimit(&reserved, cudaLimitPersistingL2CacheSize));
+    if (reserved == 0) return;
+    LADDER_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0));
+    throw std::runtime_error("its launch reserves a part of the L2, which is then never cold");
   }
+};
+
+/// One measurement.
+class Rounds {
+ public:
+  Rounds(cudaStream_t stream, const Nvml& nvml, std::function<void()> flush, std::mt19937& random)
+      : stream_(stream), nvml_(nvml), flush_(std::move(flush)), random_(random) {}
+
+  std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
+                               const Sampling& sampling) {
+    for (const Contestant& contestant : contestants) {
+      prepare(runners_.emplace_back(Runner{.contestant = contestant}), cache);
+    }
+    reference_ = std::find_if(runners_.begin(), runners_.end(), [](auto& r) { return r.runs(); });
+    if (reference_ != runners_.end()) take_samples(sampling);
+    std::vector<Samples> all;
+    for (Runner& runner : runners_) {
+      if (runner.runs() && runner.samples.settled && !runner.graph) time_burst(runner);
+      all.push_back(std::move(runner.samples));
+    }
+    return all;
+  }
+
+ private:
+  /// One untimed launch loads the code and tells how long it takes.
+  void prepare(Runner& runner, Cache cache) {
+    try {
+      Events events;
+      events.start.record(stream_);
+      runner.launch(stream_);
+      events.stop.record(stream_);
+      LADDER_CUDA(cudaStreamSynchronize(stream_));
+      runner.launch_us = events.us();
+      if (cache == Cache::hot) {
+        constexpr double kGraphUs = 1000;
+        const int launches = std::clamp(static_cast<int>(kGraphUs / runner.launch_us), 1, 200);
+        runner.graph = std::make_unique<Graph>(runner.contestant, launches, stream_);
+        round_us_ += launches * runner.launch_us;
+      } else {
+        if (runner.launch_us < kSingleUs) runner.launches = kColdLaunches;
+        round_us_ += runner.launches * (runner.launch_us + kFlushUs);
+      }
+    } catch (const std::exception& error) {
+      cudaGetLastError();  // or the next launch would be blamed for it
+      runner.samples.error = error.what();
+    }
+  }
+
+  void take_samples(const Sampling& sampling) {
+    bool may_settle = true;
+    double us = 0;
+    const std::vector<double>& reference = reference_->samples.us;
+    while (true) {
+      us += run();
+      if (may_settle && power_limits()) {
+        may_settle = false;
+        us = 0;
+        settle();
+        continue;
+      }
+      const auto n = static_cast<int>(reference.size());
+      const bool late = us >= sampling.max_seconds * 1e6;
+      const bool enough = n >= sampling.min_samples && (late || known_to_within(sampling.target));
+      if (enough || n >= sampling.max_samples) return;
+    }
+  }
+
+  bool known_to_within(double target) const {
+    return std::all_of(runners_.begin(), runners_.end(), [&](const Runner& runner) {
+      if (!runner.runs() || &runner == &*reference_) return true;
+      const Estimate ratio = paired_ratio(reference_->samples.us, runner.samples.us);
+      return std::log(ratio.high / ratio.low) / 2 <= target;
+    });
+  }
+
+  /// Some rounds, enqueued at once, so that the GPU never waits for the CPU inside a sample. Returns
+  /// the microseconds that they took.
+  double run() {
+    const int rounds = std::clamp(static_cast<int>(kBatchUs / std::max(round_us_, 1.0)), 1, 64);
+    struct Sample {
+      Runner* runner;
+      std::size_t first, last;  // of its events
+    };
+    std::vector<Sample> samples;
+    std::vector<Runner*> order;
+    std::size_t events = 0;
+    for (Runner& runner : runners_) {
+      if (!runner.runs()) continue;
+      order.push_back(&runner);
+      events += static_cast<std::size_t>(rounds * runner.launches);
+    }
+    while (events_.size() < events) events_.emplace_back();
+
+    LADDER_CUDA(cudaCtxResetPersistingL2Cache());
+    lead();
+    events = 0;
+    for (int round = 0; round < rounds; ++round) {
+      std::shuffle(order.begin(), order.end(), random_);
+      for (Runner* runner : order) {
+        const std::size_t first = events;
+        for (int i = 0; i < runner->launches; ++i, ++events) {
+          if (!runner->graph) flush_();
+          events_[events].start.record(stream_);
+          runner->launch(stream_);
+          events_[events].stop.record(stream_);
+        }
+        samples.push_back({runner, first, events - 1});
+      }
+    }
+    recorded_launches().clear();
+
+    // What the driver says is said of the sample that runs, and of those behind it until it says
+    // more.
+    std::vector<GpuState> states(samples.size());
+    for (std::size_t running = 0; running < samples.size();) {
+      std::fill(states.begin() + static_cast<std::ptrdiff_t>(running), states.end(), nvml_.read());
+      while (running < samples.size() && events_[samples[running].last].stop.is_past()) ++running;
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const auto& [runner, first, last] = samples[i];
+      double us = 0;
+      for (std::size_t e = first; e <= last; ++e) us += events_[e].us();
+      const int launches = runner->graph ? runner->graph->launches() : runner->launches;
+      runner->samples.us.push_back(us / launches);
+      runner->samples.states.push_back(states[i]);
+    }
+    return events_[events - 1].stop.us_since(events_[0].start);
+  }
+
+  /// Keeps the GPU busy until the first sample is enqueued.
+  void lead() {
+    for (int i = 0; i < 4; ++i) flush_();
+  }
+
+  bool power_limits() const {
+    const std::vector<GpuState>& states = reference_->samples.states;
+    const auto limited = std::count_if(states.begin(), states.end(),
+                                       [](const GpuState& state) { return state.power_limited; });
+    return 2 * static_cast<std::size_t>(limited) > states.size();
+  }
+
+  /// Rounds until the clock is the same in two windows of time, or for four seconds.
+  void settle() {
+    constexpr double kWindowUs = 0.4e6, kMostUs = 4e6, kSame = 0.01;
+    double total_us = 0, before = 0;
+    for (bool same = false; !same && total_us < kMostUs;) {
+      forget();
+      double us = 0;
+      while (us < kWindowUs) us += run();
+      total_us += us;
+      std::vector<double> clocks;
+      for (const GpuState& state : reference_->samples.states) clocks.push_back(state.sm_mhz);
+      const double now = mean(clocks);
+      same = std::abs(now - before) <= kSame * now;
+      before = now;
+    }
+    const bool settled = power_limits();
+    forget();
+    for (Runner& runner : runners_) runner.samples.settled = settled;
+  }
+
+  void forget() {
+    for (Runner& runner : runners_) {
+      runner.samples.us.clear();
+      runner.samples.states.clear();
+    }
+  }
+
+  // The pause leaves the GPU idle for nine tenths of the time at least.
+  void time_burst(Runner& runner) {
+    constexpr int kLaunches = 3;
+    std::vector<double> us;
+    for (int i = 0; i < kLaunches; ++i) {
+      std::this_thread::sleep_for(
+          std::chrono::duration<double, std::micro>(std::max(kBatchUs, 9 * runner.launch_us)));
+      Events events;
+      lead();
+      events.start.record(stream_);
+      runner.launch(stream_);
+      events.stop.record(stream_);
+      LADDER_CUDA(cudaStreamSynchronize(stream_));
+      us.push_back(events.us());
+    }
+    runner.samples.burst_us = median(us);
+  }
+
+  cudaStream_t stream_;
+  const Nvml& nvml_;
+  std::function<void()> flush_;
+  std::mt19937& random_;
+  std::vector<Runner> runners_;
+  std::vector<Runner>::iterator reference_;
+  std::deque<Events> events_;
+  double round_us_ = 0;  ///< about
 };
 
 }  // namespace
@@ -89,6 +301,7 @@ struct Runner {
 Timer::Timer(cudaStream_t stream, std::size_t l2_bytes, const Nvml& nvml)
     : stream_(stream), nvml_(nvml), flush_bytes_(2 * std::max<std::size_t>(l2_bytes, 1 << 20)) {
   LADDER_CUDA(cudaMalloc(&flush_buffer_, flush_bytes_));
+  LADDER_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0));
 }
 
 Timer::~Timer() { cudaFree(flush_buffer_); }
@@ -116,92 +329,9 @@ void Timer::warm_up() {
 std::vector<Samples> Timer::measure(std::span<const Contestant> contestants, Cache cache,
                                     const Sampling& sampling) {
   warm_up();
-  std::vector<Runner> runners;
-  for (const Contestant& contestant : contestants) runners.push_back({.contestant = contestant});
-
-  // One untimed launch of each loads its code, tells how long it takes, and for the hot protocol
-  // how many launches make a graph of about a millisecond.
-  std::vector<std::unique_ptr<Graph>> graphs(runners.size());
-  double round_us = 0;
-  for (std::size_t i = 0; i < runners.size(); ++i) {
-    Runner& c = runners[i];
-    try {
-      Event start, stop;
-      start.record(stream_);
-      c.launch(stream_);
-      stop.record(stream_);
-      LADDER_CUDA(cudaStreamSynchronize(stream_));
-      double us = stop.us_since(start);
-      if (cache == Cache::hot) {
-        const int launches = std::clamp(static_cast<int>(1000 / us), 1, 200);
-        graphs[i] = std::make_unique<Graph>(c.contestant, launches, stream_);
-        us *= launches;
-      }
-      round_us += (us + 50) * (cache == Cache::cold ? kColdLaunches : 1);
-    } catch (const std::exception& error) {
-      cudaGetLastError();  // or the next launch would be blamed for it
-      c.samples.error = error.what();
-      c.done = true;
-    }
-  }
-
-  // Rounds: each runner once per round, so that every ratio is of neighbours in time. The first
-  // kernel stays to the end: it is what the others are compared with. Several rounds are enqueued
-  // at once, so that the GPU never waits for the CPU inside a sample.
-  const int batch = std::clamp(static_cast<int>(20'000 / std::max(round_us, 1.0)), 1, 64);
-  const int of_sample = cache == Cache::cold ? kColdLaunches : 1;
-  std::vector<Events> events(static_cast<std::size_t>(batch * of_sample) * runners.size());
-  std::vector<double> clocks, watts, slowed;
-  while (std::any_of(runners.begin(), runners.end(), [](auto& c) { return !c.done; })) {
-    std::vector<Runner*> active;
-    for (Runner& c : runners) {
-      const bool reference = &c == &runners.front();
-      if (c.samples.error.empty() && (!c.done || reference)) active.push_back(&c);
-    }
-    for (int i = 0; i < 4; ++i) flush();  // keeps the GPU busy until the first sample is enqueued
-    auto event = events.begin();
-    for (int round = 0; round < batch; ++round) {
-      for (Runner* c : active) {
-        const Graph* graph = graphs[static_cast<std::size_t>(c - runners.data())].get();
-        for (int i = 0; i < of_sample; ++i, ++event) {
-          if (!graph) flush();
-          event->start.record(stream_);
-          graph ? graph->launch(stream_) : c->launch(stream_);
-          event->stop.record(stream_);
-        }
-      }
-    }
-    recorded_launches().clear();
-    const GpuState state = nvml_.read();
-    LADDER_CUDA(cudaStreamSynchronize(stream_));
-    if (nvml_.available()) {
-      clocks.push_back(state.sm_mhz);
-      watts.push_back(state.power_w);
-      slowed.push_back(state.slowed);
-    }
-    event = events.begin();
-    for (int round = 0; round < batch; ++round) {
-      for (Runner* c : active) {
-        const Graph* graph = graphs[static_cast<std::size_t>(c - runners.data())].get();
-        double us = 0;
-        for (int i = 0; i < of_sample; ++i, ++event) us += event->stop.us_since(event->start);
-        c->add(us, graph ? graph->launches() : of_sample, sampling);
-      }
-    }
-  }
-
-  std::vector<Samples> all;
-  for (Runner& c : runners) {
-    if (!clocks.empty()) {
-      c.samples.sm_mhz = median(clocks);
-      c.samples.power_w = median(watts);
-      double sum = 0;
-      for (double s : slowed) sum += s;
-      c.samples.throttled = sum / static_cast<double>(slowed.size());
-    }
-    all.push_back(std::move(c.samples));
-  }
-  return all;
+  return Rounds(
+             stream_, nvml_, [this] { flush(); }, random_)
+      .measure(contestants, cache, sampling);
 }
 
 }  // namespace ladder

@@ -5,13 +5,19 @@
 #include "harness/kernel.hpp"
 #include "harness/timer.hpp"
 
+#include <random>
 #include <span>
 #include <vector>
 
 namespace ladder {
 
-/// Measures kernels that were checked, by the protocols described at Cache, taking turns. One timer
-/// per process and GPU: the first measurement warms the GPU up until its clock settles.
+/// Measures kernels that were checked, in rounds of all contestants, by the protocols described at
+/// Cache. One timer per process and GPU: the first measurement warms the GPU up until its clock
+/// settles.
+///
+/// Where the power limit is at work, what was timed so far is dropped, rounds go on untimed until
+/// the clock has settled, and the samples are of that state; afterwards each contestant's burst is
+/// timed, too. No launch may reserve a part of the L2, which overwriting would not reach.
 class Timer {
  public:
   /// l2_bytes: the size of the L2 cache that a cold sample must find overwritten.
@@ -32,6 +38,7 @@ class Timer {
   std::size_t flush_bytes_;
   void* flush_buffer_ = nullptr;
   bool warm_ = false;
+  std::mt19937 random_;  ///< for the rounds' orders
 };
 
 }  // namespace ladder
