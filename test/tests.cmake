@@ -145,9 +145,9 @@ if(LADDER_HOPPER)
   set_tests_properties(ptx.hopper PROPERTIES SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
 endif()
 
-# The timer, against CUPTI's record of the same launches
+# The timer, against CUPTI's record of the same launches, and against cheats
 if(LADDER_CUDA AND TARGET CUDA::cupti)
-  ladder_test_program(timer_test test/timer_test.cpp)
+  ladder_test_program(timer_test test/timer_test.cpp test/timer_cheats_test.cu)
   target_link_libraries(timer_test PRIVATE ladder GTest::gtest_main CUDA::cupti)
   ladder_discover(timer_test quick RUN_SERIAL ON) # its times are of a GPU that does nothing else
 endif()

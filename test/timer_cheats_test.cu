@@ -1,0 +1,103 @@
+// Kernels that would find in the L2 what a cold sample must not find there. On a GPU only.
+#include "gpu.hpp"
+
+#include "harness/device.hpp"
+#include "harness/statistics.hpp"
+
+#include <memory>
+
+namespace {
+
+using ladder::Cache;
+using ladder::Contestant;
+using ladder::Kernel;
+
+constexpr int kBlocks = 512, kThreads = 256;
+constexpr std::int64_t kVectors = 1 << 20;  // 16 MiB: they fit the L2
+
+struct Args {
+  const float4* x;
+  float* y;  // [kBlocks * kThreads]
+};
+
+template <bool kKeeps>
+__global__ void sums(Args a) {
+  std::uint64_t policy;
+  asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  float sum = 0;
+  const std::int64_t first = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
+  for (std::int64_t i = first; i < kVectors; i += kBlocks * kThreads) {
+    float4 v;
+    if constexpr (kKeeps) {
+      asm volatile("ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
+                   : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+                   : "l"(a.x + i), "l"(policy));
+    } else {
+      v = a.x[i];
+    }
+    sum += (v.x + v.y) + (v.z + v.w);
+  }
+  a.y[first] = sum;
+}
+
+template <bool kKeeps>
+void launch(const void* args, cudaStream_t stream) {
+  sums<kKeeps><<<kBlocks, kThreads, 0, stream>>>(*static_cast<const Args*>(args));
+}
+
+void launch_that_reserves(const void* args, cudaStream_t stream) {
+  LADDER_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 8 << 20));
+  launch<false>(args, stream);
+}
+
+Kernel kernel(const char* file, void (*launch)(const void*, cudaStream_t)) {
+  return {"reduction", "sum",  ladder::DType::f32, {"a cheat"}, file, ladder::Backend::cuda,
+          launch,      nullptr};
+}
+
+class TimerCheats : public GpuTest<80, 1000> {
+ protected:
+  void SetUp() override {
+    GpuTest<80, 1000>::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    device_ = ladder::open_cuda_device(0);
+    args_ = {static_cast<const float4*>(allocate(kVectors * sizeof(float4))),
+             static_cast<float*>(allocate(kBlocks * kThreads * sizeof(float)))};
+  }
+  void TearDown() override {
+    release(const_cast<float4*>(args_.x));
+    release(args_.y);
+  }
+
+  std::unique_ptr<ladder::Device> device_;
+  Args args_{};
+};
+INSTANTIATE_TEST_SUITE_P(Gpu, TimerCheats, testing::Values(0u));
+
+TEST_P(TimerCheats, LinesThatAreToBeEvictedLastAreCold) {
+  const Kernel honest = kernel("v01_honest.cu", launch<false>);
+  const Kernel keeps = kernel("v02_keeps.cu", launch<true>);
+  const Contestant contestants[] = {{&honest, &args_}, {&keeps, &args_}};
+  const ladder::Sampling sampling{.min_samples = 50};
+  const auto cold = device_->measure(contestants, Cache::cold, sampling);
+  const auto hot = device_->measure(contestants, Cache::hot, sampling);
+  const double cold_us = ladder::median(cold[0].us), keeps_us = ladder::median(cold[1].us);
+  const double hot_us = ladder::median(hot[0].us);
+  std::printf("cold %.2f us, kept %.2f us, hot %.2f us\n", cold_us, keeps_us, hot_us);
+  ASSERT_LT(hot_us, 0.8 * cold_us) << "or nothing could be gained";
+  EXPECT_EQ(cold[1].error, "");
+  EXPECT_GT(keeps_us, 0.95 * cold_us);
+}
+
+TEST_P(TimerCheats, ALaunchThatReservesL2GetsNoTime) {
+  const Kernel honest = kernel("v01_honest.cu", launch<false>);
+  const Kernel reserves = kernel("v02_reserves.cu", launch_that_reserves);
+  const Contestant contestants[] = {{&honest, &args_}, {&reserves, &args_}};
+  const auto samples = device_->measure(contestants, Cache::cold, {});
+  EXPECT_EQ(samples[0].error, "");
+  EXPECT_FALSE(samples[0].us.empty());
+  EXPECT_EQ(samples[1].error, "its launch reserves a part of the L2, which is then never cold");
+  EXPECT_TRUE(samples[1].us.empty());
+}
+
+}  // namespace
