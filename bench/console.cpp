@@ -140,7 +140,7 @@ void Console::table(const Group& group, std::span<const Row> rows) {
             ? fmt::format(" (tied with {})", fmt::join(tied.begin() + 1, tied.end(), ", "))
             : "";
     ladder->best = fmt::format("{} is the fastest{} at {}, {}", spoken(*best->kernel), others,
-                               group.problem, speed(*group.family, best->cost, best->median_us()));
+                               group.problem, speed(*group.family, best->cost, best->us()));
     if (best->vs_baseline) {
       ladder->best +=
           fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
@@ -196,7 +196,7 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
     }
     const std::string version = left(spoken(*row.kernel), 20);
     fmt::print(out_, "  {}{:>12} {:>15}  {}{}{}{}\n", row.fastest ? paint_.good(version) : version,
-               duration(row.median_us()), speed(*group.family, row.cost, row.median_us()), share,
+               duration(row.us()), speed(*group.family, row.cost, row.us()), share,
                ratio, throttled_share(row.samples.states) > 0 ? paint_.bad("  throttled") : "",
                row.suspect() ? paint_.bad("  suspect") : "");
   }
@@ -213,7 +213,7 @@ void Console::host_table(const Group& group, std::span<const Row> rows) const {
       continue;
     }
     fmt::print(out_, "  {:<20} passed   largest error {:<9.2g} {:>9.1f} ms on the CPU\n",
-               spoken(*row.kernel), row.check.max_error, row.median_us() / 1e3);
+               spoken(*row.kernel), row.check.max_error, row.us() / 1e3);
   }
 }
 

@@ -55,7 +55,7 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
   const bool launched = row.resources.launch.function != nullptr;
   const std::vector<GpuState>& states = row.samples.states;
   const bool watched = timed && !states.empty() && states.front().sm_mhz > 0;
-  const double us = row.timed() ? row.median_us() : 0;
+  const double us = row.timed() ? row.us() : 0;
   auto when = [](bool known, auto&& text) { return known ? text() : std::string(); };
   auto of = [&](bool known, double value) { return known ? number(value) : std::string(); };
   auto quantile_of = [&](double q) {
@@ -90,6 +90,7 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"tolerance", of(checked, row.check.tolerance)},
       {"cache", when(gpu, [&] { return std::string(row.cache == Cache::cold ? "cold" : "hot"); })},
       {"samples", when(timed, [&] { return fmt::format("{}", row.samples.us.size()); })},
+      {"time_us", of(timed, us)},
       {"time_us_min", quantile_of(0)},
       {"time_us_median", quantile_of(0.5)},
       {"time_us_p95", quantile_of(0.95)},

@@ -39,7 +39,7 @@ struct Row {
   std::optional<Counters> counters;  ///< on the host executor
 
   bool timed() const { return !samples.us.empty(); }
-  double median_us() const { return median(samples.us); }
+  double us() const { return middle_mean(samples.us); }
 
   /// The smallest difference that the run can tell: how far the ends of aa's interval are from 1.
   double resolution() const { return std::max(1 - aa->low, aa->high - 1); }
@@ -47,7 +47,7 @@ struct Row {
   /// Share of the roof, 1 at it. Above 1.03 the row is suspect: the data was in a cache, or the
   /// bytes are counted wrongly.
   bool has_roof() const { return timed() && roof_us > 0; }
-  double roof_share() const { return roof_us / median_us(); }
+  double roof_share() const { return roof_us / us(); }
   bool suspect() const { return has_roof() && roof_share() > 1.03; }
 };
 

@@ -85,7 +85,7 @@ Roofs::Arithmetic Roofs::choose(const ComputeRoof& roof) {
     const double flops = family.cost(problem, roof.dtype).flops / roof.products;
     const auto samples = device_.measure(prepared.contestants, Cache::cold, {});
     for (std::size_t i = 0; i < samples.size(); ++i) {
-      const double gflops = samples[i].us.empty() ? 0 : flops / median(samples[i].us) / 1e3;
+      const double gflops = samples[i].us.empty() ? 0 : flops / middle_mean(samples[i].us) / 1e3;
       if (gflops <= best.gflops) continue;
       best = {fmt::format("{} {}", unit, to_string(roof.dtype)), prepared.contestants[i], flops,
               gflops};

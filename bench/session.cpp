@@ -20,7 +20,7 @@ void Session::run(const Group& group, const std::string& name, benchmark::State&
   std::string label = "not measured";
   for (const Row& row : rows_) {
     if (group.name_of(*row.kernel) != name) continue;
-    if (row.timed()) seconds = row.median_us() * 1e-6;
+    if (row.timed()) seconds = row.us() * 1e-6;
     label = row.timed() ? "" : to_string(row.check.verdict);
   }
   for (auto _ : state) state.SetIterationTime(seconds);

@@ -95,7 +95,7 @@ Row unmeasured_row(const Group& group, const Kernel& kernel) {
 }
 
 const Row* fastest(std::span<const Row> rows) {
-  auto time = [](const Row& row) { return std::make_pair(row.suspect(), row.median_us()); };
+  auto time = [](const Row& row) { return std::make_pair(row.suspect(), row.us()); };
   const Row* best = nullptr;
   for (const Row& row : rows) {
     if (!row.timed() || row.kernel->version.baseline) continue;
@@ -218,12 +218,12 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
   }
   double memory_us = std::numeric_limits<double>::infinity();
   for (; memory_roofs > 0; --memory_roofs, ++next) {
-    if (!next->us.empty()) memory_us = std::min(memory_us, median(next->us));
+    if (!next->us.empty()) memory_us = std::min(memory_us, middle_mean(next->us));
   }
   if (std::isfinite(memory_us)) {
     double arithmetic_us = 0;
     if (arithmetic && !next->us.empty()) {
-      arithmetic_us = median(next->us) * cost.flops / arithmetic->flops;
+      arithmetic_us = middle_mean(next->us) * cost.flops / arithmetic->flops;
     }
     const bool in_l2 =
         group.cache == Cache::hot && cost.bytes() <= static_cast<double>(device.info().l2_bytes);

@@ -33,6 +33,12 @@ double quantile(std::span<const double> samples, double q) {
 
 double median(std::span<const double> samples) { return quantile(samples, 0.5); }
 
+double middle_mean(std::span<const double> samples) {
+  const std::vector<double> s = sorted(samples);
+  const std::size_t cut = s.size() / 5;
+  return mean(std::span(s).subspan(cut, s.size() - 2 * cut));
+}
+
 double relative_stdev(std::span<const double> samples) {
   if (samples.size() < 2) return 0;
   const double m = mean(samples);
@@ -57,9 +63,9 @@ Estimate paired_ratio(std::span<const double> numerator, std::span<const double>
   std::vector<double> logs(std::min(numerator.size(), denominator.size()));
   if (logs.empty()) return {median({}), median({}), median({})};
   for (std::size_t i = 0; i < logs.size(); ++i) logs[i] = std::log(numerator[i] / denominator[i]);
+  const double value = middle_mean(logs);
   std::sort(logs.begin(), logs.end());
   const std::size_t n = logs.size(), cut = n / 5, kept = n - 2 * cut;
-  const double value = mean(std::span(logs).subspan(cut, kept));
   std::fill_n(logs.begin(), cut, logs[cut]);
   std::fill_n(logs.rbegin(), cut, logs[n - 1 - cut]);
   const double centre = mean(logs);

@@ -22,8 +22,8 @@ enum class Cache { cold, hot };
 struct Sampling {
   int min_samples = 12;
   int max_samples = 1000;
-  double target = 0.001;
-  double max_seconds = 0.4;
+  double target = 0.003;
+  double max_seconds = 1;
 };
 
 /// A kernel and what it is launched with.

@@ -8,9 +8,9 @@
 #include "harness/family.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace layernorm_rows {
 
@@ -36,30 +36,31 @@ inline double roundings(double n) {
   return std::min(n, kLambda * std::sqrt(n));
 }
 
-/// The roundings of a sum of terms of these sizes. Where outliers are nearly all of it they are not
-/// independent: terms that differ by less than a step of the sum are rounded alike, one after the
-/// other, those below a step down to nothing. Such are counted that lie a step from the median.
-inline double roundings(std::vector<double> sizes) {
-  const double n = static_cast<double>(sizes.size());
-  const double all = std::accumulate(sizes.begin(), sizes.end(), 0.0);
-  if (!(all > 0)) return roundings(n);
-  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
-  std::nth_element(sizes.begin(), middle, sizes.end());
-  const double step = 2 * kU * all, median = *middle;
-  double lost = 0;
-  for (const double size : sizes) {
-    const bool alike = size < 2 * step || std::abs(size - median) < step;
-    if (alike) lost += std::min(size, step / 2);
-  }
-  return std::min(n, roundings(n) + lost / (kU * all));
-}
-
-/// The size(c) of every column c.
+/// The roundings of a sum of n terms of the sizes that size(i) gives. Where outliers are nearly all
+/// of it they are not independent: terms that differ by less than a step of the sum are rounded
+/// alike, one after the other, those below a step down to nothing. Such are counted that lie a step
+/// from what is a typical term, the median of some of them.
 template <class Size>
-std::vector<double> each(std::size_t cols, Size size) {
-  std::vector<double> sizes(cols);
-  for (std::size_t c = 0; c < cols; ++c) sizes[c] = size(c);
-  return sizes;
+double roundings(std::size_t n, Size size) {
+  std::array<double, 63> some;
+  const std::size_t stride = n / some.size() + 1, taken = (n + stride - 1) / stride;
+  double all = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double term = size(i);
+    all += term;
+    if (i % stride == 0) some[i / stride] = term;
+  }
+  const double count = static_cast<double>(n);
+  if (!(all > 0)) return roundings(count);
+  std::nth_element(some.begin(), some.begin() + taken / 2, some.begin() + taken);
+  const double step = 2 * kU * all, typical = some[taken / 2];
+  double lost = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const double term = size(i);
+    const bool alike = term < 2 * step || std::abs(term - typical) < step;
+    if (alike) lost += std::min(term, step / 2);
+  }
+  return std::min(count, roundings(count) + lost / (kU * all));
 }
 
 /// A row's mean (0 for RMSNorm) and r = 1 / sqrt(variance + eps), and their errors in units of u.
@@ -85,13 +86,12 @@ struct Row {
     }
     for (const double value : x) squares += (value - mean) * (value - mean);
     const double of_squares =
-        roundings(each(x.size(), [&](std::size_t c) { return (x[c] - mean) * (x[c] - mean); }));
+        roundings(x.size(), [&](std::size_t c) { return (x[c] - mean) * (x[c] - mean); });
     const double variance = squares / n;
     r = 1 / std::sqrt(variance + static_cast<double>(Norm::kEpsilon));
     if constexpr (Norm::kCentred) {
       const double kappa = std::sqrt(mean * mean + variance) * r;
-      const double of_sum =
-          roundings(each(x.size(), [&](std::size_t c) { return std::abs(x[c]); }));
+      const double of_sum = roundings(x.size(), [&](std::size_t c) { return std::abs(x[c]); });
       of_mean = (of_sum + 2) * kappa + kOfTinyMean * r;
       of_r = ((of_squares + 5) * (1 + kappa) + of_mean * of_mean * kU) / 2 + 5;
     } else {
@@ -361,9 +361,9 @@ struct Backward : RowsContract<Op> {
       const auto dy = Base::widened(&inputs[2][r * cols], cols);
       const Row<Op>& row = all[r].emplace(x);
       const double of_sum_g =
-          roundings(each(cols, [&](std::size_t c) { return std::abs(dy[c] * weight[c]); }));
-      const double of_sum_gz = roundings(
-          each(cols, [&](std::size_t c) { return std::abs(dy[c] * weight[c] * row.z(x[c])); }));
+          roundings(cols, [&](std::size_t c) { return std::abs(dy[c] * weight[c]); });
+      const double of_sum_gz =
+          roundings(cols, [&](std::size_t c) { return std::abs(dy[c] * weight[c] * row.z(x[c])); });
       double of_g = 0, of_gz = 0;             // means
       double size_of_g = 0, error_of_gz = 0;  // of |g|; of what the mean of g * z may be off
       for (std::size_t c = 0; c < cols; ++c) {
