@@ -6,7 +6,7 @@ namespace ladder {
 namespace {
 
 // The few declarations of nvml.h used here; the header is not part of every toolkit.
-constexpr int kSuccess = 0;
+constexpr int kFunctionNotFound = 13;
 constexpr int kClockSm = 1;
 constexpr unsigned long long kSlowdowns = 0x04     // software power cap
                                           | 0x08   // hardware slowdown
@@ -47,6 +47,27 @@ GpuState Nvml::read() const {
       symbol<int (*)(void*, unsigned long long*)>("nvmlDeviceGetCurrentClocksThrottleReasons");
   if (slow && slow(device_, &reasons) == kSuccess) state.slowed = (reasons & kSlowdowns) != 0;
   return state;
+}
+
+unsigned Nvml::most_sm_mhz() const {
+  unsigned mhz = 0;
+  const auto most = symbol<int (*)(void*, int, unsigned*)>("nvmlDeviceGetMaxClockInfo");
+  return most && most(device_, kClockSm, &mhz) == kSuccess ? mhz : 0;
+}
+
+int Nvml::lock_sm_clock(unsigned mhz) const {
+  const auto lock = symbol<int (*)(void*, unsigned, unsigned)>("nvmlDeviceSetGpuLockedClocks");
+  return lock ? lock(device_, mhz, mhz) : kFunctionNotFound;
+}
+
+int Nvml::reset_sm_clock() const {
+  const auto reset = symbol<int (*)(void*)>("nvmlDeviceResetGpuLockedClocks");
+  return reset ? reset(device_) : kFunctionNotFound;
+}
+
+std::string Nvml::error_text(int code) const {
+  const auto text = symbol<const char* (*)(int)>("nvmlErrorString");
+  return text ? text(code) : "error " + std::to_string(code);
 }
 
 std::string Nvml::driver_version() const {
