@@ -77,7 +77,7 @@ bool Options::selects(const std::string& name) const {
 void Options::draw_problems(Backend on) {
   for (const auto& [family, count] : std::exchange(random_problems_, {})) {
     auto& chosen = problems.at(family);
-    chosen = ladder::draw_problems(family, {std::move(chosen), count}, on, seed);
+    chosen = ladder::draw_problems(operations_of(family), {std::move(chosen), count}, on, seed);
   }
 }
 

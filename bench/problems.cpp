@@ -9,7 +9,6 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -158,9 +157,7 @@ std::vector<std::string> expand_ranges(std::string_view text) {
 }
 
 Problems parse_problems(const std::string& flag, const std::string& text) {
-  const std::string name = flag.substr(2);
-  const auto family = std::find_if(families().begin(), families().end(),
-                                   [&](const Family& f) { return f.name == name; });
+  const Family& family = operations_of(std::string_view(flag).substr(2)).front();
   Problems problems;
   std::set<std::string> seen;
   const auto expect_few = [&] {
@@ -187,10 +184,10 @@ Problems parse_problems(const std::string& flag, const std::string& text) {
       throw UsageError(fmt::format("{}={}: {}.", flag, part, error.what()));
     }
     for (const std::string& one : expanded) {
-      const auto problem = family->normalize(one);
-      if (!problem || family->cost(*problem, DType::f32).flops == 0) {
-        throw UsageError(
-            fmt::format("{}={}: a problem of {} is {}.", flag, one, name, family->problem_help));
+      const auto problem = family.normalize(one);
+      if (!problem || family.cost(*problem, DType::f32).flops == 0) {
+        throw UsageError(fmt::format("{}={}: a problem of {} is {}.", flag, one, family.name,
+                                     family.problem_help));
       }
       if (seen.insert(*problem).second) problems.named.push_back(*problem);
     }
@@ -199,14 +196,18 @@ Problems parse_problems(const std::string& flag, const std::string& text) {
   return problems;
 }
 
-std::vector<std::string> draw_problems(std::string_view family, const Problems& problems,
+std::span<const Family> operations_of(std::string_view family) {
+  const auto is_of = [&](const Family& operation) { return operation.name == family; };
+  const auto& all = families();  // in the order of their names
+  const auto begin = std::find_if(all.begin(), all.end(), is_of);
+  return {begin, std::find_if_not(begin, all.end(), is_of)};
+}
+
+std::vector<std::string> draw_problems(std::span<const Family> operations, const Problems& problems,
                                        Backend backend, std::uint64_t seed) {
   std::vector<Limits> limits;
-  std::function<std::optional<std::string>(std::string_view)> normalize;
   std::map<std::vector<std::string>, std::vector<std::int64_t>> largest;  // by what is between them
-  for (const Family& operation : families()) {
-    if (operation.name != family) continue;
-    normalize = operation.normalize;
+  for (const Family& operation : operations) {
     limits.emplace_back(operation, backend);
     for (const std::string& problem : operation.bench_problems(backend)) {
       const Numbers numbers = numbers_in(problem);
@@ -222,10 +223,10 @@ std::vector<std::string> draw_problems(std::string_view family, const Problems& 
   for (std::uint64_t draw = 0, last = 0; drawn.size() < problems.named.size() + problems.random;
        ++draw) {
     if (largest.empty() || draw - last > kMostFruitless) {
-      throw UsageError(
-          fmt::format("--{}=random:{}: there are hardly more than {} problems as large as the "
-                      "built-in ones; ask for fewer.",
-                      family, problems.random, drawn.size() - problems.named.size()));
+      throw UsageError(fmt::format(
+          "--{}=random:{}: there are hardly more than {} problems as large as the "
+          "built-in ones; ask for fewer.",
+          operations.front().name, problems.random, drawn.size() - problems.named.size()));
     }
     const auto shape = random_bits(seed, draw, 0) % largest.size();
     const auto& [between, most] = *std::next(largest.begin(), static_cast<std::ptrdiff_t>(shape));
@@ -240,7 +241,7 @@ std::vector<std::string> draw_problems(std::string_view family, const Problems& 
                                [&](const Limits& limit) { return limit.allow(text); })) {
       continue;
     }
-    const std::string problem = *normalize(text);
+    const std::string problem = *operations.front().normalize(text);
     if (seen.insert(problem).second) {
       drawn.push_back(problem);
       last = draw;

@@ -1,10 +1,11 @@
 // The problems that a family's flag asks for: one by one, as ranges, or at random.
 #pragma once
 
-#include "harness/device.hpp"
+#include "harness/family.hpp"
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,7 +34,10 @@ Problems parse_problems(const std::string& flag, const std::string& text);
 /// in its place there. For every operation, arithmetic, bytes and memory (of f32) are at most those
 /// of its largest benchmark problem, and the bytes at least a sixteenth of the smallest one's, as
 /// less is over sooner than a launch. Throws UsageError when so many cannot be found.
-std::vector<std::string> draw_problems(std::string_view family, const Problems& problems,
+std::vector<std::string> draw_problems(std::span<const Family> operations, const Problems& problems,
                                        Backend backend, std::uint64_t seed);
+
+/// The operations of a family.
+std::span<const Family> operations_of(std::string_view family);
 
 }  // namespace ladder
