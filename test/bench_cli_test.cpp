@@ -122,13 +122,6 @@ TEST_F(BenchCli, ResumesRandomProblems) {
               HasSubstr("3 of 3 problems are measured already"));
 }
 
-TEST_F(BenchCli, TakesAStoppingRule) {
-  const Result result = bench(
-      "--benchmark_filter=gemm/f32/v01 --gemm=8x8x8 --min-samples=6 --target=100 "
-      "--max-seconds=0.1");
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-}
-
 TEST_F(BenchCli, ASeedRepeatsARun) {
   bench("--benchmark_filter=gemm/f32/v01 --gemm=64x64x64 --seed=7 --csv=a.csv");
   bench("--benchmark_filter=gemm/f32/v01 --gemm=64x64x64 --seed=7 --csv=b.csv");

@@ -23,14 +23,14 @@ Texts drawn(std::string_view family, std::size_t count, Backend backend, std::ui
   return draw_problems(operations_of(family), {{}, count}, backend, seed);
 }
 
-/// Its problems are "tiny" and "huge".
-Family without_numbers() {
+/// A family of one operation, whose problems are these, and some more that `is_problem` knows.
+Family stub(const Texts& bench_problems, std::function<bool(std::string_view)> is_problem) {
   Family family{};
-  family.name = "sizeless";
-  family.normalize = [](std::string_view text) {
-    return text == "tiny" || text == "huge" ? std::optional(std::string(text)) : std::nullopt;
+  family.name = "stub";
+  family.normalize = [=](std::string_view text) {
+    return is_problem(text) ? std::optional(std::string(text)) : std::nullopt;
   };
-  family.bench_problems = [](Backend) { return Texts{"tiny", "huge"}; };
+  family.bench_problems = [=](Backend) { return bench_problems; };
   family.cost = [](std::string_view, DType) { return Cost{1, 1, 1}; };
   family.memory = [](std::string_view, DType) { return 1.0; };
   return family;
@@ -142,8 +142,29 @@ TEST(RandomProblems, AreLogUniform) {
   EXPECT_NEAR(odd, count / 2., 5 * std::sqrt(count / 4.));
 }
 
+TEST(RandomProblems, HaveNoLargerNumbersAndNeedNoMoreMemory) {
+  Family family = stub({"n7", "n50"}, [](std::string_view text) { return text[0] == 'n'; });
+  const auto numbers = [&](std::size_t count) {
+    std::set<int> all;
+    for (const std::string& problem : draw_problems({&family, 1}, {{}, count}, Backend::host, 1)) {
+      all.insert(std::stoi(problem.substr(1)));
+    }
+    return all;
+  };
+  std::set<int> expected;
+  for (int n = 1; n <= 50; ++n) expected.insert(n);
+  EXPECT_EQ(numbers(50), expected);
+  EXPECT_THROW(numbers(51), UsageError);
+
+  family.memory = [](std::string_view problem, DType) { return problem.ends_with('9') ? 2 : 1; };
+  std::erase_if(expected, [](int n) { return n % 10 == 9; });
+  EXPECT_EQ(numbers(45), expected);
+  EXPECT_THROW(numbers(46), UsageError);
+}
+
 TEST(RandomProblems, MayHaveNoNumbers) {
-  const Family family = without_numbers();
+  const Family family = stub(
+      {"tiny", "huge"}, [](std::string_view text) { return text == "tiny" || text == "huge"; });
   const std::span<const Family> operations(&family, 1);
   EXPECT_THAT(draw_problems(operations, {{}, 2}, Backend::host, 1),
               testing::UnorderedElementsAre("tiny", "huge"));

@@ -59,6 +59,7 @@ ladder_test(harness_test
   test/check_test.cpp
   test/console_test.cpp
   test/explain_test.cpp
+  test/options_test.cpp
   test/problems_test.cpp
   test/registry_test.cpp
   test/report_test.cpp
