@@ -20,8 +20,8 @@
 namespace ladder {
 namespace {
 
-constexpr int kEnd =
-    SIGUSR1;  // what the guard is sent when its parent ends, and at the parent's end
+/// What ends the guard's waiting: its parent sends it, or the kernel when the parent is gone.
+constexpr int kEnd = SIGUSR1;
 constexpr const char* kLocked = "locked";
 
 /// Where a GPU is, by CUDA's number, which CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER decide. From
@@ -125,8 +125,9 @@ ClockLock::ClockLock(unsigned mhz, int device) {
   close(reply[0]);
   if (said != kLocked) {
     waitpid(guard_, nullptr, 0);
-    throw UsageError(fmt::format("--lock-clocks={}: {}.", mhz,
-                                 said.empty() ? "the driver's library broke down" : said));
+    throw UsageError(
+        fmt::format("--lock-clocks={}: {}.", mhz,
+                    said.empty() ? "the driver's library broke down; leave it out" : said));
   }
 }
 

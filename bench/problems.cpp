@@ -38,8 +38,7 @@ std::vector<std::int64_t> numbers_of(std::string_view inside) {
   };
   const auto number = [&](std::string_view text) {
     const auto value = whole_number<std::int64_t>(text);
-    // 2^40 is the most of a dimension, too.
-    if (!value || *value < 0 || *value > std::int64_t{1} << 40) {
+    if (!value || *value < 0 || *value > std::int64_t{1} << 40) {  // as parse_dimensions has it
       throw mistake(
           "is no range; one is [first:last], [first:last:step], [first:last:*factor] or [a,b,c], "
           "of whole numbers up to 2^40");
@@ -101,12 +100,13 @@ Numbers numbers_in(const std::string& text) {
 std::int64_t log_uniform(std::uint64_t bits, std::int64_t most) {
   const auto octaves = static_cast<std::uint64_t>(
       std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(most, 1))));
+  const auto octave = static_cast<int>(random_bits(bits, 0, 0) % octaves);
   double value = 1, root = 2;
-  for (int bit = 63; bit >= 11; --bit) {  // the others choose the octave
+  for (int bit = 63; bit >= 11; --bit) {  // as many as a double has
     root = std::sqrt(root);
     if (bits >> bit & 1) value *= root;
   }
-  return static_cast<std::int64_t>(std::ldexp(value, static_cast<int>(bits % 2048 % octaves)));
+  return static_cast<std::int64_t>(std::ldexp(value, octave));
 }
 
 /// How large a problem of an operation may be.
@@ -140,20 +140,22 @@ class Limits {
 }  // namespace
 
 std::vector<std::string> expand_ranges(std::string_view text) {
-  const std::size_t open = text.find('[');
-  if (open == std::string_view::npos) return {std::string(text)};
-  const std::size_t close = text.find(']', open);
-  if (close == std::string_view::npos) throw std::runtime_error("a bracket is not closed");
-  const auto numbers = numbers_of(text.substr(open + 1, close - open - 1));
-  const auto rests = expand_ranges(text.substr(close + 1));
-  if (numbers.size() * rests.size() > kMostProblems) throw std::runtime_error(kTooMany);
-  std::vector<std::string> problems;
-  for (const std::int64_t number : numbers) {
-    for (const std::string& rest : rests) {
-      problems.push_back(fmt::format("{}{}{}", text.substr(0, open), number, rest));
+  std::vector<std::string> problems{""};
+  while (true) {
+    const std::size_t open = text.find('[');
+    for (std::string& problem : problems) problem += text.substr(0, open);
+    if (open == std::string_view::npos) return problems;
+    const std::size_t close = text.find(']', open);
+    if (close == std::string_view::npos) throw std::runtime_error("a bracket is not closed");
+    const auto numbers = numbers_of(text.substr(open + 1, close - open - 1));
+    if (problems.size() * numbers.size() > kMostProblems) throw std::runtime_error(kTooMany);
+    std::vector<std::string> longer;
+    for (const std::string& problem : problems) {
+      for (const std::int64_t number : numbers) longer.push_back(problem + std::to_string(number));
     }
+    problems = std::move(longer);
+    text.remove_prefix(close + 1);
   }
-  return problems;
 }
 
 Problems parse_problems(const std::string& flag, const std::string& text) {
