@@ -1,4 +1,5 @@
 // ./bench: checks and times the kernels, behind Google Benchmark's front end.
+#include "clock_lock.hpp"
 #include "console.hpp"
 #include "explain.hpp"
 #include "options.hpp"
@@ -86,6 +87,7 @@ int sweep(Options options) {
   Sweep sweep([&] { return open_device(options); }, options.seed, options.seconds_per_kernel);
   const Machine& machine = sweep.machine();
   if (earlier) earlier->expect_same(machine);
+  options.draw_problems(machine.backend);
   std::vector<Group> groups = select_groups(options, machine.backend);
   const std::size_t all = groups.size();
   if (earlier) std::erase_if(groups, [&](const Group& group) { return earlier->complete(group); });
@@ -122,7 +124,7 @@ int sweep(Options options) {
 }
 
 int run(int argc, char** argv) {
-  const Options options = parse_options(argc, argv);
+  Options options = parse_options(argc, argv);
   if (options.help) {
     fmt::print("{}", help_text());
     return 0;
@@ -132,11 +134,16 @@ int run(int argc, char** argv) {
     return 0;
   }
   initialize_google_benchmark(options);
+  std::optional<ClockLock> clock_lock;
+  if (options.lock_clocks && !options.list_names) {
+    clock_lock.emplace(*options.lock_clocks, options.device.value_or(0));
+  }
   const bool one_process =
       !options.profile.empty() || options.explain.has_value() || options.list_names;
   if (!one_process) return sweep(options);
 
   const auto [device, why_host] = open_device(options);
+  options.draw_problems(device->backend());
   if (!options.profile.empty()) return profile(options, *device, argv[0]);
   if (options.explain) return explain(options, *device) ? 0 : 1;
   for (const Group& group : select_groups(options, device->backend())) {

@@ -1,5 +1,8 @@
 #include "options.hpp"
 
+#include "problems.hpp"
+#include "text.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -7,19 +10,12 @@
 #include <charconv>
 #include <functional>
 #include <random>
+#include <utility>
 
 namespace ladder {
 namespace {
 
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> parts;
-  while (true) {
-    const std::size_t comma = text.find(',');
-    parts.emplace_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) return parts;
-    text.remove_prefix(comma + 1);
-  }
-}
+constexpr int kLeastSamples = 6;  // trimming leaves four of them for an interval
 
 template <class T>
 T number(std::string_view flag, std::string_view text) {
@@ -27,6 +23,17 @@ T number(std::string_view flag, std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size()) {
     throw UsageError(fmt::format("{}={}: a whole number is expected.", flag, text));
+  }
+  return value;
+}
+
+/// A number above 0 and at most `most`; `what` it is.
+double positive(std::string_view flag, std::string_view text, double most, std::string_view what) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value > 0 && value <= most)) {
+    throw UsageError(
+        fmt::format("{}={}: {} above 0 and at most {} is expected.", flag, text, what, most));
   }
   return value;
 }
@@ -61,26 +68,17 @@ std::map<std::string, std::string_view> families_with_flag() {
   return found;
 }
 
-std::vector<std::string> parse_problems(const std::string& flag, const std::string& text) {
-  const std::string name = flag.substr(2);
-  const auto family = std::find_if(families().begin(), families().end(),
-                                   [&](const Family& f) { return f.name == name; });
-  std::vector<std::string> problems;
-  for (const std::string& part : split(text)) {
-    const auto problem = family->normalize(part);
-    if (!problem || family->cost(*problem, DType::f32).flops == 0) {
-      throw UsageError(
-          fmt::format("{}={}: a problem of {} is {}.", flag, part, name, family->problem_help));
-    }
-    problems.push_back(*problem);
-  }
-  return problems;
-}
-
 }  // namespace
 
 bool Options::selects(const std::string& name) const {
   return pattern_->matches(name) != inverted_;
+}
+
+void Options::draw_problems(Backend on) {
+  for (const auto& [family, count] : std::exchange(random_problems_, {})) {
+    auto& chosen = problems.at(family);
+    chosen = ladder::draw_problems(operations_of(family), {std::move(chosen), count}, on, seed);
+  }
 }
 
 Options parse_options(int argc, char** argv) {
@@ -127,6 +125,30 @@ Options parse_options(int argc, char** argv) {
            throw UsageError("--time-limit=0: at least a second is expected.");
          }
        }},
+      {"--min-samples",
+       [&](Text f, Text v) {
+         Sampling& sampling = options.sampling;
+         sampling.min_samples = number<int>(f, v);
+         if (sampling.min_samples < kLeastSamples || sampling.min_samples > sampling.max_samples) {
+           throw UsageError(fmt::format("{}={}: a whole number from {} to {} is expected.", f, v,
+                                        kLeastSamples, sampling.max_samples));
+         }
+       }},
+      {"--target",
+       [&](Text f, Text v) {
+         options.sampling.target = positive(f, v, 100, "a percentage") / 100;
+       }},
+      {"--max-seconds",
+       [&](Text f, Text v) {
+         options.sampling.max_seconds = positive(f, v, 86400, "a number of seconds");
+       }},
+      {"--lock-clocks",
+       [&](Text f, Text v) {
+         options.lock_clocks = number<unsigned>(f, v);
+         if (*options.lock_clocks == 0) {
+           throw UsageError("--lock-clocks=0: a clock in MHz is expected.");
+         }
+       }},
       {"--dtype",
        [&](Text, Text v) {
          options.dtypes.clear();
@@ -143,7 +165,9 @@ Options parse_options(int argc, char** argv) {
   };
   for (const auto& [name, help] : families_with_flag()) {
     flags["--" + name] = [&options, name = name](Text f, Text v) {
-      options.problems[name] = parse_problems(f, v);
+      const Problems problems = parse_problems(f, v);
+      options.problems[name] = problems.named;
+      options.random_problems_[name] = problems.random;
     };
   }
   const std::map<std::string, bool*> switches{{"--help", &options.help},
@@ -193,10 +217,16 @@ Options parse_options(int argc, char** argv) {
   }
   if (options.explain &&
       (options.csv != Options{}.csv || !options.samples.empty() || !options.profile.empty() ||
-       options.device_info || !options.resume.empty() || options.passed_on.size() > 1)) {
+       options.device_info || !options.resume.empty() || options.lock_clocks ||
+       options.passed_on.size() > 1)) {
     throw UsageError(
         "--explain prints counts and nothing else; leave out --csv, --samples, --resume, "
-        "--profile, --device-info and Google Benchmark's flags.");
+        "--profile, --device-info, --lock-clocks and Google Benchmark's flags.");
+  }
+  if (options.lock_clocks && options.backend == Backend::host) {
+    throw UsageError(fmt::format(
+        "--lock-clocks={}: the host executor has no GPU's clocks to lock; leave it out.",
+        *options.lock_clocks));
   }
   if (options.samples == options.csv) {
     throw UsageError(
@@ -227,16 +257,26 @@ What to run
   --device-info                 print the device's attributes and measure its roofs
   --dtype=TYPE,…                f32, f16, bf16, tf32, e4m3, f64, i32, i64 (default: all)
 Problems of your own, instead of the built-in ones
-{}
+{}  In place of a number: [first:last], [first:last:step], [first:last:*factor] or [a,b,…]; last counts
+  In place of a problem: random:N, N problems by --seed. Each number is log-uniform, from 1 to the
+                                largest in a built-in problem; work and memory are at most the
+                                largest built-in problem's, the bytes at least 1/16 of the smallest's
 How to run
   --backend=auto|cuda|host      auto (default): the GPU if there is one, else the host executor
   --device=N                    GPU number (default 0)
   --cache=cold|hot|both         L2 overwritten before each sample (default), launches back to back, both
-  --seed=N                      seed of the random inputs (default: a new one, printed)
+  --seed=N                      seed of the random inputs and problems (default: a new one, printed)
   --time-limit=SECONDS          a kernel that runs for longer has failed, and the others go on (default
                                 60 on a GPU, none on the host executor)
+  --lock-clocks=MHZ             hold the GPU's SM clock there, as root; reset at every exit
   --profile=NAME|REGEX,…        launch what is selected once, checked, each in an NVTX range of its
                                 name, for a profiler; a NAME alone means its last problem
+
+When the versions of a problem have been measured long enough, on a GPU
+  --min-samples=N               no sooner than after N rounds, {} to {} (default {})
+  --target=PERCENT              when the 95 % intervals of their ratios reach no further than this to
+                                either side (default {:g})
+  --max-seconds=S               or when their rounds have taken this long (default {:g})
 
 Why a version is faster, without a GPU
   --explain[=table|lines|json]  count, on the host executor, what the kernels do to memory, and print
@@ -251,7 +291,8 @@ Results
   --benchmark_format=console|json|csv, --benchmark_out=PATH, --benchmark_out_format=json|csv,
   --benchmark_repetitions=N and Google Benchmark's other flags work as they do everywhere.
 )",
-      problems);
+      problems, kLeastSamples, Sampling{}.max_samples, Sampling{}.min_samples,
+      100 * Sampling{}.target, Sampling{}.max_seconds);
 }
 
 }  // namespace ladder

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "harness/family.hpp"
+#include "harness/timer.hpp"
 #include "pattern.hpp"
 
 #include <cstdint>
@@ -36,6 +37,8 @@ struct Options {
   bool seed_given = false;                   ///< --seed, or else it is random
   std::string resume;                        ///< --resume: a CSV to be completed; empty: none
   std::optional<double> seconds_per_kernel;  ///< --time-limit; empty: the backend's own
+  Sampling sampling;                         ///< --min-samples, --target, --max-seconds
+  std::optional<unsigned> lock_clocks;       ///< --lock-clocks: MHz
   int repetitions = 1;                       ///< Google Benchmark's
   std::vector<DType> dtypes{std::begin(kDTypes), std::end(kDTypes)};
   std::map<std::string, std::vector<std::string>> problems;  ///< by family, instead of its own
@@ -48,9 +51,14 @@ struct Options {
   /// Whether the filter selects a benchmark's name.
   bool selects(const std::string& name) const;
 
+  /// Adds the random problems that were asked for. They depend on the backend and the seed, which
+  /// may both become known late. Throws UsageError.
+  void draw_problems(Backend on);
+
  private:
   friend Options parse_options(int argc, char** argv);
-  std::optional<Pattern> pattern_;  ///< set by parse_options
+  std::map<std::string, std::size_t> random_problems_;  ///< how many are still to be drawn
+  std::optional<Pattern> pattern_;                      ///< set by parse_options
   bool inverted_ = false;
 };
 

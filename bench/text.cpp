@@ -50,6 +50,20 @@ std::string Paint::with(const char* code, const std::string& text) const {
   return on_ ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
 }
 
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts{""};
+  bool in_brackets = false;
+  for (const char c : text) {
+    in_brackets = c == '[' || (in_brackets && c != ']');
+    if (c == ',' && !in_brackets) {
+      parts.emplace_back();
+    } else {
+      parts.back() += c;
+    }
+  }
+  return parts;
+}
+
 std::string count(std::uint64_t n) {
   if (n < 10'000) return fmt::format("{}", n);
   constexpr std::array suffixes{"", "k", "M", "G", "T"};

@@ -25,6 +25,9 @@ std::vector<std::string> wrap(const std::string& text, std::size_t width);
 /// The beginning of a line that is longer than `width` columns, with an ellipsis.
 std::string cut(const std::string& line, std::size_t width);
 
+/// The parts of a list: what is between its commas, but for commas in brackets.
+std::vector<std::string> split(std::string_view text);
+
 /// 512, 16k, 4.2M.
 std::string count(std::uint64_t n);
 

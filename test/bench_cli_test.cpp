@@ -35,8 +35,8 @@ class BenchCli : public InEmptyFolder<testing::Test> {
   }
 
   /// Runs ./bench on a problem and on one that would take minutes, and sends a signal once the first
-  /// is measured.
-  Result interrupted_by(int signal) {
+  /// is measured. Its environment is this process's.
+  Result interrupted_by(int signal, const char* on = "--backend=host") {
     std::filesystem::remove(file("results.csv"));
     const pid_t process = fork();
     if (process == 0) {
@@ -45,7 +45,7 @@ class BenchCli : public InEmptyFolder<testing::Test> {
       if (chdir(file("").c_str()) != 0) _exit(99);
       dup2(open("out.txt", O_WRONLY | O_CREAT | O_TRUNC, 0666), STDOUT_FILENO);
       dup2(open("err.txt", O_WRONLY | O_CREAT | O_TRUNC, 0666), STDERR_FILENO);
-      execl(LADDER_BENCH, "bench", "--backend=host", "--benchmark_filter=gemm/f32/v0[12]",
+      execl(LADDER_BENCH, "bench", on, "--benchmark_filter=gemm/f32/v0[12]",
             "--gemm=8x8x8,2048x2048x2048", "--benchmark_out=out.json", nullptr);
       _exit(99);
     }
@@ -99,6 +99,27 @@ TEST_F(BenchCli, OwnProblemsAndTypes) {
   EXPECT_THAT(result.out, AllOf(HasSubstr("gemm f32 33x44x55"), HasSubstr("gemm f32 8x8x8"),
                                 HasSubstr("elementwise add f32 1000"), Not(HasSubstr("f16")),
                                 Not(HasSubstr("128x128x128"))));
+}
+
+TEST_F(BenchCli, ProblemsInRangesAndAtRandom) {
+  const std::string list = "--benchmark_list_tests --benchmark_filter=softmax/f32/v01 ";
+  EXPECT_EQ(bench(list + "'--softmax=[2:9:*2]x[1,7],3x3,4x7'").out,
+            "softmax/f32/v01_naive/2x1\nsoftmax/f32/v01_naive/2x7\nsoftmax/f32/v01_naive/4x1\n"
+            "softmax/f32/v01_naive/4x7\nsoftmax/f32/v01_naive/8x1\nsoftmax/f32/v01_naive/8x7\n"
+            "softmax/f32/v01_naive/3x3\n");
+  const std::string drawn = bench(list + "--softmax=3x3,random:9 --seed=7").out;
+  EXPECT_EQ(lines(drawn), 10) << drawn;
+  EXPECT_EQ(bench(list + "--seed=7 --softmax=random:9,3x3").out, drawn);
+  EXPECT_NE(bench(list + "--seed=8 --softmax=random:9,3x3").out, drawn);
+  EXPECT_THAT(bench("--profile=gemm/f32/v01_naive --gemm=random:3").out,
+              HasSubstr("gemm/f32/v01_naive/"));
+}
+
+TEST_F(BenchCli, ResumesRandomProblems) {
+  const std::string sweep = "--benchmark_filter=gemm/f32/v01 --gemm=random:3 ";
+  EXPECT_EQ(bench(sweep).exit_code, 0);
+  EXPECT_THAT(bench(sweep + "--resume=results.csv").out,
+              HasSubstr("3 of 3 problems are measured already"));
 }
 
 TEST_F(BenchCli, ASeedRepeatsARun) {
@@ -257,6 +278,64 @@ TEST_F(BenchCli, SignalsEndASweepWithWhatItHas) {
   }
 }
 
+/// With a driver whose GPU is there to have its clocks locked only: kernels run on the host executor.
+class LockedClocks : public BenchCli {
+ protected:
+  void SetUp() override {
+    BenchCli::SetUp();
+    const char* before = std::getenv("LD_LIBRARY_PATH");
+    libraries_ = before ? before : "";
+    setenv("LD_LIBRARY_PATH", (LADDER_FAKE_DRIVER ":" + libraries_).c_str(), 1);
+    setenv("FAKE_DRIVER_LOG", file("driver.log").c_str(), 1);
+  }
+  void TearDown() override {
+    setenv("LD_LIBRARY_PATH", libraries_.c_str(), 1);
+    BenchCli::TearDown();
+  }
+
+  std::string log() const { return slurp(file("driver.log")); }
+
+ private:
+  std::string libraries_;
+};
+
+TEST_F(LockedClocks, AreResetAtTheEnd) {
+  const std::string what = "--benchmark_filter=gemm/f32/v01 --gemm=8x8x8 ";
+  EXPECT_EQ(bench(what, "").exit_code, 0);
+  EXPECT_EQ(log(), "");
+  const Result result = bench(what + "--lock-clocks=1410", "");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(log(), "lock 1410\nreset 0\n");
+  EXPECT_EQ(bench(what + "--lock-clocks=1410 --csv=/no/such/folder/x", "").exit_code, 1);
+  EXPECT_EQ(log(), "lock 1410\nreset 0\nlock 1410\nreset 0\n");
+}
+
+TEST_F(LockedClocks, AreResetWhenBenchIsEnded) {
+  EXPECT_EQ(interrupted_by(SIGTERM, "--lock-clocks=1410").exit_code, 128 + SIGTERM);
+  EXPECT_EQ(log(), "lock 1410\nreset 0\n");
+}
+
+TEST_F(LockedClocks, AreResetWhenBenchIsKilled) {
+  EXPECT_EQ(interrupted_by(SIGKILL, "--lock-clocks=1410").exit_code, -SIGKILL);
+  const auto began = std::chrono::steady_clock::now();
+  while (lines(log()) < 2 && std::chrono::steady_clock::now() - began < std::chrono::seconds(20)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  EXPECT_EQ(log(), "lock 1410\nreset 0\n");
+}
+
+TEST_F(LockedClocks, AreRefusedInOneSentence) {
+  expect_refused("--lock-clocks=1990", "--lock-clocks=1990: the GPU's highest SM clock is 1980 MHz",
+                 "");
+  expect_refused("--lock-clocks=1410 --device=1", "there is no GPU number 1", "");
+  setenv("FAKE_DRIVER_REFUSAL", "4", 1);
+  expect_refused("--lock-clocks=1410", "sudo nvidia-smi -i 00000000:3B:00.0 -lgc 1410", "");
+  setenv("FAKE_DRIVER_REFUSAL", "3", 1);
+  expect_refused("--lock-clocks=1410", "the driver refuses (Not Supported)", "");
+  unsetenv("FAKE_DRIVER_REFUSAL");
+  EXPECT_EQ(log(), "");
+}
+
 TEST_F(BenchCli, ResumesWhatIsMissing) {
   const std::string sweep = "--benchmark_filter=gemm/f32/v0[12] --gemm=8x8x8,9x9x9,7x7x7 ";
   bench(sweep + "--seed=7");
@@ -343,6 +422,23 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--seed=x", "a whole number");
   expect_refused("--time-limit=soon", "a whole number");
   expect_refused("--time-limit=0", "at least a second");
+  expect_refused("--gemm=4x4x[4:2]", "--gemm=4x4x[4:2]: [4:2] ends before it begins");
+  expect_refused("--gemm=[0:4]x4x4", "--gemm=0x4x4: a problem of gemm is MxNxK");
+  expect_refused("--gemm=random:0", "random:N with N from 1 to 10,000");
+  expect_refused("--gemm=[1:6000]x4x4,random:6000", "more than 10,000 problems");
+  for (const char* bad : {"5", "1001"}) {
+    expect_refused(std::string("--min-samples=") + bad, "a whole number from 6 to 1000");
+  }
+  expect_refused("--min-samples=ten", "a whole number");
+  for (const char* bad : {"0", "-1", "nan", "inf", "101", "0.5%", "1e999"}) {
+    expect_refused(std::string("--target=") + bad, "a percentage above 0 and at most 100");
+  }
+  for (const char* bad : {"0", "-1", "nan", "1e9", "soon"}) {
+    expect_refused(std::string("--max-seconds=") + bad, "seconds above 0 and at most 86400");
+  }
+  expect_refused("--lock-clocks=0", "a clock in MHz is expected");
+  expect_refused("--lock-clocks=1410", "the host executor has no GPU's clocks");
+  expect_refused("--explain --lock-clocks=1410", "leave out");
   expect_refused("--csv=/no/such/folder/x.csv", "No such file or directory; choose another path");
   expect_refused("--profile=gemm/f32/v99_none", "no such kernel");
   expect_refused("--profile=gemm/f32/v01_naive/12", "MxNxK");

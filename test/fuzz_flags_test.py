@@ -26,8 +26,15 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--seed": (["0", "7", "18446744073709551615"],
                ["-1", "0x7", "seven", "18446744073709551616", "1.5", "7 "]),
     "--elementwise": (["1000", "1,31,33", "3x5"], ["0", "-5", "1e3", "x", "3x", "1099511627777"]),
-    "--gemm": (["1x1x1", "33x31x7"], ["1x1", "0x1x1", "1x1x1x1", "4x4x99999999999"]),
-    "--softmax": (["5x77"], ["5", "5x0", "2000000000x1"]),
+    "--gemm": (["1x1x1", "33x31x7", "[1,2]x[3:9:3]x4", "random:2"],
+               ["1x1", "0x1x1", "1x1x1x1", "4x4x99999999999", "[1:2]x3", "random:"]),
+    "--softmax": (["5x77", "[1:5:2]x7", "2x[1:9:*3],random:3", "random:1,random:1"],
+                  ["5", "5x0", "2000000000x1", "[5:1]x2", "1x[1:9:0]", "1x[0:9:*2]", "[1:2x3",
+                   "[1:99999]x1", "random:0", "random:99999", "random:-1", "Random:3"]),
+    "--min-samples": (["6", "30"], ["0", "5", "-1", "1001", "6.5", "many"]),
+    "--target": (["0.5", "100", "1e-3"], ["0", "-1", "nan", "inf", "101", "0.5%", "0,5"]),
+    "--max-seconds": (["0.1", "60"], ["0", "-1", "nan", "1e9", "1s"]),
+    "--lock-clocks": ([], ["0", "1410", "-1", "1410MHz"]),  # which the host executor has not
     "--benchmark_repetitions": (["1", "2"], ["x", "", "-1", "0"]),
     "--benchmark_format": (["json", "csv"], ["xml", ""]),
     "--benchmark_out": (["mine.out"], ["no/such/folder/x"]),
@@ -54,7 +61,7 @@ class Line:
         flags = rng.sample(sorted(FLAGS), rng.randrange(4))
         for flag in flags:
             good, bad = FLAGS[flag]
-            wrong = rng.random() < 0.25
+            wrong = not good or rng.random() < 0.25
             chosen[flag] = rng.choice(bad if wrong else good)
             if wrong:
                 self.right = False

@@ -59,6 +59,8 @@ ladder_test(harness_test
   test/check_test.cpp
   test/console_test.cpp
   test/explain_test.cpp
+  test/options_test.cpp
+  test/problems_test.cpp
   test/registry_test.cpp
   test/report_test.cpp
   test/resume_test.cpp
@@ -87,13 +89,19 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/fuzz_flags_test.py $<TARGET_FILE:bench>)
 endif()
 
-# The command line of ./bench
+# The command line of ./bench, and the driver that its GPU's clocks are locked by
+foreach(library cuda nvidia-ml)
+  add_library(fake_${library} SHARED test/fake_driver.cpp)
+  set_target_properties(fake_${library} PROPERTIES OUTPUT_NAME ${library} SOVERSION 1
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fake_driver)
+endforeach()
 ladder_test(bench_cli_test test/bench_cli_test.cpp)
 target_link_libraries(bench_cli_test PRIVATE GTest::gtest_main)
 target_compile_definitions(bench_cli_test PRIVATE "LADDER_BENCH=\"$<TARGET_FILE:bench>\""
                                                   "LADDER_PYTHON=\"${Python3_EXECUTABLE}\""
-                                                  "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
-add_dependencies(bench_cli_test bench)
+                                                  "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\""
+                                                  "LADDER_FAKE_DRIVER=\"${CMAKE_BINARY_DIR}/tests/fake_driver\"")
+add_dependencies(bench_cli_test bench fake_cuda fake_nvidia-ml)
 
 # ./bench with kernels that fault, each in its own way
 add_executable(faulty_bench bench/main.cpp test/faulting_host_kernels.cpp)

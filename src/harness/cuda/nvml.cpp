@@ -6,7 +6,7 @@ namespace ladder {
 namespace {
 
 // The few declarations of nvml.h used here; the header is not part of every toolkit.
-constexpr int kSuccess = 0;
+constexpr int kFunctionNotFound = 13;
 constexpr int kClockSm = 1;
 constexpr unsigned long long kPower = 0x04       // software power cap
                                       | 0x80;    // hardware power brake
@@ -49,6 +49,27 @@ GpuState Nvml::read() const {
     state.thermal_limited = (reasons & kThermal) != 0;
   }
   return state;
+}
+
+unsigned Nvml::most_sm_mhz() const {
+  unsigned mhz = 0;
+  const auto most = symbol<int (*)(void*, int, unsigned*)>("nvmlDeviceGetMaxClockInfo");
+  return most && most(device_, kClockSm, &mhz) == kSuccess ? mhz : 0;
+}
+
+int Nvml::lock_sm_clock(unsigned mhz) const {
+  const auto lock = symbol<int (*)(void*, unsigned, unsigned)>("nvmlDeviceSetGpuLockedClocks");
+  return lock ? lock(device_, mhz, mhz) : kFunctionNotFound;
+}
+
+int Nvml::reset_sm_clock() const {
+  const auto reset = symbol<int (*)(void*)>("nvmlDeviceResetGpuLockedClocks");
+  return reset ? reset(device_) : kFunctionNotFound;
+}
+
+std::string Nvml::error_text(int code) const {
+  const auto text = symbol<const char* (*)(int)>("nvmlErrorString");
+  return text ? text(code) : "error " + std::to_string(code);
 }
 
 std::string Nvml::driver_version() const {

@@ -18,6 +18,18 @@ class Nvml {
 
   bool available() const { return device_ != nullptr; }
   GpuState read() const;
+
+  /// The highest SM clock, in MHz; 0 where unknown.
+  unsigned most_sm_mhz() const;
+
+  /// Holds the SM clock at a value until it is reset; the end of the process does not. Only root may
+  /// do either. They return NVML's code: kSuccess, kNoPermission, or another one that error_text
+  /// puts into words.
+  int lock_sm_clock(unsigned mhz) const;
+  int reset_sm_clock() const;
+  std::string error_text(int code) const;
+  static constexpr int kSuccess = 0, kNoPermission = 4;
+
   std::string driver_version() const;  ///< empty where unknown
 
  private:

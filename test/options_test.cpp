@@ -1,0 +1,40 @@
+// What the flags of ./bench ask for. How wrong ones are refused: bench_cli_test.cpp.
+#include "options.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ladder {
+namespace {
+
+Options parse(std::vector<std::string> flags) {
+  flags.insert(flags.begin(), "bench");
+  std::vector<char*> argv;
+  for (std::string& flag : flags) argv.push_back(flag.data());
+  return parse_options(static_cast<int>(argv.size()), argv.data());
+}
+
+TEST(Options, AStoppingRuleOfTheUsersOwn) {
+  const Options options = parse({"--min-samples=20", "--target=0.25", "--max-seconds=3.5"});
+  EXPECT_EQ(options.sampling.min_samples, 20);
+  EXPECT_DOUBLE_EQ(options.sampling.target, 0.0025);
+  EXPECT_EQ(options.sampling.max_seconds, 3.5);
+  EXPECT_EQ(parse({}).sampling.min_samples, Sampling{}.min_samples);
+}
+
+TEST(Options, RandomProblemsAreDrawnOnceAndByTheSeedAtThatTime) {
+  Options options = parse({"--gemm=random:3,8x8x8", "--seed=5"});
+  EXPECT_EQ(options.problems.at("gemm"), std::vector<std::string>{"8x8x8"});
+  options.draw_problems(Backend::host);
+  const auto drawn = options.problems.at("gemm");
+  EXPECT_EQ(drawn.size(), 4);
+  options.draw_problems(Backend::host);
+  EXPECT_EQ(options.problems.at("gemm"), drawn);
+
+  Options again = parse({"--seed=5", "--gemm=random:3,8x8x8"});
+  again.seed = 6;  // as --resume does
+  again.draw_problems(Backend::host);
+  EXPECT_NE(again.problems.at("gemm"), drawn);
+}
+
+}  // namespace
+}  // namespace ladder

@@ -1,0 +1,177 @@
+// Problems as ranges, and at random.
+#include "problems.hpp"
+
+#include "options.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace ladder {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Texts = std::vector<std::string>;
+
+Texts drawn(std::string_view family, std::size_t count, Backend backend, std::uint64_t seed) {
+  return draw_problems(operations_of(family), {{}, count}, backend, seed);
+}
+
+/// A family of one operation, whose problems are these, and some more that `is_problem` knows.
+Family stub(const Texts& bench_problems, std::function<bool(std::string_view)> is_problem) {
+  Family family{};
+  family.name = "stub";
+  family.normalize = [=](std::string_view text) {
+    return is_problem(text) ? std::optional(std::string(text)) : std::nullopt;
+  };
+  family.bench_problems = [=](Backend) { return bench_problems; };
+  family.cost = [](std::string_view, DType) { return Cost{1, 1, 1}; };
+  family.memory = [](std::string_view, DType) { return 1.0; };
+  return family;
+}
+
+TEST(Problems, RangesAreTheirNumbers) {
+  EXPECT_THAT(expand_ranges("12x34"), ElementsAre("12x34"));
+  EXPECT_THAT(expand_ranges("[3:5]"), ElementsAre("3", "4", "5"));
+  EXPECT_THAT(expand_ranges("[7:7]x1"), ElementsAre("7x1"));
+  EXPECT_THAT(expand_ranges("9x[128:384:128]"), ElementsAre("9x128", "9x256", "9x384"));
+  EXPECT_THAT(expand_ranges("[0:10:4]"), ElementsAre("0", "4", "8"));
+  EXPECT_THAT(expand_ranges("[3:50:*3]"), ElementsAre("3", "9", "27"));
+  EXPECT_THAT(expand_ranges("[3:27:*3]"), ElementsAre("3", "9", "27"));
+  EXPECT_THAT(expand_ranges("[5,1,3]x2"), ElementsAre("5x2", "1x2", "3x2"));
+  EXPECT_THAT(expand_ranges("[1,2]x[3:4]"), ElementsAre("1x3", "1x4", "2x3", "2x4"));
+  EXPECT_THAT(expand_ranges("[1:1099511627776:*1099511627776]"), ElementsAre("1", "1099511627776"));
+  EXPECT_EQ(expand_ranges("[1:100]x[1:100]").size(), 10'000);
+}
+
+TEST(Problems, RangesThatAreNoneAreRefused) {
+  const std::map<std::string, std::string> mistakes{{"[5:4]", "ends before it begins"},
+                                                    {"[1:9:0]", "a step is at least 1"},
+                                                    {"[1:9:*1]", "a factor is at least 2"},
+                                                    {"[1:9:*0]", "a factor is at least 2"},
+                                                    {"[0:9:*2]", "it begins at 1 or more"},
+                                                    {"[]", "is no range"},
+                                                    {"[:]", "is no range"},
+                                                    {"[1:]", "is no range"},
+                                                    {"[1:2:]", "is no range"},
+                                                    {"[1:2:3:4]", "is no range"},
+                                                    {"[1,]", "is no range"},
+                                                    {"[1,2:3]", "is no range"},
+                                                    {"[-1:3]", "is no range"},
+                                                    {"[1:9:-1]", "is no range"},
+                                                    {"[a:b]", "is no range"},
+                                                    {"[1:1099511627777]", "is no range"},
+                                                    {"4x[1:2", "not closed"},
+                                                    {"[1:10001]", "more than 10,000"},
+                                                    {"[1:101]x[1:100]", "more than 10,000"},
+                                                    {"[0:1099511627776]", "more than 10,000"}};
+  for (const auto& [text, mistake] : mistakes) {
+    try {
+      expand_ranges(text);
+      ADD_FAILURE() << text << " is taken";
+    } catch (const std::runtime_error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(mistake)) << text;
+    }
+  }
+}
+
+TEST(Problems, AreParsedOnce) {
+  const Problems problems = parse_problems("--elementwise", "[1:3],1x2,random:3,7,random:4,07");
+  EXPECT_THAT(problems.named, ElementsAre("1", "2", "3", "7"));
+  EXPECT_EQ(problems.random, 7);
+  EXPECT_THROW(parse_problems("--elementwise", "[1:9999],random:2"), UsageError);
+  EXPECT_THROW(parse_problems("--gemm", "random:99999999999999999999"), UsageError);
+}
+
+TEST(RandomProblems, AreTheSameOnEveryMachine) {
+  EXPECT_THAT(drawn("gemm", 3, Backend::host, 5), ElementsAre("17x46x43", "120x124x8", "3x115x6"));
+  Texts fewer = drawn("softmax", 30, Backend::cuda, 5);
+  const Texts more = drawn("softmax", 60, Backend::cuda, 5);
+  EXPECT_TRUE(std::equal(fewer.begin(), fewer.end(), more.begin()));
+  EXPECT_NE(drawn("softmax", 30, Backend::cuda, 6), fewer);
+}
+
+TEST(RandomProblems, AreWithinTheFamilysLimits) {
+  for (const Family& family : families()) {
+    if (family.name == "roofs") continue;
+    for (const Backend backend : {Backend::host, Backend::cuda}) {
+      double flops = 0, bytes = 0, memory = 0, least = 1e300;
+      for (const std::string& problem : family.bench_problems(backend)) {
+        const Cost cost = family.cost(problem, DType::f32);
+        flops = std::max(flops, cost.flops);
+        bytes = std::max(bytes, cost.bytes());
+        least = std::min(least, cost.bytes());
+        memory = std::max(memory, family.memory(problem, DType::f32));
+      }
+      const Texts problems = drawn(family.name, 200, backend, 1);
+      EXPECT_EQ(std::set<std::string>(problems.begin(), problems.end()).size(), 200);
+      for (const std::string& problem : problems) {
+        EXPECT_EQ(family.normalize(problem), problem);
+        const Cost cost = family.cost(problem, DType::f32);
+        EXPECT_GT(cost.flops, 0) << problem;
+        EXPECT_LE(cost.flops, flops) << problem;
+        EXPECT_LE(cost.bytes(), bytes) << problem;
+        EXPECT_GE(cost.bytes(), least / 16) << problem;
+        EXPECT_LE(family.memory(problem, DType::f32), memory) << problem;
+      }
+    }
+  }
+}
+
+TEST(RandomProblems, AreLogUniform) {
+  // From 2^16, a sixteenth of the smallest, to 2^28, what all operations of the family have.
+  const std::size_t count = 2400;
+  std::map<int, int> octaves;
+  int odd = 0;
+  for (const std::string& problem : drawn("reduction", count, Backend::cuda, 1)) {
+    const std::uint64_t n = std::stoull(problem);
+    ++octaves[std::bit_width(n) - 1];
+    odd += n % 2;
+  }
+  EXPECT_EQ(octaves.begin()->first, 16);
+  EXPECT_EQ(octaves.rbegin()->first, 27);
+  for (const auto& [octave, problems] : octaves) {
+    EXPECT_NEAR(problems, count / 12., 5 * std::sqrt(count / 12.)) << "from 2^" << octave;
+  }
+  EXPECT_NEAR(odd, count / 2., 5 * std::sqrt(count / 4.));
+}
+
+TEST(RandomProblems, HaveNoLargerNumbersAndNeedNoMoreMemory) {
+  Family family = stub({"n7", "n50"}, [](std::string_view text) { return text[0] == 'n'; });
+  const auto numbers = [&](std::size_t count) {
+    std::set<int> all;
+    for (const std::string& problem : draw_problems({&family, 1}, {{}, count}, Backend::host, 1)) {
+      all.insert(std::stoi(problem.substr(1)));
+    }
+    return all;
+  };
+  std::set<int> expected;
+  for (int n = 1; n <= 50; ++n) expected.insert(n);
+  EXPECT_EQ(numbers(50), expected);
+  EXPECT_THROW(numbers(51), UsageError);
+
+  family.memory = [](std::string_view problem, DType) { return problem.ends_with('9') ? 2 : 1; };
+  std::erase_if(expected, [](int n) { return n % 10 == 9; });
+  EXPECT_EQ(numbers(45), expected);
+  EXPECT_THROW(numbers(46), UsageError);
+}
+
+TEST(RandomProblems, MayHaveNoNumbers) {
+  const Family family = stub(
+      {"tiny", "huge"}, [](std::string_view text) { return text == "tiny" || text == "huge"; });
+  const std::span<const Family> operations(&family, 1);
+  EXPECT_THAT(draw_problems(operations, {{}, 2}, Backend::host, 1),
+              testing::UnorderedElementsAre("tiny", "huge"));
+  EXPECT_THAT(draw_problems(operations, {{"tiny"}, 1}, Backend::host, 1),
+              ElementsAre("tiny", "huge"));
+  EXPECT_THROW(draw_problems(operations, {{}, 3}, Backend::host, 1), UsageError);
+}
+
+}  // namespace
+}  // namespace ladder
