@@ -84,7 +84,8 @@ int sweep(Options options) {
   }
 
   remember_signals();
-  Sweep sweep([&] { return open_device(options); }, options.seed, options.seconds_per_kernel);
+  Sweep sweep([&] { return open_device(options); }, options.seed, options.seconds_per_kernel,
+              options.sampling);
   const Machine& machine = sweep.machine();
   if (earlier) earlier->expect_same(machine);
   options.draw_problems(machine.backend);
