@@ -214,12 +214,21 @@ class Rows(unittest.TestCase):
             for values in (("f", "", "f32", "8", "v01", "10", "1", "1", "1", "0.2"),
                            ("f", "", "f32", "8", "p01_torch", "9.97", "1.003", "1.0025", "1.004", "0.2"),
                            ("g", "", "f32", "8", "v01", "10", "1", "1", "1", "0.2"),
-                           ("g", "", "f32", "8", "p01_torch", "9.99", "1.001", "0.998", "1.004", "0.2"))
+                           ("g", "", "f32", "8", "p01_torch", "9.95", "1.005", "0.998", "1.01", "0.2"))
         ]  # fmt: skip
         slower, level, count = peers_torch.table(rows).splitlines()[1:]
         self.assertRegex(slower, "0[.]997 .*0[.]996 to 0[.]998  slower$")
         self.assertNotIn("slower", level)
         self.assertIn("in 1 of 2 problems", count)
+
+    def test_versions_that_cannot_be_told_apart_are_tied(self) -> None:
+        like = {"family": "f", "op": "", "dtype": "f32", "problem": "8"}
+        times = {"v00_cub": 100.0, "v01": 100.0, "v02": 100.3, "v03": 100.7, "p01_torch": 100.0}
+        results = [Result(name, "", "passed", us=samples(us)) for name, us in times.items()]
+        group = Group(results, [us * 1.005 for us in samples(100.0)])  # a resolution of 0.5 %
+        self.assertAlmostEqual(group.resolution, 0.005, places=4)
+        fastest = [peers_torch.compared(Problem(like), group, one)["fastest"] for one in results]
+        self.assertEqual(fastest, ["no", "yes", "yes", "no", "no"])
 
     def test_what_peers_cannot_do_is_named_once(self) -> None:
         self.measure("relu/f32/1048576", Gpu())
@@ -547,6 +556,11 @@ class OneProcess(unittest.TestCase):
         with mock.patch.object(peers_torch.Ours, "__call__", unchanged):
             wrong, *_ = self.measure("v01_naive").results
         self.assertEqual((wrong.verdict, wrong.us), ("incorrect", ()))
+        made = peers_torch.Ours(
+            self.torch, self.gpu.library, self.gpu.kernels["softmax/f32/v01_naive"], "3x5",
+            [self.torch.zeros(3, 5)], 0,
+        )  # fmt: skip
+        self.assertTrue(self.torch.isnan(made.output).all())  # no result of another remains
         missing, *_ = self.measure("v99_none").results
         self.assertEqual((missing.verdict, missing.us), ("failed", ()))
         self.assertIn("no such kernel", missing.reason)
