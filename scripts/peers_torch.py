@@ -121,6 +121,11 @@ def is_vendor(kernel: str) -> bool:
     return kernel.startswith("v00")
 
 
+def is_version(kernel: str) -> bool:
+    """Of the suite's ladders."""
+    return not is_vendor(kernel) and kernel not in PEERS
+
+
 def fastest_version(rows: Sequence[Cells]) -> str:
     """The simplest of those that ./bench could not tell apart from the fastest; in files that don't
     say so, the one that took the least time, not at more than its roof if any was not."""
@@ -293,7 +298,7 @@ class Group:
     @property
     def fastest(self) -> Result | None:
         """Of the suite's versions."""
-        ours = (one for one in self.timed if one.kernel not in PEERS and not is_vendor(one.kernel))
+        ours = (one for one in self.timed if is_version(one.kernel))
         return min(ours, key=lambda one: statistics.median(one.us), default=None)
 
     @property
@@ -342,9 +347,7 @@ class Ours:
         self.bytes = torch.full((output.bytes,), 255, **where)  # NaNs
         self.output = self.bytes.view(getattr(torch, OUTPUTS[output.dtype]))
         addresses = [x.data_ptr() for x in inputs]
-        self.workspace = torch.empty(
-            self.launcher.bind(addresses, self.output.data_ptr()), **where
-        )
+        self.workspace = torch.empty(self.launcher.bind(addresses, self.output.data_ptr()), **where)
         if self.workspace.numel() > 0:
             self.launcher.set_workspace(self.workspace.data_ptr())
         self.stream, self.inputs = stream, inputs
@@ -399,9 +402,7 @@ class Torch:
         torch.manual_seed(SEED)
         results: list[Result] = []
         try:
-            inputs = random_inputs(
-                torch, operation, problem.size, problem.dtype, self.where
-            )
+            inputs = random_inputs(torch, operation, problem.size, problem.dtype, self.where)
             expected = reference(torch, operation, inputs, problem.size, problem.dtype)
             calls = []
             for name in (*problem.vendors, *problem.versions):
@@ -413,12 +414,10 @@ class Torch:
                 results.append(result)
                 calls += [call] if result.verdict == "passed" else []
             del expected
-            if self.where == "cuda":
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()
             *times, again = self.clock.measure([*calls, *calls[:1]]) if calls else [[]]
         except (RuntimeError, LibraryError, Timeless) as error:  # out of memory, for one
-            if self.where == "cuda":
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()
             kernels = (*problem.vendors, *problem.versions, *self.peers_of(operation))
             return Group([Result(one, PEERS.get(one, ""), "failed", sentence(error))
                           for one in kernels])  # fmt: skip
@@ -436,7 +435,7 @@ class Torch:
         name = "/".join(filter(None, (*problem.operation, problem.dtype, version)))
         kernel = self.kernels.get(name)
         if not kernel:
-            return Result(version, "", "failed", "this build of the library has no such kernel"), None
+            return Result(version, "", "failed", "the library has no such kernel"), None
         try:
             call = Ours(self.torch, self.library, kernel, problem.like["problem"], inputs,
                         self.stream)  # fmt: skip
@@ -582,7 +581,8 @@ def cells(problem: Problem, group: Group, result: Result, gpu: Gpu) -> Cells:
 
 def compared(problem: Problem, group: Group, result: Result) -> Cells:
     """How a contestant did against the others of its rounds."""
-    baseline = next((one for one in group.timed if one.kernel == problem.like.get("baseline")), None)
+    named = problem.like.get("baseline")
+    baseline = next((one for one in group.timed if one.kernel == named), None)
     row = ratio_cells("aa_ratio", "aa", group.same)
     row["resolution_pct"] = text(100 * group.resolution)
     if baseline:
@@ -590,8 +590,8 @@ def compared(problem: Problem, group: Group, result: Result) -> Cells:
         row |= ratio_cells("vs_baseline", "vs_baseline", paired_ratio(baseline.us, result.us))
     if group.fastest:
         row |= ratio_cells("vs_fastest", "vs_fastest", paired_ratio(group.fastest.us, result.us))
-        ours = result.kernel not in PEERS and not is_vendor(result.kernel)
-        row["fastest"] = "yes" if ours and group.is_tied(result) else "no"
+        tied = is_version(result.kernel) and group.is_tied(result)
+        row["fastest"] = "yes" if tied else "no"
     return row
 
 
@@ -615,49 +615,68 @@ def quantile(sorted_us: Sequence[float], q: float) -> float:
 # ---- The table at the end
 
 
-def others_line(rows: Sequence[Cells]) -> tuple[list[str], bool] | None:
-    """A problem's line of the table, and whether the suite's fastest version is at least level with
-    the fastest other contestant: not slower by more than the run can tell."""
-    timed = [row for row in rows if number(row, "vs_fastest") > 0]
-    ours = [row for row in timed if row["kernel"] not in PEERS and not is_vendor(row["kernel"])]
-    others = [row for row in timed if row not in ours]
-    if not ours or not others:
-        return None
-    best = max(ours, key=lambda row: number(row, "vs_fastest"))
-    other = max(others, key=lambda row: number(row, "vs_fastest"))
-    value, high, low = (1 / number(other, c) if number(other, c) > 0 else math.inf
-                        for c in ("vs_fastest", "vs_fastest_low", "vs_fastest_high"))  # fmt: skip
-    is_level = high >= 1 - number(other, "resolution_pct") / 100
-    line = [
-        Problem(best).name, best["kernel"], time_text(number(best, "time_us_median")),
-        other["kernel"], time_text(number(other, "time_us_median")),
-        f"{value:.3f}", f"{low:.3f} to {high:.3f}", "" if is_level else "slower",
-    ]  # fmt: skip
-    return line, is_level
+class Comparison(NamedTuple):
+    """Of a problem, the rows of the suite's fastest version and of the fastest other contestant; the
+    other's time over the version's."""
+
+    problem: str
+    version: Cells
+    other: Cells
+    ratio: Ratio
+
+    @property
+    def is_level(self) -> bool:
+        """At least: the version is not slower by more than the run can tell."""
+        return self.ratio.high >= 1 - number(self.other, "resolution_pct") / 100
+
+
+def comparisons(rows: Iterable[Cells]) -> list[Comparison]:
+    """Of each problem that has times of a version and of another contestant."""
+    groups: dict[str, list[Cells]] = {}
+    for row in rows:
+        if number(row, "vs_fastest") > 0:
+            groups.setdefault(Problem(row).name, []).append(row)
+    found = []
+    for problem, timed in groups.items():
+        ours = [row for row in timed if is_version(row["kernel"])]
+        others = [row for row in timed if not is_version(row["kernel"])]
+        if ours and others:
+            best, other = (
+                max(some, key=lambda row: number(row, "vs_fastest")) for some in (ours, others)
+            )
+            value, high, low = (
+                1 / bound if (bound := number(other, column)) > 0 else math.inf
+                for column in ("vs_fastest", "vs_fastest_low", "vs_fastest_high")
+            )
+            found.append(Comparison(problem, best, other, Ratio(value, low, high)))
+    return found
 
 
 def table(rows: Iterable[Cells]) -> str:
     """The suite's fastest version of each problem against the fastest other contestant."""
-    groups: dict[str, list[Cells]] = {}
-    for row in rows:
-        groups.setdefault(Problem(row).name, []).append(row)
-    lines = [line for line in map(others_line, groups.values()) if line]
-    if not lines:
+    found = comparisons(rows)
+    if not found:
         return "No problem has times of a version and of another contestant."
-    head = ["problem", "fastest version", "", "fastest other", "", "ratio", "95 % interval", ""]
-    shown = [head, *(line for line, _ in lines)]
-    widths = [max(len(line[i]) for line in shown) for i in range(len(head))]
-    text_columns = (0, 1, 3, 7)
+    lines = [["problem", "fastest version", "", "fastest other", "", "ratio", "95 % interval", ""]]
+    for one in found:
+        lines.append([
+            one.problem, one.version["kernel"], time_text(number(one.version, "time_us_median")),
+            one.other["kernel"], time_text(number(one.other, "time_us_median")),
+            f"{one.ratio.value:.3f}", f"{one.ratio.low:.3f} to {one.ratio.high:.3f}",
+            "" if one.is_level else "slower",
+        ])  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    numbers = (2, 4, 5, 6)
     out = [
         "  ".join(
-            cell.ljust(width) if i in text_columns else cell.rjust(width)
+            cell.rjust(width) if i in numbers else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(line, widths))
         ).rstrip()
-        for line in shown
+        for line in lines
     ]
-    level = sum(is_level for _, is_level in lines)
-    out.append(f"The suite's fastest version is at least level in {level} of {len(lines)} problems.")
-    return "\n".join(out)
+    level = sum(one.is_level for one in found)
+    said = f"The suite's fastest version is at least level in {level} of {len(found)} problems."
+    return "\n".join([*out, said])
 
 
 # ---- The files

@@ -35,7 +35,9 @@ class Calls(unittest.TestCase):
         self.assertRegex(self.library.git_sha, "^[0-9a-f]{12,40}(-dirty)?$|^unknown$")
 
     def test_arrays_of_several_results(self) -> None:
-        launcher = self.library.open(self.kernels["layernorm/backward/f16/v31_block_backward"], "3x7")
+        launcher = self.library.open(
+            self.kernels["layernorm/backward/f16/v31_block_backward"], "3x7"
+        )
         self.assertEqual(
             launcher.inputs, [Array("f16", 21, 42), Array("f16", 7, 14), Array("f16", 21, 42)]
         )
@@ -62,8 +64,8 @@ class Calls(unittest.TestCase):
 
     def test_arrays_beside_static_shared_memory_are_not_taken_for_it(self) -> None:
         """It is thread-local, and in a library that was loaded late, on the thread's heap."""
-        m_mmap_threshold, larger = -3, 16 << 20  # of malloc.h; than the shared memory of all kernels
-        self.assertTrue(ctypes.CDLL(None).mallopt(m_mmap_threshold, larger))
+        m_mmap_threshold = -3  # of malloc.h: what is larger than 16 MiB is not on the heap
+        self.assertTrue(ctypes.CDLL(None).mallopt(m_mmap_threshold, 16 << 20))
 
         def several() -> bool:
             return all(self.transpose(seed) for seed in range(8))

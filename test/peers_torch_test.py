@@ -183,9 +183,7 @@ class Rows(unittest.TestCase):
         lines = [line for line in before.splitlines() if "p01_torch,an idea,f16" not in line]
         self.assertEqual(len(lines) + 1, len(before.splitlines()))
         self.peers.write_text("\n".join(lines) + "\n")
-        self.assertEqual(
-            self.measure("add/f(16|32)/1048576", gpu), ["elementwise/add/f16/1048576"]
-        )
+        self.assertEqual(self.measure("add/f(16|32)/1048576", gpu), ["elementwise/add/f16/1048576"])
         self.assertEqual(len(self.peers.read_text().splitlines()), len(before.splitlines()))
 
     def test_a_problem_with_a_failure_is_measured_again(self) -> None:
@@ -203,7 +201,9 @@ class Rows(unittest.TestCase):
     def test_the_table_says_where_the_suite_is_slower(self) -> None:
         self.measure("^gemm/f32/4096x4096x4096|add/f16/1048576", Gpu())
         table = self.said().splitlines()[-4:]
-        self.assertRegex(table[1], "add/f16/1048576 .*v.* p01_torch .* 1[.]125  1[.]125 to 1[.]125$")
+        self.assertRegex(
+            table[1], "add/f16/1048576 .*v.* p01_torch .* 1[.]125  1[.]125 to 1[.]125$"
+        )
         self.assertRegex(table[2], "^gemm/f32/4096.* v20_autotuned .* v00_cublas .* 1[.]025 ")
         self.assertEqual(
             table[3], "The suite's fastest version is at least level in 2 of 2 problems."
@@ -388,8 +388,10 @@ class Timing(unittest.TestCase):
 
     def test_all_have_as_many_samples(self) -> None:
         noise = iter(range(10**9))
+
         def noisy() -> None:
             self.time.enqueue("call", 20 + next(noise) % 7, 10)
+
         us = self.clock.measure([self.call(20, 10), noisy, self.call(30, 10)])
         self.assertEqual(len({len(one) for one in us}), 1)
         self.assertGreater(len(us[0]), Clock.MIN)
@@ -440,7 +442,7 @@ class Ratios(unittest.TestCase):
 
 @unittest.skipUnless(HAS_TORCH, "needs PyTorch")
 class Operations(unittest.TestCase):
-    SIZES = {"elementwise": (37, 67), "gemm": (37, 45, 100), "gemm_tensor": (64, 48, 96)}  # the library's kernels take them too
+    SIZES = {"elementwise": (37, 67), "gemm": (37, 45, 100), "gemm_tensor": (64, 48, 96)}
 
     TYPES = {"gemm": ("f32",), "gemm_tensor": ("f16", "bf16", "tf32"),
              "reduction": ("f32", "bf16", "i32")}  # fmt: skip

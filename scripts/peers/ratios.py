@@ -1,5 +1,5 @@
 """How much faster one contestant is than another that took turns with it: the ratio of their times,
-paired round by round, with a 95 % interval. The statistic is the suite's (src/harness/statistics.hpp)."""
+paired round by round, with a 95 % interval. The statistic is that of src/harness/statistics.hpp."""
 
 from __future__ import annotations
 
