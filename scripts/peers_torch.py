@@ -1,23 +1,30 @@
 #!/usr/bin/env python3
-"""Times the problems of a CSV of ./bench with PyTorch, torch.compile and Triton, and adds the rows.
+"""Times the suite's kernels, the vendors', PyTorch's, torch.compile's and Triton's in one process.
 
+  v00_...             the vendors' libraries that ./bench compares with
+  v01_... and up      the suite's fastest version of each problem, or those of --versions
   p01_torch           PyTorch's own functions, eager
   p02_torch_compile   the same operation through torch.compile
   p03_triton          a short Triton kernel of ours, where there is one
 
-The problems are those that ./bench timed with a cold L2 cache on this GPU. The protocol is its own:
-a buffer of twice the L2's size is overwritten before each call, each is timed between two events,
-two in a row make a sample, all are enqueued before the GPU gets there, and the peers of a problem
-take turns. Each result is first compared with the same formula in fp64. Rows are written as they are
-made; a peer that the file already has for a problem is not measured again, so that an interrupted
-run can be gone on with.
+The problems are those that ./bench timed with a cold L2 cache on this GPU. All contestants of a
+problem read the same tensors and take turns on PyTorch's current stream by one protocol, that of
+./bench: a buffer of twice the L2's size is overwritten before each launch, two in a row make a
+sample, all are enqueued before the GPU gets there, and each round has all contestants in a new random
+order, one of them twice as if it were two. Each result is first compared with the same formula in
+fp64.
 
-Needs PyTorch and an NVIDIA GPU.
+Times of two processes can't be compared, so these rows go to a file of their own,
+RESULTS-peers.csv. A problem that is there with all its contestants is not measured again, so that an
+interrupted run can be gone on with. The last thing printed is a table: how long the fastest other
+took in times of the suite's fastest version.
+
+Needs PyTorch, an NVIDIA GPU, and libkernel_ladder.so, which scripts/test builds.
 
 examples:
-  scripts/peers_torch.py results.csv                        adds rows to results.csv
-  scripts/peers_torch.py results.csv -o with_peers.csv      to a copy of it
+  scripts/peers_torch.py results.csv                        makes results-peers.csv
   scripts/peers_torch.py results.csv --filter='softmax/.*/bf16'
+  scripts/peers_torch.py results.csv --versions='v0[1-5]' -o first-rungs.csv
 """
 
 from __future__ import annotations
@@ -26,18 +33,21 @@ import argparse
 import csv
 import datetime
 import math
+import os
+import random
 import re
-import shutil
 import statistics
 import sys
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Iterable, NamedTuple, Protocol, Sequence
 
 import ladder_csv
 from ladder_csv import LadderError, time_text
+from peers.library import CUDA, UNSUPPORTED, Kernel, Launcher, Library, LibraryError
 from peers.operations import Operation, operations
+from peers.ratios import Ratio, paired_ratio
 
 PEERS = {
     "p01_torch": "PyTorch, eager",
@@ -46,6 +56,11 @@ PEERS = {
 }
 SEED = 42
 SUSPECT_OVER = 103.0  # per cent of the roof, as in ./bench
+LIBRARY = ladder_csv.ROOT / "build" / "release" / "libkernel_ladder.so"
+
+# Columns of ./bench that older files lack, behind vs_baseline_high
+COMPARED = ("aa_ratio", "aa_low", "aa_high", "resolution_pct", "vs_fastest", "vs_fastest_low",
+            "vs_fastest_high", "fastest")  # fmt: skip
 
 # An element type: PyTorch's name of it, the unit roundoff of a result and of the arithmetic.
 DTYPES = {
@@ -57,6 +72,9 @@ DTYPES = {
     "i32": ("int32", 0.0, 0.0),
 }
 
+# The type of an output's elements, by the library's name of it
+OUTPUTS = {dtype: name for dtype, (name, *_) in DTYPES.items()} | {"i64": "int64"}
+
 Cells = dict[str, str]
 
 
@@ -66,9 +84,11 @@ Cells = dict[str, str]
 @dataclass(frozen=True)
 class Problem:
     """One problem of one operation and type; `like` is a row of the suite for it, with a time and,
-    if any has one, a roof."""
+    if any has one, a roof; versions and vendors are the kernels of the suite that take part."""
 
     like: Cells
+    versions: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
 
     @property
     def operation(self) -> tuple[str, str]:
@@ -97,17 +117,45 @@ def number(cells: Cells, column: str) -> float:
     return float(cells.get(column) or "nan")
 
 
-def problems(rows: Iterable[Cells]) -> list[Problem]:
-    """Those that the suite timed on a GPU with a cold cache, in order."""
-    found: dict[str, Problem] = {}
+def is_vendor(kernel: str) -> bool:
+    return kernel.startswith("v00")
+
+
+def is_version(kernel: str) -> bool:
+    """Of the suite's ladders."""
+    return not is_vendor(kernel) and kernel not in PEERS
+
+
+def fastest_version(rows: Sequence[Cells]) -> str:
+    """The simplest of those that ./bench could not tell apart from the fastest; in files that don't
+    say so, the one that took the least time, not at more than its roof if any was not."""
+    tied = [row["kernel"] for row in rows if row.get("fastest") == "yes"]
+    if tied:
+        return min(tied)
+    best = min(rows, key=lambda r: (r.get("suspect") == "yes", number(r, "time_us_median")))
+    return best["kernel"]
+
+
+def problems(rows: Iterable[Cells], versions: str = "") -> list[Problem]:
+    """Those that the suite timed on a GPU with a cold cache, in order. versions: a regular expression
+    for the versions that take part; the fastest one without it."""
+    groups: dict[str, list[Cells]] = {}
     for row in rows:
         timed = row["backend"] == "cuda" and row["cache"] == "cold" and row["verdict"] == "passed"
-        if not timed or row["family"] == "roofs" or row["kernel"] in PEERS:
-            continue
-        problem = Problem(row)
-        if not found.get(problem.name, Problem({})).roof_us > 0:
-            found[problem.name] = problem
-    return list(found.values())
+        if timed and row["family"] != "roofs" and row["kernel"] not in PEERS:
+            groups.setdefault(Problem(row).name, []).append(row)
+    found = []
+    for group in groups.values():
+        like = next((row for row in group if Problem(row).roof_us > 0), group[0])
+        rungs = [row for row in group if not is_vendor(row["kernel"])]
+        if versions:
+            chosen = [r["kernel"] for r in rungs if re.search(versions, r["kernel"])]
+        else:
+            chosen = [fastest_version(rungs)] if rungs else []
+        vendors = (row["kernel"] for row in group if is_vendor(row["kernel"]))
+        if chosen:
+            found.append(Problem(like, tuple(dict.fromkeys(chosen)), tuple(dict.fromkeys(vendors))))
+    return found
 
 
 def known(
@@ -131,34 +179,20 @@ class Timeless(Exception):
     """The GPU could not be kept busy while samples were enqueued."""
 
 
-@dataclass
-class Runner:
-    """A call in the rounds of a measurement. When to stop is as in src/harness/timer.hpp."""
-
-    call: Callable[[], Any]
-    us: list[float] = field(default_factory=list)
-
-    FEWEST, MIN, MAX = 3, 10, 1000  # samples
-    TARGET, MAX_US = 0.005, 0.4e6  # relative standard error of the mean; the sum of the samples
-
-    @property
-    def done(self) -> bool:
-        n = len(self.us)
-        if n >= self.MAX or (n >= self.FEWEST and sum(self.us) >= self.MAX_US):
-            return True
-        return n >= self.MIN and rel_stdev(self.us) / math.sqrt(n) <= self.TARGET
-
-
 class Clock:
     """Times calls on the GPU, by the protocol of src/harness/cuda/timer.cpp."""
 
+    MIN, MAX = 12, 1000  # samples of each
+    TARGET = 0.005  # half the width of every ratio's 95 % interval
+    MAX_US = 2e6  # the sum of the samples of all
+    LONG_US = 1000.0  # a sample is one call; below, the mean of two: see src/harness/timer.hpp
     BATCH = 8  # rounds enqueued at once, at most
-    CALLS = 2  # of a sample, which is their mean: see src/harness/timer.hpp
     LEAD = 256  # flushes before the first sample, at most: more than 1000 launches are not queued
     WARM_UP_S = 1.0
 
     def __init__(self, torch: Any) -> None:
         self.torch = torch
+        self.random = random.Random(SEED)
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
         self.buffer = torch.empty(2 * max(l2, 1 << 20), dtype=torch.uint8, device="cuda")
         begin = time.perf_counter()
@@ -173,37 +207,42 @@ class Clock:
     def flush(self) -> None:
         self.buffer.zero_()
 
-    def sample(self, runner: Runner) -> list[tuple[Any, Any]]:
-        """Enqueues one; the two events around each of its calls."""
+    def sample(self, call: Callable[[], Any], launches: int) -> list[tuple[Any, Any]]:
+        """Enqueues one; the two events around each of its launches."""
         events = []
-        for _ in range(self.CALLS):
+        for _ in range(launches):
             start, stop = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
             self.flush()
             start.record()
-            runner.call()
+            call()
             stop.record()
             events.append((start, stop))
         return events
 
     def measure(self, calls: Sequence[Callable[[], Any]]) -> list[list[float]]:
-        """Microseconds of each call, which have been called before."""
-        runners = [Runner(call) for call in calls]
+        """Microseconds of each call, which have been called before: as many of each, those with one
+        index of one round. Ratios are to the first; who wants an A/A names it twice."""
         cuda = self.torch.cuda
         cuda.synchronize()
         begin = time.perf_counter()
-        for runner in runners:
-            self.sample(runner)
-        enqueue_s = time.perf_counter() - begin
+        once = [self.sample(call, 1)[0] for call in calls]
+        enqueue_s = 2 * (time.perf_counter() - begin)
         cuda.synchronize()
+        launches = [
+            1 if 1e3 * start.elapsed_time(stop) > self.LONG_US else 2 for start, stop in once
+        ]
 
+        us: list[list[float]] = [[] for _ in calls]
         batch, late = self.BATCH, 0
-        while not all(runner.done for runner in runners):
+        while not self.done(us):
             # Twice the time that the CPU takes for the batch, so that the GPU never waits for it.
             lead = min(self.LEAD, 4 + math.ceil(2 * batch * enqueue_s / self.flush_s))
             for _ in range(lead):
                 self.flush()
-            active = [runner for runner in runners if not runner.done]
-            samples = [(one, self.sample(one)) for _ in range(batch) for one in active]
+            samples = []
+            for _ in range(batch):
+                for one in self.random.sample(range(len(calls)), len(calls)):
+                    samples.append((one, self.sample(calls[one], launches[one])))
             first, _ = samples[0][1][0]
             waited = first.query()  # the GPU was at the first before the last was enqueued
             cuda.synchronize()
@@ -213,21 +252,30 @@ class Clock:
                     raise Timeless("the CPU enqueues calls more slowly than the GPU does them")
                 batch = max(1, batch // 2)
                 continue
-            for runner, events in samples:
-                of_calls = [1e3 * start.elapsed_time(stop) for start, stop in events]
-                runner.us.append(statistics.fmean(of_calls))
-        return [runner.us for runner in runners]
+            for one, events in samples:
+                us[one].append(statistics.fmean(1e3 * a.elapsed_time(b) for a, b in events))
+        return us
+
+    def done(self, us: Sequence[Sequence[float]]) -> bool:
+        n = len(us[0]) if us else self.MAX
+        if n < self.MIN or n >= self.MAX:
+            return n >= self.MAX
+        spent = sum(map(sum, us))
+        return spent >= self.MAX_US or all(
+            paired_ratio(us[0], other).half_width < self.TARGET for other in us[1:]
+        )
 
 
 def rel_stdev(us: Sequence[float]) -> float:
     return statistics.stdev(us) / statistics.fmean(us) if len(us) > 1 else 0.0
 
 
-# ---- The peers
+# ---- The contestants
 
 
 class Result(NamedTuple):
     kernel: str
+    idea: str
     verdict: str
     reason: str = ""
     max_err: float = math.nan
@@ -235,72 +283,189 @@ class Result(NamedTuple):
     us: Sequence[float] = ()
 
 
+@dataclass(frozen=True)
+class Group:
+    """The contestants of a problem. The first that has a time was measured twice; `again` is its
+    other time."""
+
+    results: Sequence[Result]
+    again: Sequence[float] = ()
+
+    @property
+    def timed(self) -> list[Result]:
+        return [one for one in self.results if one.us]
+
+    @property
+    def fastest(self) -> Result | None:
+        """Of the suite's versions."""
+        ours = (one for one in self.timed if is_version(one.kernel))
+        return min(ours, key=lambda one: statistics.median(one.us), default=None)
+
+    @property
+    def same(self) -> Ratio:
+        """A/A: what is measured of two that are one."""
+        timed = self.timed
+        return paired_ratio(timed[0].us, self.again) if timed else Ratio()
+
+    @property
+    def resolution(self) -> float:
+        """Ratios nearer to 1 say nothing."""
+        return max(abs(self.same.low - 1), abs(self.same.high - 1))
+
+    def is_tied(self, one: Result) -> bool:
+        """Whether a version can't be told apart from the fastest."""
+        fastest = self.fastest
+        if not fastest or not one.us:
+            return False
+        return one is fastest or paired_ratio(fastest.us, one.us).high >= 1 - self.resolution
+
+
 class Gpu(Protocol):
     """What run() needs of a GPU; Torch is one."""
 
     device: str
     toolkit: str
+    git_sha: str
     operations: dict[tuple[str, str], Operation]
 
-    def measure(self, problem: Problem, wanted: Sequence[str]) -> list[Result]: ...
+    def measure(self, problem: Problem) -> Group: ...
+
+
+class Ours:
+    """A kernel of the suite on PyTorch's tensors: a call launches it on a stream."""
+
+    def __init__(
+        self, torch: Any, library: Library, kernel: Kernel, problem: str, inputs: Sequence[Any],
+        stream: int,
+    ) -> None:  # fmt: skip
+        self.launcher: Launcher = library.open(kernel, problem)
+        wanted = [array.bytes for array in self.launcher.inputs]
+        given = [x.numel() * x.element_size() for x in inputs]
+        if wanted != given:
+            raise LibraryError(UNSUPPORTED, f"its inputs have {wanted} bytes, PyTorch's {given}")
+        output, where = self.launcher.output, {"dtype": torch.uint8, "device": inputs[0].device}
+        self.bytes = torch.full((output.bytes,), 255, **where)  # NaNs
+        self.output = self.bytes.view(getattr(torch, OUTPUTS[output.dtype]))
+        addresses = [x.data_ptr() for x in inputs]
+        self.workspace = torch.empty(self.launcher.bind(addresses, self.output.data_ptr()), **where)
+        if self.workspace.numel() > 0:
+            self.launcher.set_workspace(self.workspace.data_ptr())
+        self.stream, self.inputs = stream, inputs
+
+    def __call__(self) -> None:
+        self.launcher.launch(self.stream)
+
+    def results(self, shapes: Sequence[Sequence[int]]) -> list[Any]:
+        """One after another in the output, each from a multiple of 8 elements on."""
+        found, begin = [], 0
+        for shape in shapes:
+            size = math.prod(shape)
+            found.append(self.output[begin : begin + size].reshape(shape))
+            begin += -(-size // 8) * 8
+        return found
 
 
 class Torch:
-    """PyTorch on GPU 0."""
+    """PyTorch on GPU 0, and the suite's kernels beside it."""
 
-    def __init__(self) -> None:
-        try:
-            import torch
-        except ImportError:
-            raise LadderError("PyTorch is missing here: pip install torch.") from None
-        if not torch.cuda.is_available():
-            raise LadderError("PyTorch finds no NVIDIA GPU here.")
+    where, backend = "cuda", CUDA
+
+    def __init__(self, torch: Any, path: Path) -> None:
         try:
             from peers import triton_kernels
         except ImportError:
             triton_kernels = None  # type: ignore[assignment]
+        try:
+            self.library = Library(path)
+        except OSError as error:
+            raise LadderError(f"{error}; scripts/test builds the library.") from None
+        self.kernels = {one.name: one for one in self.library.kernels(self.backend)}
+        self.git_sha = self.library.git_sha
         self.torch, self.triton = torch, triton_kernels
-        self.device = torch.cuda.get_device_name(0)
         self.toolkit = f"PyTorch {torch.__version__}"
         self.operations = operations(torch)
-        self.clock = Clock(torch)
+        self.find_device()
 
-    def measure(self, problem: Problem, wanted: Sequence[str]) -> list[Result]:
-        """A result for each of the wanted peers that there are."""
+    def find_device(self) -> None:
+        if not self.torch.cuda.is_available():
+            raise LadderError("PyTorch finds no NVIDIA GPU here.")
+        self.device = self.torch.cuda.get_device_name(0)
+        self.clock = Clock(self.torch)
+        self.stream = self.torch.cuda.current_stream().cuda_stream
+
+    def measure(self, problem: Problem) -> Group:
+        """The vendors first, which the others are compared with."""
         torch = self.torch
         operation = self.operations[problem.operation]
         torch.compiler.reset()  # or it gives up compiling after some shapes
         torch.set_float32_matmul_precision("high" if problem.dtype == "tf32" else "highest")
         torch.manual_seed(SEED)
+        results: list[Result] = []
         try:
-            inputs = random_inputs(torch, operation, problem.size, problem.dtype)
+            inputs = random_inputs(torch, operation, problem.size, problem.dtype, self.where)
             expected = reference(torch, operation, inputs, problem.size, problem.dtype)
-            results, calls = [], []
-            for kernel, call in self.calls(operation, inputs):
-                if kernel in wanted:
-                    result = judge(kernel, call, operation, inputs, expected)
-                    results.append(result)
-                    if result.verdict == "passed":
-                        calls.append(call)
+            calls = []
+            for name in (*problem.vendors, *problem.versions):
+                result, call = self.ours(problem, name, operation, inputs, expected)
+                results.append(result)
+                calls += [call] if result.verdict == "passed" else []
+            for name, call in self.peers(operation, inputs):
+                result = judge(name, PEERS[name], call, operation, inputs, expected)
+                results.append(result)
+                calls += [call] if result.verdict == "passed" else []
             del expected
             torch.cuda.empty_cache()
-            times = iter(self.clock.measure(calls))
-        except (RuntimeError, Timeless) as error:  # out of memory, for one
+            *times, again = self.clock.measure([*calls, *calls[:1]]) if calls else [[]]
+        except (RuntimeError, LibraryError, Timeless) as error:  # out of memory, for one
             torch.cuda.empty_cache()
-            return [Result(kernel, "failed", sentence(error)) for kernel in wanted]
-        return [one._replace(us=next(times)) if one.verdict == "passed" else one for one in results]
+            kernels = (*problem.vendors, *problem.versions, *self.peers_of(operation))
+            return Group([Result(one, PEERS.get(one, ""), "failed", sentence(error))
+                          for one in kernels])  # fmt: skip
+        us = iter(times)
+        return Group(
+            [one._replace(us=next(us)) if one.verdict == "passed" else one for one in results],
+            again,
+        )
 
-    def calls(
+    def ours(
+        self, problem: Problem, version: str, operation: Operation, inputs: Sequence[Any],
+        expected: Expected,
+    ) -> tuple[Result, Any]:  # fmt: skip
+        """The check's result, and what is to be timed."""
+        name = "/".join(filter(None, (*problem.operation, problem.dtype, version)))
+        kernel = self.kernels.get(name)
+        if not kernel:
+            return Result(version, "", "failed", "the library has no such kernel"), None
+        try:
+            call = Ours(self.torch, self.library, kernel, problem.like["problem"], inputs,
+                        self.stream)  # fmt: skip
+        except LibraryError as error:
+            verdict = "unsupported" if error.status == UNSUPPORTED else "failed"
+            return Result(version, kernel.idea, verdict, str(error)), None
+
+        def checked() -> Any:
+            call()
+            results = call.results([value.shape for value in expected.values])
+            return results if len(results) > 1 else results[0]
+
+        return judge(version, kernel.idea, checked, operation, inputs, expected), call
+
+    def peers_of(self, operation: Operation) -> list[str]:
+        return [one for one in PEERS if one != "p03_triton" or (operation.triton and self.triton)]
+
+    def peers(
         self, operation: Operation, inputs: Sequence[Any]
     ) -> Iterable[tuple[str, Callable[[], Any]]]:
         eager = operation.eager or operation.formula
         prepared = operation.prepare(*inputs) if operation.prepare else inputs
-        yield "p01_torch", lambda: eager(*prepared)
         compiled = self.torch.compile(operation.formula, dynamic=False)
-        yield "p02_torch_compile", lambda: compiled(*inputs)
-        if operation.triton and self.triton:
-            ours = getattr(self.triton, operation.triton)
-            yield "p03_triton", lambda: ours(*inputs)
+        calls = {
+            "p01_torch": lambda: eager(*prepared),
+            "p02_torch_compile": lambda: compiled(*inputs),
+            "p03_triton": lambda: getattr(self.triton, operation.triton)(*inputs),
+        }
+        for name in self.peers_of(operation):
+            yield name, calls[name]
 
 
 def random_inputs(
@@ -349,16 +514,16 @@ def parts(result: Any) -> list[Any]:
 
 
 def judge(
-    kernel: str, call: Callable[[], Any], operation: Operation, inputs: Sequence[Any],
+    kernel: str, idea: str, call: Callable[[], Any], operation: Operation, inputs: Sequence[Any],
     expected: Expected,
 ) -> Result:  # fmt: skip
     """A call's results against the reference. A NaN is wrong."""
     try:
         results = parts(operation.judged(call(), *inputs))
     except Exception as error:  # whatever a compiler throws
-        return Result(kernel, "failed", sentence(error))
+        return Result(kernel, idea, "failed", sentence(error))
     if [tuple(r.shape) for r in results] != [tuple(v.shape) for v in expected.values]:
-        return Result(kernel, "incorrect", "its results have another shape")
+        return Result(kernel, idea, "incorrect", "its results have another shape")
     verdict, worst, nearest = "passed", 0.0, -1.0
     limit_there = math.nan
     for result, value, limit in zip(results, expected.values, expected.limits):
@@ -370,7 +535,7 @@ def judge(
         if not ratio <= nearest:
             nearest, limit_there = ratio, limit
     reason = f"off by {worst:.3g}, more than {limit_there:.3g}" if verdict == "incorrect" else ""
-    return Result(kernel, verdict, reason, worst, limit_there)
+    return Result(kernel, idea, verdict, reason, worst, limit_there)
 
 
 def sentence(error: Exception) -> str:
@@ -381,17 +546,21 @@ def sentence(error: Exception) -> str:
 # ---- The rows
 
 
-def cells(problem: Problem, result: Result, toolkit: str) -> Cells:
-    """A row as ./bench writes it; what PyTorch does not tell stays empty."""
+def group_rows(problem: Problem, group: Group, gpu: Gpu) -> list[Cells]:
+    """Rows as ./bench writes them; what PyTorch does not tell stays empty."""
+    return [cells(problem, group, result, gpu) for result in group.results]
+
+
+def cells(problem: Problem, group: Group, result: Result, gpu: Gpu) -> Cells:
     like = problem.like
     kept = ("family", "op", "dtype", "problem", "backend", "device", "cc", "cache", "flops",
-            "bytes", "intensity", "pin_gbps", "pin_gflops", "git_sha", "driver")  # fmt: skip
+            "bytes", "intensity", "pin_gbps", "pin_gflops", "driver")  # fmt: skip
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     row = {column: like.get(column, "") for column in kept} | {
-        "kernel": result.kernel, "idea": PEERS[result.kernel], "verdict": result.verdict,
+        "kernel": result.kernel, "idea": result.idea, "verdict": result.verdict,
         "reason": result.reason, "max_err": text(result.max_err),
-        "tolerance": text(result.tolerance), "seed": str(SEED), "toolkit": toolkit,
-        "timestamp": now,
+        "tolerance": text(result.tolerance), "seed": str(SEED), "git_sha": gpu.git_sha,
+        "toolkit": gpu.toolkit, "timestamp": now,
     }  # fmt: skip
     if result.us:
         us = sorted(result.us)
@@ -406,7 +575,30 @@ def cells(problem: Problem, result: Result, toolkit: str) -> Cells:
         }  # fmt: skip
         if share > 0:
             row["suspect"] = "yes" if share > SUSPECT_OVER else "no"
+        row |= compared(problem, group, result)
     return row
+
+
+def compared(problem: Problem, group: Group, result: Result) -> Cells:
+    """How a contestant did against the others of its rounds."""
+    named = problem.like.get("baseline")
+    baseline = next((one for one in group.timed if one.kernel == named), None)
+    row = ratio_cells("aa_ratio", "aa", group.same)
+    row["resolution_pct"] = text(100 * group.resolution)
+    if baseline:
+        row["baseline"] = baseline.kernel
+        row |= ratio_cells("vs_baseline", "vs_baseline", paired_ratio(baseline.us, result.us))
+    if group.fastest:
+        row |= ratio_cells("vs_fastest", "vs_fastest", paired_ratio(group.fastest.us, result.us))
+        tied = is_version(result.kernel) and group.is_tied(result)
+        row["fastest"] = "yes" if tied else "no"
+    return row
+
+
+def ratio_cells(value: str, bounds: str, ratio: Ratio) -> Cells:
+    return {
+        value: text(ratio.value), f"{bounds}_low": text(ratio.low), f"{bounds}_high": text(ratio.high)
+    }  # fmt: skip
 
 
 def text(value: float) -> str:
@@ -420,6 +612,76 @@ def quantile(sorted_us: Sequence[float], q: float) -> float:
     return sorted_us[low] + (at - low) * (sorted_us[high] - sorted_us[low])
 
 
+# ---- The table at the end
+
+
+class Comparison(NamedTuple):
+    """Of a problem, the rows of the suite's fastest version and of the fastest other contestant; the
+    other's time over the version's."""
+
+    problem: str
+    version: Cells
+    other: Cells
+    ratio: Ratio
+
+    @property
+    def is_level(self) -> bool:
+        """At least: the version is not slower by more than the run can tell."""
+        return self.ratio.high >= 1 - number(self.other, "resolution_pct") / 100
+
+
+def comparisons(rows: Iterable[Cells]) -> list[Comparison]:
+    """Of each problem that has times of a version and of another contestant."""
+    groups: dict[str, list[Cells]] = {}
+    for row in rows:
+        if number(row, "vs_fastest") > 0:
+            groups.setdefault(Problem(row).name, []).append(row)
+    found = []
+    for problem, timed in groups.items():
+        ours = [row for row in timed if is_version(row["kernel"])]
+        others = [row for row in timed if not is_version(row["kernel"])]
+        if ours and others:
+            best, other = (
+                max(some, key=lambda row: number(row, "vs_fastest")) for some in (ours, others)
+            )
+            value, high, low = (
+                1 / bound if (bound := number(other, column)) > 0 else math.inf
+                for column in ("vs_fastest", "vs_fastest_low", "vs_fastest_high")
+            )
+            found.append(Comparison(problem, best, other, Ratio(value, low, high)))
+    return found
+
+
+def table(rows: Iterable[Cells]) -> str:
+    """The suite's fastest version of each problem against the fastest other contestant."""
+    found = comparisons(rows)
+    if not found:
+        return "No problem has times of a version and of another contestant."
+    lines = [["problem", "fastest version", "", "fastest other", "", "ratio", "95 % interval", ""]]
+    for one in found:
+        lines.append([
+            one.problem, one.version["kernel"], time_text(number(one.version, "time_us_median")),
+            one.other["kernel"], time_text(number(one.other, "time_us_median")),
+            f"{one.ratio.value:.3f}", f"{one.ratio.low:.3f} to {one.ratio.high:.3f}",
+            "" if one.is_level else "slower",
+        ])  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    numbers = (2, 4, 5, 6)
+    out = [
+        "  ".join(
+            cell.rjust(width) if i in numbers else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(line, widths))
+        ).rstrip()
+        for line in lines
+    ]
+    level = sum(one.is_level for one in found)
+    said = f"The suite's fastest version is at least level in {level} of {len(found)} problems."
+    return "\n".join([*out, said])
+
+
+# ---- The files
+
+
 def read(path: Path) -> tuple[list[str], list[Cells]]:
     """The columns and the rows of a CSV of ./bench."""
     ladder_csv.read(path)  # or says what is wrong with it
@@ -428,34 +690,80 @@ def read(path: Path) -> tuple[list[str], list[Cells]]:
         return list(reader.fieldnames or []), list(reader)
 
 
-def run(path: Path, pattern: str, gpu: Gpu) -> None:
-    """Measures what the file at `path` has no peers for, and appends the rows."""
-    columns, rows = read(path)
-    able, others = known(problems(rows), gpu.operations)
+def peers_path(results: Path) -> Path:
+    return results.with_name(f"{results.stem}-peers.csv")
+
+
+def with_compared(columns: Sequence[str]) -> list[str]:
+    """The columns of a CSV with those of COMPARED that it lacks."""
+    at = columns.index("vs_baseline_high") + 1 if "vs_baseline_high" in columns else len(columns)
+    missing = [one for one in COMPARED if one not in columns]
+    return [*columns[:at], *missing, *columns[at:]]
+
+
+def kept_rows(output: Path, able: Sequence[Problem], gpu: Gpu) -> list[Cells]:
+    """The rows of an earlier run, without those of problems of which it lacks a contestant, or one
+    failed."""
+    if not output.exists():
+        return []
+    _, rows = read(output)
+    elsewhere = next((row for row in rows if row["git_sha"] != gpu.git_sha), None)
+    if elsewhere:
+        raise LadderError(
+            f"{output} was measured with commit {elsewhere['git_sha']}, the library is of "
+            f"{gpu.git_sha}: delete the file or name another with -o."
+        )
+    groups: dict[str, list[Cells]] = {}
+    for row in rows:
+        groups.setdefault(Problem(row).name, []).append(row)
+    for one in able:
+        there = groups.get(one.name, [])
+        wanted = {*one.versions, *one.vendors, "p01_torch"}
+        good = all(row["verdict"] in ("passed", "unsupported") for row in there)
+        if not good or not wanted <= {row["kernel"] for row in there}:
+            groups.pop(one.name, None)
+    return [row for there in groups.values() for row in there]
+
+
+def run(results: Path, output: Path, pattern: str, versions: str, gpu: Gpu) -> None:
+    """Measures the problems of `results` that `output` does not have, and writes them there."""
+    columns, rows = read(results)
+    able, others = known(problems(rows, versions), gpu.operations)
     if others:
         print(f"No peers for {', '.join(others)}.")
     able = [one for one in able if re.search(pattern, one.name)]
     if not able:
-        raise LadderError(f"{path} has no problem, timed on a GPU, that peers can do.")
+        raise LadderError(f"{results} has no problem, timed on a GPU, that peers can do.")
     elsewhere = [one.like["device"] for one in able if one.like["device"] != gpu.device]
     if elsewhere:
         raise LadderError(
-            f"{path} was measured on {elsewhere[0]}, this is {gpu.device}: run ./bench here first."
+            f"{results} was measured on {elsewhere[0]}, this is {gpu.device}: run ./bench here first."
         )
-    there = {(Problem(row).name, row["kernel"]) for row in rows}
-    with open(path, "a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, extrasaction="ignore", lineterminator="\n")
+    kept = kept_rows(output, able, gpu)
+    there = {Problem(row).name for row in kept}
+    partial = output.with_name(output.name + ".part")
+    with open(partial, "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, with_compared(columns), restval="", extrasaction="ignore",
+                                lineterminator="\n")  # fmt: skip
+        writer.writeheader()
+        writer.writerows(kept)
+        file.flush()
+        os.replace(partial, output)
         for problem in able:
-            wanted = [kernel for kernel in PEERS if (problem.name, kernel) not in there]
-            results = gpu.measure(problem, wanted) if wanted else []
-            for result in results:
-                writer.writerow(cells(problem, result, gpu.toolkit))
+            if problem.name in there:
+                print(f"{problem.name}: nothing new")
+                continue
+            group = gpu.measure(problem)
+            made = group_rows(problem, group, gpu)
+            writer.writerows(made)
             file.flush()
-            said = [
-                f"{r.kernel} " + (time_text(statistics.median(r.us)) if r.us else r.verdict)
-                for r in results
-            ]
-            print(f"{problem.name}: {', '.join(said) or 'nothing new'}", flush=True)
+            kept += made
+            said = ", ".join(
+                f"{one.kernel} " + (time_text(statistics.median(one.us)) if one.us else one.verdict)
+                for one in group.results
+            )
+            print(f"{problem.name}: {said}", flush=True)
+    print(table(kept))
 
 
 def main() -> None:
@@ -464,22 +772,32 @@ def main() -> None:
     )
     parser.add_argument("csv", type=Path, metavar="RESULTS.csv", help="what ./bench wrote")
     parser.add_argument("-o", "--output", type=Path, metavar="OUT.csv",
-                        help="a copy that gets the rows, made if it is not there "
-                             "(default: RESULTS.csv itself)")  # fmt: skip
+                        help="where the rows go (default: RESULTS-peers.csv)")  # fmt: skip
     parser.add_argument("--filter", default="", metavar="REGEX",
                         help="only problems whose family/op/dtype/problem matches")  # fmt: skip
+    parser.add_argument("--versions", default="", metavar="REGEX",
+                        help="the suite's versions that take part (default: the fastest)")  # fmt: skip
+    parser.add_argument("--library", type=Path, default=LIBRARY, metavar="PATH",
+                        help=f"default: {LIBRARY.relative_to(ladder_csv.ROOT)}")  # fmt: skip
     options = parser.parse_args()
-    output: Path = options.output or options.csv
+    output: Path = options.output or peers_path(options.csv)
+    if output.resolve() == options.csv.resolve():
+        raise LadderError(f"-o {output}: these rows are of another process, name another file.")
+    for option in ("filter", "versions"):
+        try:
+            re.compile(getattr(options, option))
+        except re.error as error:
+            raise LadderError(f"--{option}={getattr(options, option)}: {error}.") from None
     read(options.csv)
-    gpu = Torch()
     try:
-        if not output.exists():
-            shutil.copy(options.csv, output)
-        run(output, options.filter, gpu)
+        import torch
+    except ImportError:
+        raise LadderError("PyTorch is missing here: pip install torch.") from None
+    gpu = Torch(torch, options.library)
+    try:
+        run(options.csv, output, options.filter, options.versions, gpu)
     except OSError as error:
         raise LadderError(f"{output} cannot be written: {error.strerror}.") from None
-    except re.error as error:
-        raise LadderError(f"--filter={options.filter}: {error}.") from None
 
 
 if __name__ == "__main__":

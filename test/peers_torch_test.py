@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Tests of scripts/peers_torch.py with a pretended GPU, on which time passes as it is told to; and,
-where this Python has PyTorch, of the operations themselves on the CPU."""
+where this Python has PyTorch, of the operations themselves and of the suite's kernels beside them on
+the CPU: peers_torch_test.py [LIBRARY]."""
 
 from __future__ import annotations
 
@@ -26,34 +27,46 @@ import ladder_csv  # noqa: E402
 import peers_torch  # noqa: E402
 from ladder_csv import LadderError  # noqa: E402
 from peers.operations import operations  # noqa: E402
-from peers_torch import Clock, Problem, Result, Runner, Timeless  # noqa: E402
+from peers import library  # noqa: E402
+from peers.ratios import Ratio, paired_ratio, student_t  # noqa: E402
+from peers_torch import Clock, Expected, Group, Problem, Result, Timeless  # noqa: E402
 
 MEASURED = ROOT / "results" / "h100" / "2026-11-22.csv"
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+LIBRARY = Path(sys.argv.pop()) if sys.argv[-1].endswith(".so") else None
 
 # What operations() takes from torch when it is called; its functions take more when they are.
 NO_TORCH: Any = mock.MagicMock()
 
 
 class Gpu:
-    """Tells what it was asked for, and that all peers took 800 µs."""
+    """Tells what it was asked for. Vendors took 820 µs, versions 800, peers 900, 950 and 1000."""
 
     device = "NVIDIA H100 80GB HBM3"
     toolkit = "PyTorch 2"
+    git_sha = "0123456789ab"
     operations = operations(NO_TORCH)
 
     def __init__(self, **verdicts: str) -> None:
-        self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.asked: list[Problem] = []
         self.verdicts = verdicts
 
-    def measure(self, problem: Problem, wanted: Sequence[str]) -> list[Result]:
-        self.asked.append((problem.name, tuple(wanted)))
+    def measure(self, problem: Problem) -> Group:
+        self.asked.append(problem)
+        kernels = [*problem.vendors, *problem.versions, *peers_torch.PEERS]
+        middles = [*(820.0 for _ in problem.vendors), *(800.0 for _ in problem.versions), 900.0,
+                   950.0, 1000.0]  # fmt: skip
         made = []
-        for kernel in wanted:
+        for kernel, us in zip(kernels, middles):
             verdict = self.verdicts.get(kernel, "passed")
-            us = [790.0, 800.0, 830.0] if verdict == "passed" else []
-            made.append(Result(kernel, verdict, "" if us else "why", 1e-7, 2e-7, us))
-        return made
+            passed = verdict == "passed"
+            made.append(Result(kernel, "an idea", verdict, "" if passed else "why", 1e-7, 2e-7,
+                               samples(us) if passed else []))  # fmt: skip
+        return Group(made, samples(next(us for us, one in zip(middles, made) if one.us), 1e-4))
+
+
+def samples(us: float, noise: float = 0.0) -> list[float]:
+    return [us * (1 + noise * (i % 3 - 1)) * (1 + 0.01 * (i % 2)) for i in range(12)]
 
 
 class Rows(unittest.TestCase):
@@ -61,6 +74,7 @@ class Rows(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.csv = Path(folder.name) / "results.csv"
+        self.peers = peers_torch.peers_path(self.csv)
         with open(MEASURED, newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
             kept = [row for row in rows if row["kernel"] not in peers_torch.PEERS]
@@ -73,63 +87,153 @@ class Rows(unittest.TestCase):
         self.addCleanup(silence.stop)
 
     def cells(self, kernel: str) -> list[dict[str, str]]:
-        with open(self.csv, newline="", encoding="utf-8") as file:
+        with open(self.peers, newline="", encoding="utf-8") as file:
             return [row for row in csv.DictReader(file) if row["kernel"] == kernel]
 
     def said(self) -> str:
         return "\n".join(str(call.args[0]) for call in self.print.call_args_list)
 
+    def measure(self, pattern: str, gpu: Gpu, versions: str = "") -> list[str]:
+        """The problems that were asked for."""
+        before = len(gpu.asked)
+        peers_torch.run(self.csv, self.peers, pattern, versions, gpu)
+        return [one.name for one in gpu.asked[before:]]
+
     def test_each_problem_timed_cold_is_measured_once(self) -> None:
         gpu = Gpu()
-        peers_torch.run(self.csv, "elementwise/relu/f32|softmax/bf16/8192x4096", gpu)
+        before = self.csv.read_bytes()
         self.assertEqual(
-            gpu.asked,
-            [(name, tuple(peers_torch.PEERS)) for name in (
-                "elementwise/relu/f32/1048576", "elementwise/relu/f32/100000007",
-                "elementwise/relu/f32/268435456", "softmax/bf16/8192x4096")],
+            self.measure("elementwise/relu/f32|softmax/bf16/8192x4096", gpu),
+            ["elementwise/relu/f32/1048576", "elementwise/relu/f32/100000007",
+             "elementwise/relu/f32/268435456", "softmax/bf16/8192x4096"],
         )  # fmt: skip
+        self.assertEqual(self.csv.read_bytes(), before)  # its rows are of another process
+        self.assertEqual(self.peers.name, "results-peers.csv")
+
+    def test_the_fastest_version_and_the_vendors_take_part(self) -> None:
+        gpu = Gpu()
+        self.measure("^gemm/f32/4096x4096x4096|^softmax/f32/8192x4096", gpu)
+        gemm, softmax = gpu.asked
+        self.assertEqual((gemm.versions, gemm.vendors), (("v20_autotuned",), ("v00_cublas",)))
+        self.assertEqual(softmax.vendors, ("v00_cudnn",))
+        self.assertEqual(len(softmax.versions), 1)
+        self.measure("^gemm/f32/4096x4096x4096", gpu, versions="v0[45]|v12")
+        self.assertEqual(gpu.asked[-1].versions, ("v04_tile1d", "v05_tile2d", "v12_cp_async"))
+
+    def test_of_tied_versions_the_simplest(self) -> None:
+        def row(kernel: str, us: str, fastest: str) -> dict[str, str]:
+            return {"kernel": kernel, "time_us_median": us, "fastest": fastest}
+
+        rows = [row("v03", "5", "yes"), row("v02", "6", "yes"), row("v01", "7", "no")]
+        self.assertEqual(peers_torch.fastest_version(rows), "v02")
+        old = [{"kernel": "v01", "time_us_median": "7"},
+               {"kernel": "v02", "time_us_median": "3", "suspect": "yes"},
+               {"kernel": "v03", "time_us_median": "6", "suspect": "no"}]  # fmt: skip
+        self.assertEqual(peers_torch.fastest_version(old), "v03")
 
     def test_rows_have_the_suites_columns_and_roofs(self) -> None:
-        peers_torch.run(self.csv, "gelu/f32/268435456", Gpu())
+        self.measure("gelu/f32/268435456", Gpu())
         (row,) = self.cells("p02_torch_compile")
-        ours = next(r for r in self.cells("v09_big_blocks")
-                    if (r["op"], r["dtype"], r["problem"]) == ("gelu", "f32", "268435456")
-                    and r["cache"] == "cold")  # fmt: skip
-        for column in ("family", "op", "bytes", "flops", "device", "roof", "git_sha", "driver"):
+        with open(self.csv, newline="", encoding="utf-8") as file:
+            ours = next(r for r in csv.DictReader(file) if r["kernel"] == "v09_big_blocks"
+                        and (r["op"], r["dtype"], r["problem"], r["cache"])
+                        == ("gelu", "f32", "268435456", "cold"))  # fmt: skip
+        for column in ("family", "op", "bytes", "flops", "device", "roof", "driver"):
             self.assertEqual(row[column], ours[column], column)
         self.assertEqual((row["backend"], row["cache"], row["verdict"]), ("cuda", "cold", "passed"))
-        self.assertEqual((row["time_us_median"], row["time_us_min"]), ("800", "790"))
-        self.assertEqual((row["samples"], row["toolkit"]), ("3", "PyTorch 2"))
-        self.assertAlmostEqual(float(row["time_us_p95"]), 827)
-        self.assertAlmostEqual(float(row["gbps"]), 8 * 2**28 / 800e3, places=2)
+        self.assertEqual((row["time_us_median"], row["time_us_min"]), ("954.75", "950"))
+        self.assertEqual((row["samples"], row["toolkit"]), ("12", "PyTorch 2"))
+        self.assertEqual(row["git_sha"], Gpu.git_sha)  # the library's, which was measured
+        self.assertAlmostEqual(float(row["gbps"]), 8 * 2**28 / 954.75e3, places=2)
         same = float(ours["roof_pct"]) * float(ours["time_us_median"])
-        self.assertAlmostEqual(float(row["roof_pct"]) * 800 / same, 1, places=4)
+        self.assertAlmostEqual(float(row["roof_pct"]) * 954.75 / same, 1, places=4)
         self.assertEqual((row["vs_baseline"], row["registers"]), ("", ""))
-        ladder_csv.read(self.csv)  # as the other scripts do
+        ladder_csv.read(self.peers)  # as the other scripts do
 
-    def test_a_peer_that_is_wrong_or_fails_has_no_time(self) -> None:
-        peers_torch.run(self.csv, "add/f16/1048576",
-                        Gpu(p01_torch="incorrect", p03_triton="failed"))  # fmt: skip
+    def test_all_contestants_are_compared_within_their_rounds(self) -> None:
+        self.measure("^gemm/f32/4096x4096x4096", Gpu())
+        vendor, ours, torch = (self.cells(name)[0]
+                               for name in ("v00_cublas", "v20_autotuned", "p01_torch"))  # fmt: skip
+        self.assertEqual({one["baseline"] for one in (vendor, ours, torch)}, {"v00_cublas"})
+        for row, us in ((vendor, 820), (ours, 800), (torch, 900)):
+            self.assertAlmostEqual(float(row["vs_baseline"]), 820 / us, places=5)
+            self.assertAlmostEqual(float(row["vs_fastest"]), 800 / us, places=5)
+            self.assertAlmostEqual(float(row["vs_fastest_low"]), 800 / us, places=5)
+            self.assertAlmostEqual(float(row["aa_ratio"]), 1, places=6)
+            self.assertTrue(0 < float(row["resolution_pct"]) < 0.02, row["resolution_pct"])
+        self.assertEqual([one["fastest"] for one in (vendor, ours, torch)], ["no", "yes", "no"])
+        columns = list(ours)
+        at = columns.index("vs_baseline_high")
+        self.assertEqual(columns[at + 1 : at + 9], list(peers_torch.COMPARED))
+
+    def test_a_contestant_that_is_wrong_or_fails_has_no_time(self) -> None:
+        self.measure("add/f16/1048576", Gpu(p01_torch="incorrect", p03_triton="failed"))
         for kernel, verdict in (("p01_torch", "incorrect"), ("p03_triton", "failed")):
             (row,) = self.cells(kernel)
             self.assertEqual((row["verdict"], row["reason"]), (verdict, "why"))
             self.assertEqual((row["time_us_median"], row["gbps"], row["roof_pct"]), ("", "", ""))
 
     def test_what_is_there_is_not_measured_again(self) -> None:
-        peers_torch.run(self.csv, "add/f16/1048576", Gpu())
-        before = self.csv.read_text()
         gpu = Gpu()
-        peers_torch.run(self.csv, "add/f16/1048576", gpu)
-        self.assertEqual((gpu.asked, self.csv.read_text()), ([], before))
-        lines = before.splitlines()
-        self.csv.write_text("\n".join(lines[:-1]) + "\n")  # interrupted before the last
-        peers_torch.run(self.csv, "add/f16/1048576", gpu)
-        self.assertEqual(gpu.asked, [("elementwise/add/f16/1048576", ("p03_triton",))])
+        self.assertEqual(len(self.measure("add/f(16|32)/1048576", gpu)), 2)
+        before = self.peers.read_text()
+        self.assertEqual(self.measure("add/f(16|32)/1048576", gpu), [])
+        self.assertEqual(self.peers.read_text(), before)
+        # A problem without all of its contestants: no row of other rounds stays.
+        lines = [line for line in before.splitlines() if "p01_torch,an idea,f16" not in line]
+        self.assertEqual(len(lines) + 1, len(before.splitlines()))
+        self.peers.write_text("\n".join(lines) + "\n")
+        self.assertEqual(self.measure("add/f(16|32)/1048576", gpu), ["elementwise/add/f16/1048576"])
+        self.assertEqual(len(self.peers.read_text().splitlines()), len(before.splitlines()))
+
+    def test_a_problem_with_a_failure_is_measured_again(self) -> None:
+        self.measure("add/f16/1048576", Gpu(p02_torch_compile="failed"))
+        self.assertEqual(len(self.measure("add/f16/1048576", Gpu())), 1)
+        self.assertEqual([row["verdict"] for row in self.cells("p02_torch_compile")], ["passed"])
+
+    def test_rows_of_another_commit_are_refused(self) -> None:
+        self.measure("add/f16/1048576", Gpu())
+        gpu = Gpu()
+        gpu.git_sha = "fedcba987654"
+        with self.assertRaisesRegex(LadderError, "commit 0123456789ab, the library is of fedc"):
+            self.measure("add/f16/1048576", gpu)
+
+    def test_the_table_says_where_the_suite_is_slower(self) -> None:
+        self.measure("^gemm/f32/4096x4096x4096|add/f16/1048576", Gpu())
+        table = self.said().splitlines()[-4:]
+        self.assertRegex(
+            table[1], "add/f16/1048576 .*v.* p01_torch .* 1[.]125  1[.]125 to 1[.]125$"
+        )
+        self.assertRegex(table[2], "^gemm/f32/4096.* v20_autotuned .* v00_cublas .* 1[.]025 ")
+        self.assertEqual(
+            table[3], "The suite's fastest version is at least level in 2 of 2 problems."
+        )
+        rows = [
+            dict(zip(("family", "op", "dtype", "problem", "kernel", "time_us_median", "vs_fastest",
+                      "vs_fastest_low", "vs_fastest_high", "resolution_pct"), values))
+            for values in (("f", "", "f32", "8", "v01", "10", "1", "1", "1", "0.2"),
+                           ("f", "", "f32", "8", "p01_torch", "9.97", "1.003", "1.0025", "1.004", "0.2"),
+                           ("g", "", "f32", "8", "v01", "10", "1", "1", "1", "0.2"),
+                           ("g", "", "f32", "8", "p01_torch", "9.95", "1.005", "0.998", "1.01", "0.2"))
+        ]  # fmt: skip
+        slower, level, count = peers_torch.table(rows).splitlines()[1:]
+        self.assertRegex(slower, "0[.]997 .*0[.]996 to 0[.]998  slower$")
+        self.assertNotIn("slower", level)
+        self.assertIn("in 1 of 2 problems", count)
+
+    def test_versions_that_cannot_be_told_apart_are_tied(self) -> None:
+        like = {"family": "f", "op": "", "dtype": "f32", "problem": "8"}
+        times = {"v00_cub": 100.0, "v01": 100.0, "v02": 100.3, "v03": 100.7, "p01_torch": 100.0}
+        results = [Result(name, "", "passed", us=samples(us)) for name, us in times.items()]
+        group = Group(results, [us * 1.005 for us in samples(100.0)])  # a resolution of 0.5 %
+        self.assertAlmostEqual(group.resolution, 0.005, places=4)
+        fastest = [peers_torch.compared(Problem(like), group, one)["fastest"] for one in results]
+        self.assertEqual(fastest, ["no", "yes", "yes", "no", "no"])
 
     def test_what_peers_cannot_do_is_named_once(self) -> None:
-        peers_torch.run(self.csv, "relu/f32/1048576", Gpu())
-        self.assertRegex(self.said(), "No peers for .*transpose[.]")
-        self.assertEqual(self.said().count("transpose"), 1)
+        self.measure("relu/f32/1048576", Gpu())
+        self.assertRegex(self.said(), "No peers for .*gelu_tanh_approx")
+        self.assertEqual(self.said().count("gelu_tanh_approx"), 1)
 
     def test_types_that_peers_cannot_do_are_named(self) -> None:
         like = {"family": "gemm_tensor", "op": "nt", "dtype": "e4m3", "problem": "8x8x8"}
@@ -140,9 +244,9 @@ class Rows(unittest.TestCase):
         gpu = Gpu()
         gpu.device = "NVIDIA L4"
         with self.assertRaisesRegex(LadderError, "H100.* this is NVIDIA L4: run ./bench here"):
-            peers_torch.run(self.csv, "relu", gpu)
+            self.measure("relu", gpu)
         with self.assertRaisesRegex(LadderError, "no problem"):
-            peers_torch.run(self.csv, "nothing like it", Gpu())
+            self.measure("nothing like it", Gpu())
 
     def test_the_roof_is_of_a_row_that_has_one(self) -> None:
         like = {"family": "f", "op": "", "dtype": "f32", "problem": "8", "backend": "cuda",
@@ -171,6 +275,11 @@ class Command(unittest.TestCase):
         result = self.run_it("/nowhere/results.csv")
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, "^/nowhere/results.csv cannot be read")
+
+    def test_the_rows_do_not_go_to_the_file_of_bench(self) -> None:
+        result = self.run_it(MEASURED, "-o", MEASURED)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr, "^-o .*another process, name another file[.]$")
 
     def test_help_has_examples(self) -> None:
         self.assertIn("examples:", self.run_it("--help").stdout)
@@ -239,38 +348,104 @@ class Timing(unittest.TestCase):
     def test_a_slow_cpu_is_not_in_the_sample(self) -> None:
         for cpu_us in (10, 100, 400):  # more than the GPU takes for flush and call
             ((*us,),) = self.clock.measure([self.call(20, cpu_us)])
-            self.assertGreaterEqual(len(us), Runner.MIN)
+            self.assertGreaterEqual(len(us), Clock.MIN)
             for one in us:
                 self.assertAlmostEqual(one, 20)
 
-    def test_each_sample_is_cold_and_peers_take_turns(self) -> None:
-        calls = [self.call(20, 10), self.call(30, 10)]
-        first, second = self.clock.measure(calls)
+    def named(self, name: str, gpu_us: float) -> Any:
+        return lambda: self.time.enqueue(name, gpu_us, 10)
+
+    def rounds(self, calls: Sequence[Any]) -> list[list[str]]:
+        """What was launched in each, after the launches that tell how long the CPU takes."""
+        self.clock.measure(calls)
+        names = [one for one in self.time.log if one not in ("flush", "event")][len(calls) :]
+        size = len(names) // Clock.BATCH
+        return [names[i : i + size] for i in range(0, len(names), size)]
+
+    def test_each_sample_is_cold(self) -> None:
+        first, second = self.clock.measure([self.call(20, 10), self.call(30, 10)])
         self.assertAlmostEqual(statistics.median(first), 20)
         self.assertAlmostEqual(statistics.median(second), 30)
-        sample = 2 * ["flush", "event", "call", "event"]
-        self.assertEqual(self.time.log[:16], 2 * sample)  # how long the CPU takes
-        begin = self.time.log.index("event", 16) - 1
-        batch = sample * 2 * Clock.BATCH
+        launch = ["flush", "event", "call", "event"]
+        self.assertEqual(self.time.log[:8], 2 * launch)  # how long the CPU takes
+        begin = self.time.log.index("event", 8) - 1
+        batch = launch * 2 * 2 * Clock.BATCH
         self.assertEqual(self.time.log[begin : begin + len(batch)], batch)
+
+    def test_each_round_has_all_in_a_new_order(self) -> None:
+        with mock.patch.object(Clock, "MIN", 8):
+            rounds = self.rounds([self.named(name, 20) for name in "abcd"])
+        self.assertEqual(len(rounds), Clock.BATCH)
+        for one in rounds:
+            self.assertEqual(sorted(one), list("aabbccdd"))  # two launches make a sample
+            self.assertEqual(one[0::2], one[1::2])
+        self.assertGreater(len(set(map(tuple, rounds))), 4)
+
+    def test_a_sample_of_a_long_call_is_one_launch(self) -> None:
+        with mock.patch.object(Clock, "MIN", 8):
+            rounds = self.rounds([self.named("short", 900), self.named("long", 1100)])
+        self.assertEqual({tuple(sorted(one)) for one in rounds}, {("long", "short", "short")})
+
+    def test_all_have_as_many_samples(self) -> None:
+        noise = iter(range(10**9))
+
+        def noisy() -> None:
+            self.time.enqueue("call", 20 + next(noise) % 7, 10)
+
+        us = self.clock.measure([self.call(20, 10), noisy, self.call(30, 10)])
+        self.assertEqual(len({len(one) for one in us}), 1)
+        self.assertGreater(len(us[0]), Clock.MIN)
 
     def test_a_cpu_that_never_keeps_up_is_an_error(self) -> None:
         with self.assertRaises(Timeless):
             self.clock.measure([self.call(20, 40_000)])
 
-    def test_it_stops_as_the_suite_does(self) -> None:
-        steady, noisy = Runner(print, [100.0] * 9), Runner(print, [100.0, 200.0] * 499)
-        self.assertFalse(steady.done or noisy.done)
-        steady.us.append(100.0)
-        noisy.us += [100.0, 200.0]
-        self.assertTrue(steady.done and noisy.done)
-        self.assertFalse(Runner(print, [3e5, 1e5 - 1]).done)
-        self.assertTrue(Runner(print, [2e5, 1e5, 1e5]).done)
+    def test_it_stops_when_all_ratios_are_known_or_time_is_up(self) -> None:
+        steady, noisy = [100.0] * 12, [100.0, 200.0] * 6
+        self.assertFalse(self.clock.done([steady[:-1], steady[:-1]]))
+        self.assertTrue(self.clock.done([steady, steady]))
+        self.assertFalse(self.clock.done([steady, steady, noisy]))
+        self.assertFalse(self.clock.done([[9e4] * 11, [9e4, 8e4] * 5 + [9e4]]))
+        self.assertTrue(self.clock.done([[9e4] * 12, [9e4, 8e4] * 6]))  # two seconds
+        self.assertTrue(self.clock.done([[100.0] * 1000, [100.0, 200.0] * 500]))
+        self.assertTrue(self.clock.done([]))
+
+
+class Ratios(unittest.TestCase):
+    def test_students_t(self) -> None:
+        for degrees, t in ((1, 12.7062), (2, 4.30265), (7, 2.36462), (30, 2.04227), (500, 1.96472)):
+            self.assertAlmostEqual(student_t(degrees), t, delta=1e-5 * t)
+
+    def test_ratios_are_paired_and_outliers_do_not_count(self) -> None:
+        drift = [100.0 + i for i in range(20)]
+        ratio = paired_ratio([2 * us for us in drift], drift)
+        for one in ratio:
+            self.assertAlmostEqual(one, 2)
+        spoilt = [2 * us for us in drift[:-3]] + [1e9, 1e9, 1e-9]
+        self.assertAlmostEqual(paired_ratio(spoilt, drift).value, 2)
+
+    def test_the_interval_holds_the_ratio_in_95_of_100_cases(self) -> None:
+        import random
+
+        rng = random.Random(7)
+        hits, cases = 0, 2000
+        for _ in range(cases):
+            a, b = ([math.exp(rng.gauss(0, 0.01)) for _ in range(15)] for _ in range(2))
+            ratio = paired_ratio(a, b)
+            hits += ratio.low <= 1 <= ratio.high
+        self.assertTrue(0.935 < hits / cases < 0.965, hits / cases)
+
+    def test_few_ratios_have_no_bounds(self) -> None:
+        self.assertEqual(paired_ratio([2.0], [1.0]), Ratio(2, 0, math.inf))
+        self.assertTrue(math.isnan(paired_ratio([], []).value))
 
 
 @unittest.skipUnless(HAS_TORCH, "needs PyTorch")
 class Operations(unittest.TestCase):
     SIZES = {"elementwise": (37, 67), "gemm": (37, 45, 100), "gemm_tensor": (64, 48, 96)}
+
+    TYPES = {"gemm": ("f32",), "gemm_tensor": ("f16", "bf16", "tf32"),
+             "reduction": ("f32", "bf16", "i32")}  # fmt: skip
 
     def each(self) -> Any:
         """Every operation with inputs and their reference, in every type."""
@@ -278,10 +453,9 @@ class Operations(unittest.TestCase):
 
         for (family, op), operation in operations(torch).items():
             size = self.SIZES.get(family, (37, 101))
-            if family == "reduction" and not op.endswith("_sum"):
+            if family == "reduction":
                 size = (10_007,)
-            types = {"gemm_tensor": ("f16", "bf16", "tf32"), "reduction": ("f32", "bf16", "i32")}
-            for dtype in types.get(family, ("f32", "f16", "bf16")):
+            for dtype in self.TYPES.get(family, ("f32", "f16", "bf16")):
                 torch.manual_seed(7)
                 inputs = peers_torch.random_inputs(torch, operation, size, dtype, "cpu")
                 expected = peers_torch.reference(torch, operation, inputs, size, dtype)
@@ -293,7 +467,7 @@ class Operations(unittest.TestCase):
             eager = operation.eager or operation.formula
             for function, x in ((eager, prepared), (operation.formula, inputs)):
                 result = peers_torch.judge(
-                    "p01_torch", lambda: function(*x), operation, inputs, expected
+                    "p01_torch", "", lambda: function(*x), operation, inputs, expected
                 )
                 self.assertEqual(result.verdict, "passed", f"{name}: {result.reason}")
 
@@ -302,7 +476,7 @@ class Operations(unittest.TestCase):
             right = peers_torch.parts(operation.formula(*inputs))
             for wrong in self.mistakes(right):
                 result = peers_torch.judge(
-                    "p01_torch", lambda: wrong, operation, inputs, expected
+                    "p01_torch", "", lambda: wrong, operation, inputs, expected
                 )
                 self.assertIn(result.verdict, ("incorrect", "failed"), name)
 
@@ -315,6 +489,91 @@ class Operations(unittest.TestCase):
             yield off
             yield [part * math.nan for part in right]
         yield [*right, right[0]]
+
+
+@unittest.skipUnless(HAS_TORCH and LIBRARY, "needs PyTorch and the library")
+class OneProcess(unittest.TestCase):
+    """The suite's kernels on PyTorch's tensors: on the CPU, by the host executor."""
+
+    def setUp(self) -> None:
+        import torch
+
+        class Cpu(peers_torch.Torch):
+            where, backend = "cpu", library.HOST
+
+            def find_device(inner) -> None:
+                inner.device, inner.stream = "CPU", 0
+                inner.clock = mock.Mock(measure=self.time_them)
+
+        self.gpu = Cpu(torch, LIBRARY)
+        self.torch = torch
+
+    def time_them(self, calls: Sequence[Any]) -> list[list[float]]:
+        for call in calls:
+            call()
+        return [samples(100.0 + i) for i in range(len(calls) - 1)] + [samples(100.0)]
+
+    def first_version(self, family: str, op: str, dtype: str) -> str:
+        return min((one.version for one in self.gpu.kernels.values()
+                    if (one.family, one.op, one.dtype) == (family, op, dtype)), default="")  # fmt: skip
+
+    def test_every_operation_has_the_suites_inputs_and_results(self) -> None:
+        checked = set()
+        for family, op in self.gpu.operations:
+            size = Operations.SIZES.get(family, (37, 101))
+            if family == "reduction":
+                size = (10_007,)
+            for dtype in Operations.TYPES.get(family, ("f32", "f16", "bf16")):
+                version = self.first_version(family, op, dtype)
+                if not version:
+                    continue
+                like = {"family": family, "op": op, "dtype": dtype,
+                        "problem": "x".join(map(str, size))}  # fmt: skip
+                with mock.patch.object(self.gpu, "peers", lambda *_: []):
+                    group = self.gpu.measure(Problem(like, (version,)))
+                (result,) = group.results
+                self.assertEqual(result.verdict, "passed", f"{like}: {result.reason}")
+                self.assertEqual(result.us, samples(100.0))
+                checked.add((family, op))
+        only_on_gpus = {("gemm_tensor", "nt_bias_gelu")}
+        self.assertEqual(checked, set(self.gpu.operations) - only_on_gpus)
+
+    def measure(self, *versions: str) -> Any:
+        like = {"family": "softmax", "op": "", "dtype": "f32", "problem": "37x101"}
+        with mock.patch.object(self.torch, "compile", lambda formula, dynamic: formula):
+            return self.gpu.measure(Problem(like, versions))
+
+    def test_all_take_turns_and_the_first_is_there_twice(self) -> None:
+        group = self.measure("v01_naive", "v03_warp_shuffle")
+        self.assertEqual([one.kernel for one in group.timed][:4],
+                         ["v01_naive", "v03_warp_shuffle", "p01_torch", "p02_torch_compile"])  # fmt: skip
+        self.assertEqual(group.again, samples(100.0))
+        self.assertEqual((group.same.value, group.resolution), (1, 0))
+        self.assertTrue(group.results[0].idea)
+
+    def test_a_kernel_that_is_wrong_or_not_there_has_no_time(self) -> None:
+        def unchanged(ours: Any) -> None:
+            """Leaves the output as it was made."""
+
+        with mock.patch.object(peers_torch.Ours, "__call__", unchanged):
+            wrong, *_ = self.measure("v01_naive").results
+        self.assertEqual((wrong.verdict, wrong.us), ("incorrect", ()))
+        made = peers_torch.Ours(
+            self.torch, self.gpu.library, self.gpu.kernels["softmax/f32/v01_naive"], "3x5",
+            [self.torch.zeros(3, 5)], 0,
+        )  # fmt: skip
+        self.assertTrue(self.torch.isnan(made.output).all())  # no result of another remains
+        missing, *_ = self.measure("v99_none").results
+        self.assertEqual((missing.verdict, missing.us), ("failed", ()))
+        self.assertIn("no such kernel", missing.reason)
+
+    def test_other_sizes_than_the_suites_are_refused(self) -> None:
+        operation = self.gpu.operations["softmax", ""]
+        inputs = [self.torch.zeros(37, 100)]
+        like = {"family": "softmax", "op": "", "dtype": "f32", "problem": "37x101"}
+        result, _ = self.gpu.ours(Problem(like), "v01_naive", operation, inputs, Expected([], []))
+        self.assertEqual(result.verdict, "unsupported")
+        self.assertIn("its inputs have [14948] bytes, PyTorch's [14800]", result.reason)
 
 
 if __name__ == "__main__":

@@ -128,6 +128,21 @@ add_test(NAME host_library.exports_one_function
   COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DLIBRARY=$<TARGET_FILE:ladder_host>
           -P ${CMAKE_SOURCE_DIR}/test/host_library_exports.cmake)
 
+# The library for other programs: its header is C, and its functions are all that it exports
+check_language(C)
+if(CMAKE_C_COMPILER)
+  enable_language(C)
+  add_executable(library_test test/library_test.c)
+  target_compile_options(library_test PRIVATE -std=c11 -Wall -Wextra -Wpedantic -Werror)
+  target_link_libraries(library_test PRIVATE kernel_ladder ladder_warnings)
+  set_target_properties(library_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  add_test(NAME library.from_c COMMAND library_test)
+endif()
+add_test(NAME library.exports_its_functions
+  COMMAND ${CMAKE_COMMAND} -DNM=${CMAKE_NM} -DLIBRARY=$<TARGET_FILE:kernel_ladder>
+          -DHEADER=${CMAKE_SOURCE_DIR}/src/library/kernel_ladder.h
+          -P ${CMAKE_SOURCE_DIR}/test/library_exports.cmake)
+
 # The PTX wrappers, on both backends; and what is done to the results of one that the host lacks
 ladder_test(ptx_on_host_test)
 ladder_host_executor(ptx_on_host_test KERNELS test/epilogue_test.cpp test/ptx_host_test.cpp)
@@ -178,7 +193,20 @@ if(Python3_Interpreter_FOUND)
   add_test(NAME scripts.compare
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/compare_test.py $<TARGET_FILE:bench>)
   add_test(NAME scripts.peers_torch
-    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/peers_torch_test.py)
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/peers_torch_test.py
+            $<TARGET_FILE:kernel_ladder>)
+  if(NOT LADDER_SANITIZE) # whose runtime must be in a process from the start
+    add_test(NAME library.from_python
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/library_test.py
+              $<TARGET_FILE:kernel_ladder>)
+  endif()
+  if(LADDER_CUDA)
+    add_test(NAME scripts.peers_agree_with_bench.gpu
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/peers_agree_test.py
+              $<TARGET_FILE:bench> $<TARGET_FILE:kernel_ladder>)
+    set_tests_properties(scripts.peers_agree_with_bench.gpu PROPERTIES
+      SKIP_RETURN_CODE 77 RUN_SERIAL ON) # its times are of a GPU that does nothing else
+  endif()
   add_test(NAME scripts.draw_gemm
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
   add_test(NAME scripts.draw_gemm_tensor

@@ -1,5 +1,5 @@
-"""What the suite's operations are in PyTorch: their inputs, the call that a user would write, and
-the formula that torch.compile makes a kernel of.
+"""What the suite's operations are in PyTorch: their inputs in the suite's order, the call that a user
+would write, and the formula that torch.compile makes a kernel of.
 
 Everything here takes the module torch as an argument, so that reading this file needs none.
 """
@@ -91,8 +91,8 @@ def operations(torch: Any) -> dict[tuple[str, str], Operation]:
     found["reduction", "dot"] = Operation(
         same(2), torch.dot, summands=chain, interval=lambda size: (0, size[0] ** -0.5)
     )
-    found["reduction", "row_sum"] = of_sum(lambda x: total(x, 1), lambda size: size[1])
-    found["reduction", "col_sum"] = of_sum(lambda x: total(x, 0), lambda size: size[0])
+    found["matrix_reduction", "row_sum"] = of_sum(lambda x: total(x, 1), lambda size: size[1])
+    found["matrix_reduction", "col_sum"] = of_sum(lambda x: total(x, 0), lambda size: size[0])
 
     # ---- softmax: ROWSxCOLS
 
@@ -117,7 +117,7 @@ def operations(torch: Any) -> dict[tuple[str, str], Operation]:
     found["softmax", ""] = of_one(
         lambda x: torch.softmax(x, -1), triton="softmax", summands=cols
     )
-    found["softmax", "log_softmax"] = of_one(
+    found["softmax", "log"] = of_one(
         lambda x: torch.log_softmax(x, -1), summands=cols, roundings=2
     )
     found["softmax", "causal"] = of_one(
@@ -134,6 +134,10 @@ def operations(torch: Any) -> dict[tuple[str, str], Operation]:
         eager=lambda y, dy: aten._log_softmax_backward_data(dy, y, -1, dy.dtype),
         magnitude=lambda y, dy: (dy.abs() + y.exp() * dy.abs().sum(-1, keepdim=True)).max(),
     )  # fmt: skip
+
+    # ---- transpose: ROWSxCOLS
+
+    found["transpose", ""] = of_one(lambda x: x.T.contiguous())
 
     # ---- layernorm, rmsnorm: ROWSxCOLS
 
@@ -183,8 +187,8 @@ def operations(torch: Any) -> dict[tuple[str, str], Operation]:
         rows_and("weight", "bias"), layer_norm, triton="layernorm", summands=cols
     )
     found["layernorm", "add"] = Operation(
-        rows_and("rows", "weight", "bias"),
-        lambda x, residual, weight, bias: (layer_norm(x + residual, weight, bias), x + residual),
+        rows_and("weight", "bias", "rows"),
+        lambda x, weight, bias, residual: (layer_norm(x + residual, weight, bias), x + residual),
         eager=lambda *x: _add_then(layer_norm, *x), roundings=3, summands=cols,
     )  # fmt: skip
     found["rmsnorm", ""] = Operation(
@@ -192,8 +196,8 @@ def operations(torch: Any) -> dict[tuple[str, str], Operation]:
         summands=cols,
     )  # fmt: skip
     found["rmsnorm", "add"] = Operation(
-        rows_and("rows", "weight"),
-        lambda x, residual, weight: (rms_norm_formula(x + residual, weight), x + residual),
+        rows_and("weight", "rows"),
+        lambda x, weight, residual: (rms_norm_formula(x + residual, weight), x + residual),
         eager=lambda *x: _add_then(rms_norm, *x), roundings=4, summands=cols,
     )  # fmt: skip
     for family, norm, count in (("layernorm", layer_norm, 3), ("rmsnorm", rms_norm, 2)):
@@ -223,9 +227,16 @@ def operations(torch: Any) -> dict[tuple[str, str], Operation]:
     found["gemm", ""] = product("nn")
     for layout in ("nn", "nt", "tn"):
         found["gemm_tensor", layout] = product(layout)
+    nt = found["gemm_tensor", "nt"]
+    found["gemm_tensor", "nt_bias_gelu"] = Operation(
+        lambda size: [*nt.shapes(size), (size[1],)],
+        lambda a, b, bias: F.gelu(F.linear(a, b, bias), approximate="tanh"),
+        summands=nt.summands, roundings=3, magnitude=lambda a, b, bias: nt.magnitude(a, b),
+    )  # fmt: skip
     return found
 
 
-def _add_then(norm: Function, x: Tensor, residual: Tensor, *parameters: Tensor) -> Any:
+def _add_then(norm: Function, x: Tensor, *parameters_and_residual: Tensor) -> Any:
+    *parameters, residual = parameters_and_residual
     total = x + residual
     return norm(total, *parameters), total

@@ -133,6 +133,25 @@ class Workload {
 };
 std::uint64_t checksum(Device& device, std::span<const Buffer> buffers);
 
+/// What a kernel is launched with for one problem: its Args, made of addresses that someone else owns.
+class Binding {
+ public:
+  virtual ~Binding() = default;
+  const std::vector<std::size_t>& input_sizes() const { return input_sizes_; }  ///< elements
+  std::size_t output_size() const { return output_size_; }                      ///< elements
+  DType output_dtype() const { return output_dtype_; }
+
+  /// Makes args of the arrays' addresses, as many inputs as input_sizes() has; without a workspace.
+  virtual void bind(std::span<const void* const> inputs, void* output) = 0;
+  virtual void set_workspace(void* workspace) = 0;
+  virtual const void* args() const = 0;
+
+ protected:
+  std::vector<std::size_t> input_sizes_;
+  std::size_t output_size_ = 0;
+  DType output_dtype_{};
+};
+
 /// A family (or one op of it) behind one type for the programs. Problems go by their text.
 struct Family {
   std::string_view name, op, problem_help;
@@ -148,6 +167,7 @@ struct Family {
   std::function<std::unique_ptr<Workload>(std::string_view problem, DType, const InputSet&,
                                           std::uint64_t seed, Device&)>
       open;
+  std::function<std::unique_ptr<Binding>(std::string_view problem, DType)> bind;
 };
 
 /// Every family, by name and op.
@@ -240,6 +260,32 @@ class WorkloadOf final : public Workload {
   typename C::template Args<T> bound_;
 };
 
+template <Contract C, class T>
+class BindingOf final : public Binding {
+  using Output = typename OutputOf<C, T>::type;
+
+ public:
+  explicit BindingOf(const typename C::Problem& problem) : problem_(problem) {
+    input_sizes_ = C::input_sizes(problem);
+    output_size_ = C::output_size(problem);
+    output_dtype_ = DTypeOf<Output>::value;
+  }
+
+  void bind(std::span<const void* const> inputs, void* output) override {
+    std::vector<T*> pointers;  // to non-const, as a family's bind takes them
+    for (const void* input : inputs) pointers.push_back(static_cast<T*>(const_cast<void*>(input)));
+    bound_ = C::bind(problem_, std::span<T* const>(pointers), static_cast<Output*>(output));
+  }
+  void set_workspace([[maybe_unused]] void* workspace) override {
+    if constexpr (requires { bound_.workspace; }) bound_.workspace = workspace;
+  }
+  const void* args() const override { return &bound_; }
+
+ private:
+  typename C::Problem problem_;
+  typename C::template Args<T> bound_{};
+};
+
 #if !defined(__CUDACC__)  // families are in .cpp files; nvcc 12.0 does not understand this
 
 /// Registers a family (or one op of it) with the element types its kernels may have.
@@ -295,6 +341,14 @@ struct RegisterFamily {
                                         : void()),
            ...);
           return workload;
+        },
+        .bind = [=](std::string_view text, DType dtype) -> std::unique_ptr<Binding> {
+          std::unique_ptr<Binding> binding;
+          ((DTypeOf<Ts>::value == dtype
+                ? void(binding = std::make_unique<BindingOf<C, Ts>>(parse(text)))
+                : void()),
+           ...);
+          return binding;
         },
     });
   }

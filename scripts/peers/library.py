@@ -1,0 +1,142 @@
+"""libkernel_ladder.so through ctypes: the suite's kernels in this process, on this process's memory.
+
+Names and meanings are those of src/library/kernel_ladder.h.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
+from pathlib import Path
+from typing import NamedTuple, Sequence
+
+OK, INVALID, UNSUPPORTED, FAILED = range(4)
+CUDA, HOST = range(2)
+
+
+class LibraryError(Exception):
+    """What the library says of a call that it refused; status is one of those above."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+class Kernel(NamedTuple):
+    number: int
+    name: str  # family[/op]/dtype/version
+    family: str
+    op: str
+    dtype: str
+    version: str
+    idea: str
+    backend: int
+    is_baseline: bool
+
+
+class Array(NamedTuple):
+    dtype: str
+    elements: int
+    bytes: int
+
+
+class _Kernel(ctypes.Structure):
+    _fields_ = [
+        *((name, c_char_p) for name in ("name", "family", "op", "dtype", "version", "idea")),
+        *((name, c_int) for name in ("backend", "is_baseline", "is_capturable")),
+    ]
+
+
+class _Array(ctypes.Structure):
+    _fields_ = [("dtype", c_char_p), ("elements", c_size_t), ("bytes", c_size_t)]
+
+
+SIGNATURES = {
+    "kl_last_error": (c_char_p, []),
+    "kl_git_sha": (c_char_p, []),
+    "kl_kernel_count": (c_size_t, []),
+    "kl_describe": (c_int, [c_size_t, POINTER(_Kernel)]),
+    "kl_supports": (c_int, [c_size_t, c_char_p]),
+    "kl_open": (c_int, [c_size_t, c_char_p, POINTER(c_void_p)]),
+    "kl_close": (None, [c_void_p]),
+    "kl_input_count": (c_size_t, [c_void_p]),
+    "kl_input": (c_int, [c_void_p, c_size_t, POINTER(_Array)]),
+    "kl_output": (c_int, [c_void_p, POINTER(_Array)]),
+    "kl_bind": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, c_void_p, POINTER(c_size_t)]),
+    "kl_set_workspace": (c_int, [c_void_p, c_void_p]),
+    "kl_launch": (c_int, [c_void_p, c_void_p]),
+}
+
+
+class Library:
+    """Raises OSError where there is no such library, or one that it stands on is missing."""
+
+    def __init__(self, path: Path) -> None:
+        self.c = ctypes.CDLL(str(path.resolve()))
+        for name, (result, arguments) in SIGNATURES.items():
+            function = getattr(self.c, name)
+            function.restype, function.argtypes = result, arguments
+
+    @property
+    def git_sha(self) -> str:
+        return str(self.c.kl_git_sha().decode())
+
+    def check(self, status: int) -> None:
+        if status != OK:
+            raise LibraryError(status, self.c.kl_last_error().decode())
+
+    def kernels(self, backend: int) -> list[Kernel]:
+        found = []
+        for number in range(self.c.kl_kernel_count()):
+            one = _Kernel()
+            self.check(self.c.kl_describe(number, byref(one)))
+            if one.backend == backend:
+                texts = (getattr(one, name).decode() for name, _ in _Kernel._fields_[:6])
+                found.append(Kernel(number, *texts, one.backend, bool(one.is_baseline)))
+        return found
+
+    def open(self, kernel: Kernel, problem: str) -> Launcher:
+        return Launcher(self, kernel, problem)
+
+
+class Launcher:
+    """A kernel opened for a problem. Its arrays must live as long as it is launched."""
+
+    def __init__(self, library: Library, kernel: Kernel, problem: str) -> None:
+        self.library, self.handle = library, c_void_p()
+        self.launch_on = library.c.kl_launch
+        library.check(library.c.kl_open(kernel.number, problem.encode(), byref(self.handle)))
+
+    def __del__(self) -> None:
+        self.library.c.kl_close(self.handle)
+
+    @property
+    def inputs(self) -> list[Array]:
+        c, arrays = self.library.c, []
+        for index in range(c.kl_input_count(self.handle)):
+            one = _Array()
+            self.library.check(c.kl_input(self.handle, index, byref(one)))
+            arrays.append(Array(one.dtype.decode(), one.elements, one.bytes))
+        return arrays
+
+    @property
+    def output(self) -> Array:
+        one = _Array()
+        self.library.check(self.library.c.kl_output(self.handle, byref(one)))
+        return Array(one.dtype.decode(), one.elements, one.bytes)
+
+    def bind(self, inputs: Sequence[int], output: int) -> int:
+        """Addresses; returns the bytes of workspace that launches need."""
+        addresses, needed = (c_void_p * len(inputs))(*inputs), c_size_t()
+        self.library.check(
+            self.library.c.kl_bind(self.handle, addresses, len(inputs), output, byref(needed))
+        )
+        return needed.value
+
+    def set_workspace(self, address: int) -> None:
+        self.library.check(self.library.c.kl_set_workspace(self.handle, address))
+
+    def launch(self, stream: int) -> None:
+        status = self.launch_on(self.handle, stream)
+        if status != OK:
+            self.library.check(status)

@@ -1,0 +1,331 @@
+#include "library/kernel_ladder.h"
+
+#include "harness/family.hpp"
+#include "harness/host/api.hpp"
+#include "harness/needs.hpp"
+#include "harness/registry.hpp"
+#include "ladder_git_sha.hpp"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace ladder;
+
+/// The host executor runs one launch at a time, and launches are recorded in one list.
+std::mutex launching;
+
+/// Memory of the host executor, which watches its bounds.
+struct HostRelease {
+  void operator()(void* memory) const {
+    const std::lock_guard lock(launching);
+    ladder_host_api()->release(memory);
+  }
+};
+using HostMemory = std::unique_ptr<void, HostRelease>;
+
+HostMemory host_memory(std::size_t bytes) {
+  const std::lock_guard lock(launching);
+  return HostMemory(ladder_host_api()->allocate(bytes));
+}
+
+/// An array of the caller's and its copy, which a kernel of the host executor works on.
+template <class Pointer>
+struct HostArray {
+  HostMemory copy;
+  Pointer original;
+  std::size_t bytes;
+};
+
+}  // namespace
+
+struct kl_launcher {
+  const ladder::Kernel& kernel;
+  std::unique_ptr<ladder::Binding> binding;
+  std::size_t workspace_bytes = 0;
+  bool is_bound = false, has_workspace = false;
+
+  // On the host executor
+  std::vector<HostArray<const void*>> host_inputs = {};
+  HostArray<void*> host_output = {};
+  HostMemory host_workspace = nullptr;
+};
+
+namespace {
+
+thread_local std::string last_error;
+
+/// What a call returns that is refused, with the sentence for kl_last_error().
+struct Refused {
+  kl_status status;
+  std::string why;
+};
+
+/// Runs the body of a C function: no exception leaves it.
+template <class F>
+kl_status guarded(F body) noexcept {
+  kl_status status = KL_FAILED;
+  try {
+    try {
+      body();
+      return KL_OK;
+    } catch (Refused& refused) {
+      status = refused.status;
+      last_error = std::move(refused.why);
+    } catch (const std::exception& error) {
+      last_error = error.what();
+    } catch (...) {
+      last_error = "an unknown error";
+    }
+  } catch (...) {  // no memory for the sentence
+    last_error.clear();
+  }
+  return status;
+}
+
+struct Entry {
+  const Kernel* kernel;
+  std::string name, version;
+};
+
+const std::vector<Entry>& entries() {
+  static const std::vector<Entry> all = [] {
+    std::vector<Entry> list;
+    const auto add = [&](const std::vector<Kernel>& kernels) {
+      for (const Kernel& kernel : kernels) {
+        list.push_back({&kernel, full_name(kernel), label(kernel)});
+      }
+    };
+    add(registered_kernels());
+    add(ladder_host_api()->kernels());
+    return list;
+  }();
+  return all;
+}
+
+const Entry& entry(std::size_t kernel) {
+  if (kernel >= entries().size()) {
+    throw Refused{KL_INVALID, fmt::format("there is no kernel number {}; they are numbered 0 to {}",
+                                          kernel, entries().size() - 1)};
+  }
+  return entries()[kernel];
+}
+
+template <class T>
+T& given(T* pointer, const char* name) {
+  if (!pointer) throw Refused{KL_INVALID, fmt::format("{} is NULL", name)};
+  return *pointer;
+}
+
+/// What supports() asks of the device that a kernel would run on.
+DeviceInfo current_device([[maybe_unused]] const Kernel& kernel) {
+  DeviceInfo info;
+#if defined(LADDER_CUDA_BACKEND)
+  if (kernel.backend == Backend::cuda) {
+    info.compute_capability = 10 * attribute_of_device(cudaDevAttrComputeCapabilityMajor) +
+                              attribute_of_device(cudaDevAttrComputeCapabilityMinor);
+  }
+#endif
+  return info;
+}
+
+/// Refuses what the kernel cannot do.
+void expect_support(const Entry& chosen, const char* problem) {
+  const Family& family = family_of(*chosen.kernel);
+  if (!family.normalize(&given(problem, "problem"))) {
+    throw Refused{KL_INVALID, fmt::format("'{}' is no problem of {}: {}", problem, chosen.name,
+                                          family.problem_help)};
+  }
+  const Support support = supports(*chosen.kernel, problem, current_device(*chosen.kernel));
+  if (!support.ok) throw Refused{KL_UNSUPPORTED, support.reason};
+}
+
+kl_array describe(DType dtype, std::size_t elements) {
+  return {.dtype = to_string(dtype), .elements = elements, .bytes = elements * size_of(dtype)};
+}
+
+kl_array output_of(const kl_launcher& launcher) {
+  return describe(launcher.binding->output_dtype(), launcher.binding->output_size());
+}
+
+bool is_on_host(const kl_launcher& launcher) { return launcher.kernel.backend == Backend::host; }
+
+template <class Pointer>
+HostArray<Pointer> host_array(Pointer original, const kl_array& array) {
+  return {.copy = host_memory(array.bytes), .original = original, .bytes = array.bytes};
+}
+
+void copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+void launch_on_host(const kl_launcher& launcher) {
+  const std::lock_guard lock(launching);
+  for (const auto& input : launcher.host_inputs)
+    copy(input.copy.get(), input.original, input.bytes);
+  const auto& output = launcher.host_output;
+  copy(output.copy.get(), output.original, output.bytes);
+  ladder_host_api()->launches().clear();
+  launcher.kernel.launch(launcher.binding->args(), nullptr);
+  copy(output.original, output.copy.get(), output.bytes);
+}
+
+void launch_on_gpu(const kl_launcher& launcher, void* stream) {
+  const std::lock_guard lock(launching);
+  recorded_launches().clear();
+  try {
+    launcher.kernel.launch(launcher.binding->args(), static_cast<cudaStream_t>(stream));
+  } catch (...) {
+#if defined(LADDER_CUDA_BACKEND)
+    cudaGetLastError();  // or the caller's next call would be blamed
+#endif
+    throw;
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* kl_last_error() { return last_error.c_str(); }
+
+const char* kl_git_sha() { return kGitSha; }
+
+size_t kl_kernel_count() { return entries().size(); }
+
+kl_status kl_describe(size_t kernel, kl_kernel* description) {
+  return guarded([&] {
+    const Entry& chosen = entry(kernel);
+    const Kernel& k = *chosen.kernel;
+    given(description, "description") = {.name = chosen.name.c_str(),
+                                         .family = k.family,
+                                         .op = k.op,
+                                         .dtype = to_string(k.dtype),
+                                         .version = chosen.version.c_str(),
+                                         .idea = k.version.idea,
+                                         .backend = k.backend == Backend::cuda ? KL_CUDA : KL_HOST,
+                                         .is_baseline = k.version.baseline,
+                                         .is_capturable = k.version.capturable};
+  });
+}
+
+kl_status kl_find(const char* name, kl_backend backend, size_t* kernel) {
+  return guarded([&] {
+    given(name, "name");
+    for (std::size_t i = 0; i < entries().size(); ++i) {
+      const Entry& one = entries()[i];
+      if (one.name == name && (one.kernel->backend == Backend::host) == (backend == KL_HOST)) {
+        given(kernel, "kernel") = i;
+        return;
+      }
+    }
+    throw Refused{KL_INVALID, fmt::format("this build has no kernel {} for {}", name,
+                                          backend == KL_HOST ? "the host executor" : "GPUs")};
+  });
+}
+
+kl_status kl_supports(size_t kernel, const char* problem) {
+  return guarded([&] { expect_support(entry(kernel), problem); });
+}
+
+kl_status kl_open(size_t kernel, const char* problem, kl_launcher** launcher) {
+  return guarded([&] {
+    kl_launcher*& to = given(launcher, "launcher");
+    const Entry& chosen = entry(kernel);
+    expect_support(chosen, problem);
+    to = new kl_launcher{.kernel = *chosen.kernel,
+                         .binding = family_of(*chosen.kernel).bind(problem, chosen.kernel->dtype)};
+  });
+}
+
+void kl_close(kl_launcher* launcher) { delete launcher; }
+
+size_t kl_input_count(const kl_launcher* launcher) {
+  return launcher ? launcher->binding->input_sizes().size() : 0;
+}
+
+kl_status kl_input(const kl_launcher* launcher, size_t index, kl_array* array) {
+  return guarded([&] {
+    const kl_launcher& l = given(launcher, "launcher");
+    const auto& sizes = l.binding->input_sizes();
+    if (index >= sizes.size()) {
+      throw Refused{KL_INVALID, fmt::format("there is no input number {}: {} has {}", index,
+                                            full_name(l.kernel), sizes.size())};
+    }
+    given(array, "array") = describe(l.kernel.dtype, sizes[index]);
+  });
+}
+
+kl_status kl_output(const kl_launcher* launcher, kl_array* array) {
+  return guarded([&] { given(array, "array") = output_of(given(launcher, "launcher")); });
+}
+
+kl_status kl_bind(kl_launcher* launcher, const void* const* inputs, size_t input_count,
+                  void* output, size_t* workspace_bytes) {
+  return guarded([&] {
+    kl_launcher& l = given(launcher, "launcher");
+    const auto& sizes = l.binding->input_sizes();
+    if (input_count != sizes.size()) {
+      throw Refused{KL_INVALID, fmt::format("{} takes {} input arrays, not {}", full_name(l.kernel),
+                                            sizes.size(), input_count)};
+    }
+    for (std::size_t i = 0; i < input_count; ++i) {
+      if (sizes[i] > 0 && !(&given(inputs, "inputs"))[i]) {
+        throw Refused{KL_INVALID, fmt::format("input number {} is NULL", i)};
+      }
+    }
+    if (l.binding->output_size() > 0) given(static_cast<char*>(output), "output");
+    l.is_bound = false;
+    std::vector<const void*> bound(inputs, inputs + input_count);
+    if (is_on_host(l)) {
+      l.host_inputs.clear();
+      for (std::size_t i = 0; i < input_count; ++i) {
+        l.host_inputs.push_back(host_array(bound[i], describe(l.kernel.dtype, sizes[i])));
+        bound[i] = l.host_inputs.back().copy.get();
+      }
+      l.host_output = host_array(output, output_of(l));
+      output = l.host_output.copy.get();
+    }
+    l.binding->bind(bound, output);
+    l.workspace_bytes = l.kernel.workspace ? l.kernel.workspace(l.binding->args()) : 0;
+    l.has_workspace = false;
+    given(workspace_bytes, "workspace_bytes") = l.workspace_bytes;
+    l.is_bound = true;
+  });
+}
+
+kl_status kl_set_workspace(kl_launcher* launcher, void* workspace) {
+  return guarded([&] {
+    kl_launcher& l = given(launcher, "launcher");
+    given(static_cast<char*>(workspace), "workspace");
+    if (is_on_host(l)) {
+      l.host_workspace = host_memory(l.workspace_bytes);
+      workspace = l.host_workspace.get();
+    }
+    l.binding->set_workspace(workspace);
+    l.has_workspace = true;
+  });
+}
+
+kl_status kl_launch(kl_launcher* launcher, void* stream) {
+  return guarded([&] {
+    const kl_launcher& l = given(launcher, "launcher");
+    if (!l.is_bound) throw Refused{KL_INVALID, "no arrays are bound: call kl_bind first"};
+    if (l.workspace_bytes > 0 && !l.has_workspace) {
+      throw Refused{KL_INVALID,
+                    fmt::format("{} bytes of scratch memory are needed: call kl_set_workspace",
+                                l.workspace_bytes)};
+    }
+    is_on_host(l) ? launch_on_host(l) : launch_on_gpu(l, stream);
+  });
+}
+
+}  // extern "C"

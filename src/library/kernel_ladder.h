@@ -1,0 +1,112 @@
+/* The kernels of Kernel Ladder for other programs: libkernel_ladder.so.
+ *
+ * A program finds a kernel by its name, opens it for a problem, asks which arrays that takes, binds
+ * its own, and launches as often as it likes:
+ *
+ *   size_t kernel;
+ *   kl_launcher* softmax = NULL;
+ *   if (kl_find("softmax/f32/v05_vec128", KL_CUDA, &kernel) != KL_OK ||
+ *       kl_open(kernel, "8192x4096", &softmax) != KL_OK) { puts(kl_last_error()); ... }
+ *   size_t bytes;
+ *   const void* inputs[] = {x};
+ *   kl_bind(softmax, inputs, 1, y, &bytes);
+ *   if (bytes > 0) kl_set_workspace(softmax, scratch);
+ *   kl_launch(softmax, stream);
+ *   kl_close(softmax);
+ *
+ * Kernels of backend KL_CUDA run on the calling thread's current device and take its pointers and
+ * streams; the library allocates no device memory for their launches. Kernels of KL_HOST run on the
+ * CPU by the host executor. They take ordinary pointers: a launch copies the arrays into memory whose
+ * bounds the executor watches, and the output back.
+ *
+ * Functions that can fail return a kl_status; what was wrong is then in kl_last_error(). They may be
+ * called by several threads at once, but for one launcher by one at a time.
+ */
+#ifndef KERNEL_LADDER_H
+#define KERNEL_LADDER_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum {
+  KL_OK = 0,
+  KL_INVALID = 1,     /* a wrong argument: an unknown name, no such problem, a missing array */
+  KL_UNSUPPORTED = 2, /* the kernel, or this device, cannot do the problem */
+  KL_FAILED = 3       /* CUDA refused the launch, the host executor stopped it, or memory is short */
+} kl_status;
+
+/* One sentence about the last call of this thread that did not return KL_OK; never NULL. It stays
+ * until the thread's next call that fails. */
+const char* kl_last_error(void);
+
+/* The commit that the library was built from; "-dirty" at its end where the files differed. */
+const char* kl_git_sha(void);
+
+typedef enum { KL_CUDA = 0, KL_HOST = 1 } kl_backend;
+
+/* Texts live as long as the library. */
+typedef struct {
+  const char* name;    /* family[/op]/dtype/version; a backend has each name once */
+  const char* family;  /* "softmax" */
+  const char* op;      /* "backward"; "" where the family has one operation */
+  const char* dtype;   /* of the inputs: f32, f16, bf16, tf32 (in 32 bits), e4m3, f64, i32 or i64 */
+  const char* version; /* "v05_vec128" */
+  const char* idea;    /* what the version does, in a few words */
+  kl_backend backend;
+  int is_baseline;   /* a vendor's library */
+  int is_capturable; /* its launches may be captured into a CUDA graph */
+} kl_kernel;
+
+/* Kernels are numbered from 0 to kl_kernel_count() - 1. */
+size_t kl_kernel_count(void);
+kl_status kl_describe(size_t kernel, kl_kernel* description);
+kl_status kl_find(const char* name, kl_backend backend, size_t* kernel);
+
+/* KL_OK if a kernel can do a problem (as the family writes it: "4096x4096x4096") on the current
+ * device; KL_UNSUPPORTED if not, with the reason in kl_last_error(). */
+kl_status kl_supports(size_t kernel, const char* problem);
+
+/* A kernel and a problem that it supports. */
+typedef struct kl_launcher kl_launcher;
+
+/* *launcher must be closed by the caller. */
+kl_status kl_open(size_t kernel, const char* problem, kl_launcher** launcher);
+
+/* NULL is nothing to do. The launches must be over only where the workspace is to be reused. */
+void kl_close(kl_launcher* launcher);
+
+/* A dense array. */
+typedef struct {
+  const char* dtype;
+  size_t elements;
+  size_t bytes;
+} kl_array;
+
+size_t kl_input_count(const kl_launcher* launcher);
+kl_status kl_input(const kl_launcher* launcher, size_t index, kl_array* array);
+
+/* Several results of an operation lie in the one output after another, each from a multiple of 8
+ * elements on: [dx | dweight | dbias]. */
+kl_status kl_output(const kl_launcher* launcher, kl_array* array);
+
+/* Gives the arrays of the launches that follow; the workspace is to be set again. Arrays that start
+ * at a multiple of 256 bytes, as cudaMalloc's, are fit for every kernel. workspace_bytes gets the
+ * size of the scratch memory that the launches need, 0 if none. */
+kl_status kl_bind(kl_launcher* launcher, const void* const* inputs, size_t input_count,
+                  void* output, size_t* workspace_bytes);
+
+/* Starts at a multiple of 256 bytes. Launches that may overlap need one each. */
+kl_status kl_set_workspace(kl_launcher* launcher, void* workspace);
+
+/* Launches on a cudaStream_t and returns at once; a KL_HOST kernel has run when this returns, and
+ * its stream is NULL. */
+kl_status kl_launch(kl_launcher* launcher, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

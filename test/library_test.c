@@ -1,0 +1,126 @@
+/* libkernel_ladder.so from a program in C: kernels of the host executor on this program's memory, and
+ * what is wrong with a call said in a sentence. */
+#include "kernel_ladder.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int failures = 0;
+
+#define EXPECT(condition)                                                                      \
+  do {                                                                                         \
+    if (!(condition)) {                                                                        \
+      ++failures;                                                                              \
+      fprintf(stderr, "%s:%d: not so: %s (last error: %s)\n", __FILE__, __LINE__, #condition, \
+              kl_last_error());                                                                \
+    }                                                                                          \
+  } while (0)
+
+#define EXPECT_REFUSED(call, status, words)                \
+  do {                                                     \
+    EXPECT((call) == (status));                            \
+    EXPECT(strstr(kl_last_error(), (words)) != NULL);      \
+    EXPECT(strchr(kl_last_error(), '\n') == NULL);         \
+  } while (0)
+
+static size_t found(const char* name) {
+  size_t kernel = (size_t)-1;
+  EXPECT(kl_find(name, KL_HOST, &kernel) == KL_OK);
+  return kernel;
+}
+
+static void every_kernel_is_described_and_found(void) {
+  size_t on_host = 0;
+  for (size_t i = 0; i < kl_kernel_count(); ++i) {
+    kl_kernel one;
+    size_t again = (size_t)-1;
+    EXPECT(kl_describe(i, &one) == KL_OK);
+    EXPECT(strncmp(one.name, one.family, strlen(one.family)) == 0);
+    EXPECT(strlen(one.version) > 3 && one.version[0] == 'v' && strlen(one.idea) > 0);
+    EXPECT(strcmp(strrchr(one.name, '/') + 1, one.version) == 0);
+    EXPECT(kl_find(one.name, one.backend, &again) == KL_OK && again == i);
+    on_host += one.backend == KL_HOST;
+  }
+  EXPECT(on_host > 100);
+}
+
+static void a_transpose(void) {
+  enum { kRows = 33, kCols = 70 };
+  static float in[kRows * kCols], out[kRows * kCols];
+  kl_launcher* launcher = NULL;
+  kl_array array;
+  size_t workspace = 1;
+  const void* inputs[] = {in};
+  for (int i = 0; i < kRows * kCols; ++i) in[i] = (float)i;
+  EXPECT(kl_open(found("transpose/f32/v03_padded"), "33x70", &launcher) == KL_OK);
+  EXPECT(kl_input_count(launcher) == 1);
+  EXPECT(kl_input(launcher, 0, &array) == KL_OK && array.elements == kRows * kCols);
+  EXPECT(kl_output(launcher, &array) == KL_OK && array.bytes == sizeof out);
+  EXPECT(strcmp(array.dtype, "f32") == 0);
+  EXPECT_REFUSED(kl_input(launcher, 1, &array), KL_INVALID, "has 1");
+  EXPECT_REFUSED(kl_launch(launcher, NULL), KL_INVALID, "kl_bind");
+  EXPECT_REFUSED(kl_bind(launcher, inputs, 2, out, &workspace), KL_INVALID, "takes 1 input");
+  EXPECT_REFUSED(kl_bind(launcher, inputs, 1, NULL, &workspace), KL_INVALID, "output is NULL");
+  EXPECT(kl_bind(launcher, inputs, 1, out, &workspace) == KL_OK && workspace == 0);
+  EXPECT(kl_launch(launcher, NULL) == KL_OK);
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kCols; ++c) EXPECT(out[c * kRows + r] == in[r * kCols + c]);
+  }
+  kl_close(launcher);
+}
+
+/* Its result is of another type than its elements, and it needs scratch memory. */
+static void an_argmax_of_bound_after_bound_arrays(void) {
+  enum { kCount = 100000 };
+  float* x[2];
+  long long y = -1; /* i64 */
+  kl_launcher* launcher = NULL;
+  kl_array array;
+  EXPECT(kl_open(found("reduction/argmax/f32/v30_argmax"), "100000", &launcher) == KL_OK);
+  EXPECT(kl_output(launcher, &array) == KL_OK);
+  EXPECT(strcmp(array.dtype, "i64") == 0 && array.bytes == sizeof y);
+  for (int i = 0; i < 2; ++i) {
+    const int largest = i == 0 ? 77777 : 12345;
+    const void* inputs[1];
+    size_t bytes = 0;
+    void* scratch;
+    inputs[0] = x[i] = calloc(kCount, sizeof(float));
+    x[i][largest] = 1;
+    EXPECT(kl_bind(launcher, inputs, 1, &y, &bytes) == KL_OK && bytes > 0);
+    EXPECT_REFUSED(kl_launch(launcher, NULL), KL_INVALID, "scratch memory");
+    scratch = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    EXPECT(kl_set_workspace(launcher, scratch) == KL_OK);
+    EXPECT(kl_launch(launcher, NULL) == KL_OK && y == largest);
+    free(scratch);
+    free(x[i]);
+  }
+  kl_close(launcher);
+}
+
+static void what_is_wrong_is_said(void) {
+  size_t kernel = 0;
+  kl_kernel description;
+  kl_launcher* launcher = NULL;
+  EXPECT_REFUSED(kl_find("softmax/f32/v99_none", KL_HOST, &kernel), KL_INVALID, "v99_none");
+  EXPECT_REFUSED(kl_find(NULL, KL_HOST, &kernel), KL_INVALID, "NULL");
+  EXPECT_REFUSED(kl_describe(kl_kernel_count(), &description), KL_INVALID, "numbered 0 to");
+  kernel = found("softmax/f32/v01_naive");
+  EXPECT_REFUSED(kl_open(kernel, "8192", &launcher), KL_INVALID, "ROWSxCOLS");
+  EXPECT_REFUSED(kl_open(kernel, NULL, &launcher), KL_INVALID, "problem is NULL");
+  EXPECT_REFUSED(kl_open(kernel, "8x8", NULL), KL_INVALID, "launcher is NULL");
+  EXPECT(launcher == NULL);
+  EXPECT(kl_supports(kernel, "8x8") == KL_OK);
+  EXPECT_REFUSED(kl_supports(found("gemm/f32/v01_naive"), "1x2000000000x1"), KL_UNSUPPORTED, "N");
+  EXPECT_REFUSED(kl_launch(NULL, NULL), KL_INVALID, "launcher is NULL");
+  kl_close(NULL);
+}
+
+int main(void) {
+  EXPECT(strlen(kl_git_sha()) > 0);
+  every_kernel_is_described_and_found();
+  a_transpose();
+  an_argmax_of_bound_after_bound_arrays();
+  what_is_wrong_is_said();
+  return failures != 0;
+}
