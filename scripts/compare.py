@@ -9,8 +9,9 @@ change, and all of them come from the files:
                resolution_pct of both runs. No smaller change is one.
   spread       How far the runs are apart: the GPU is in another state, buffers lie elsewhere. What
                cannot have changed shows it, the libraries and the roofs: two thirds of the 40 that
-               are nearest in time, and bounded alike by memory or arithmetic, lie within it. It is
-               never less than the median of those in the row's own group.
+               are nearest in time, and bounded alike by memory or arithmetic, lie within it. Where
+               those of the row's own group are further apart, it is so large that their median is
+               at the end of a 95 % interval.
   error        of each median: from the samples, where `./bench --samples` wrote them beside the CSV
                (results.json beside results.csv), else as of normal samples.
 
@@ -313,7 +314,7 @@ class Spread:
         near = sorted(near, key=lambda one: abs(one[0] - place))[:NEAREST]
         changes = sorted(change for _, change in near)
         around = changes[len(changes) * 2 // 3] if len(changes) >= FEWEST else SPREAD
-        return max(around, median(self.groups.get(group(pair.old.row), [0.0])))
+        return max(around, median(self.groups.get(group(pair.old.row), [0.0])) / reach(1))
 
 
 @dataclass(frozen=True)
