@@ -45,7 +45,6 @@ from __future__ import annotations
 import argparse
 import bisect
 import csv
-import itertools
 import json
 import math
 import os
@@ -122,7 +121,8 @@ def read(path: Path) -> dict[Key, Run]:
 def run(row: Row, line: dict[str, str], samples: Sequence[float]) -> Run:
     """A line of the CSV; throws LadderError if it passed with numbers that cannot be."""
     error = math.nan
-    number(row, line, "roof_pct", 0)
+    for column in ("roof_pct", "gflops", "gbps"):
+        number(row, line, column, 0)
     if row.verdict == "passed" and line["time_us_median"]:
         number(row, line, "time_us_median", SHORTEST)
         count = number(row, line, "samples", 1, needed=True)

@@ -269,6 +269,7 @@ class Refusals(Compare):
             "rel_stdev": ("inf", "nan", "-1", "", "little"),
             "samples": ("0", "nan", ""),
             "roof_pct": ("inf", "-1"),
+            "gbps": ("inf", "-1"),
             "resolution_pct": ("inf", "nan", "-1"),
         }.items():
             for text in texts:
