@@ -2,60 +2,78 @@
 """Compares two runs of ./bench: which kernels became faster or slower, and how sure that is.
 
 For every kernel, problem and cache state that both CSVs have a time of, the ratio of the medians,
-old over new: above 1 the new run is faster. Its 95 % interval has two sources, which add as
-independent errors do:
+old over new: above 1 the new run is faster. Three things part the times of a program that did not
+change, and all of them come from the files:
 
-  within a run     From the samples, where `./bench --samples` wrote them beside both CSVs
-                   (results.json beside results.csv): a bootstrap of the ratio of medians. Else from
-                   the CSV, by the standard error of a median of normal samples.
-  between runs     The same program measured again is a little off, however many samples it takes:
-                   the GPU has another clock and temperature, buffers lie elsewhere. No sample of
-                   one run shows that, so it is assumed: --floor, in per cent. No interval is
-                   narrower.
+  resolution   How far apart a run sees one kernel that it measures twice, its A/A: the column
+               resolution_pct of both runs. No smaller change is one.
+  spread       How far the runs are apart: the GPU is in another state, buffers lie elsewhere. What
+               cannot have changed shows it, the libraries and the roofs: two thirds of the 40 that
+               are nearest in time, and bounded alike by memory or arithmetic, lie within it. Where
+               those of the row's own group are further apart, it is so large that their median is
+               at the end of a 95 % interval.
+  error        of each median: from the samples, where `./bench --samples` wrote them beside the CSV
+               (results.json beside results.csv), else as of normal samples.
+
+p is the probability that spread and error alone take a ratio so far beyond the resolution. Of
+thousands of rows some have a small p by chance, so it is adjusted as Benjamini and Hochberg do: of
+the rows that are called slower or faster, at most about 5 % are so by chance.
 
 verdicts:
-  faster, slower   the interval leaves out 1 and, where there are samples, a Mann-Whitney U test
-                   says with p < 5 % that one run's samples are smaller than the other's
-  same             the interval holds 1, and the ratio is within the threshold
-  unclear          neither: a ratio beyond the threshold that may be noise, or a test that does not
-                   confirm the interval; measure again
+  faster, slower   the adjusted p is at most 5 %
+  same             it is not, and the ratio is within the threshold
+  unclear          neither: a ratio beyond the threshold that may be noise, or only one of the runs
+                   measured the kernel in the settled state of a power limit; measure again
 
 exit codes:
   0   no kernel is slower by more than the threshold
-  1   one is, or one that had a time has none any more, because it fails
+  1   one is, or one that had a time has none any more
   2   the runs cannot be compared
+
+Libraries, peers and roofs do not decide the exit code. Nor do kernels that were below 10 % of the
+memory roof that bounds them: whether these find their data in a cache depends on where it lies, and
+runs of one program are up to 30 % apart.
 
 examples:
   scripts/compare.py old.csv new.csv
+  scripts/compare.py old.csv new.csv --filter='^softmax/.*/bf16' --changed --sort=change
   scripts/compare.py old.csv new.csv --threshold=5 --markdown >>"$GITHUB_STEP_SUMMARY"
 """
 
 from __future__ import annotations
 
 import argparse
+import bisect
 import csv
-import itertools
 import json
 import math
 import os
-import random
+import re
 import signal
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from statistics import NormalDist, median
-from typing import NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 import ladder_csv
-from ladder_csv import LadderError, Row, time_text
+from ladder_csv import LadderError, Row, natural, time_text
 
-KEY = ("family", "op", "dtype", "kernel", "problem", "cache", "backend")  # of a row
+GROUP = ("family", "op", "dtype", "problem", "cache", "backend")  # what takes turns
+KEY = (*GROUP, "kernel")  # of a row
 MACHINE = {"device": "GPUs", "toolkit": "toolkits", "driver": "drivers"}  # what must not differ
-CONFIDENCE = 0.95
-Z = NormalDist().inv_cdf((1 + CONFIDENCE) / 2)
-RESAMPLES = 1000
-FEWEST_TO_RANK = 4  # fewer against as many cannot reach p < 5 %, however far apart they lie
+NEEDED = (*MACHINE, "samples", "rel_stdev", "roof", "roof_pct")
+
+ALPHA = 0.05  # of the false among the rows called slower or faster; and outside of an interval
+RESOLUTION = 0.005  # of a run without A/A columns
+SPREAD = 0.0075  # between runs with too few libraries and roofs to show it
+NEAREST, FEWEST = 40, 10  # how many of those a spread is taken from
+# A scale that two thirds of n values lie within is as sure as a standard deviation of n / 2.
+FREEDOM = NEAREST / 2
+FAR_FROM_ROOF = 10  # per cent
+SHORTEST, LARGEST = 1e-6, 1e15  # of times in microseconds, and of any number that is read
 COLOURS = {"slower": "1;31", "faster": "32", "unclear": "33", "same": "2"}
 
 Key = tuple[str, ...]
@@ -66,38 +84,78 @@ class Run(NamedTuple):
 
     row: Row
     machine: dict[str, str]
-    count: float  # of samples
-    rel_stdev: float
-    samples: list[float]  # in microseconds; empty where they were not written
+    error: float  # the relative standard error of the median
+    resolution: float  # as a share; NaN if the run has no A/A
+    settled: str  # "yes", "no"; empty in a run that does not know
 
 
 # ---- Reading
 
 
 def read(path: Path) -> dict[Key, Run]:
-    rows = {tuple(getattr(row, column) for column in KEY): row for row in ladder_csv.read(path)}
-    with open(path, newline="", encoding="utf-8") as file:
-        lines = csv.DictReader(file)
-        for column in (*MACHINE, "samples", "rel_stdev"):
-            if column not in (lines.fieldnames or ()):
-                raise LadderError(f"{path} cannot be compared: no column {column!r}.")
-        cells = {tuple(line[column] for column in KEY): line for line in lines}
+    rows = {key(row): row for row in ladder_csv.read(path)}
     samples = read_samples(path.with_suffix(".json"))
-    runs = {}
-    for key, row in rows.items():
-        line = cells[key]
-        machine = {column: line[column] for column in MACHINE}
-        count, rel_stdev = number(line["samples"]), number(line["rel_stdev"])
-        run = Run(row, machine, count, rel_stdev, samples.get(key, []))
-        if row.timed and not (count >= 1 and rel_stdev >= 0):
-            raise LadderError(f"{path}: {name(row)} has a time, but no samples or no rel_stdev.")
-        if row.timed and run.samples and not is_of(run.samples, run):
-            raise LadderError(
-                f"{path.with_suffix('.json')} is of another run than {path}: the samples of "
-                f"{name(row)} do not have its median."
-            )
-        runs[key] = run
+    runs: dict[Key, Run] = {}
+    lines: dict[Key, int] = {}
+    with open(path, newline="", encoding="utf-8") as file:
+        reader = csv.DictReader(file)
+        missing = [column for column in NEEDED if column not in (reader.fieldnames or ())]
+        if missing:
+            names = ", ".join(map(repr, missing))
+            raise LadderError(f"{path} cannot be compared: no column {names}.")
+        for line in reader:
+            of = tuple(line[column] for column in KEY)
+            if of in runs:
+                raise LadderError(
+                    f"{path}, line {reader.line_num}: {name(rows[of])} is in line {lines[of]} "
+                    f"already; a row can be compared only once."
+                )
+            lines[of] = reader.line_num
+            try:
+                runs[of] = run(rows[of], line, samples.get(of, []))
+            except LadderError as error:
+                raise LadderError(f"{path}, line {reader.line_num}: {error}") from None
     return runs
+
+
+def run(row: Row, line: dict[str, str], samples: Sequence[float]) -> Run:
+    """A line of the CSV; throws LadderError if it passed with numbers that cannot be."""
+    error = math.nan
+    for column in ("roof_pct", "gflops", "gbps"):
+        number(row, line, column, 0)
+    if row.verdict == "passed" and line["time_us_median"]:
+        number(row, line, "time_us_median", SHORTEST)
+        count = number(row, line, "samples", 1, needed=True)
+        rel_stdev = number(row, line, "rel_stdev", 0, needed=True)
+        if samples:
+            # The CSV has six digits of the median.
+            if len(samples) != count or not math.isclose(
+                median(samples), row.time_us_median, rel_tol=1e-5
+            ):
+                raise LadderError(
+                    f"{name(row)} has another median than its samples in the JSON file beside the "
+                    "CSV, which are of another run."
+                )
+            error = median_error(samples)
+        else:
+            # The median of normal samples has sqrt(pi / 2) times the standard error of the mean.
+            error = rel_stdev * math.sqrt(math.pi / 2 / count)
+    resolution = number(row, line, "resolution_pct", 0) / 100
+    machine = {column: line[column] for column in MACHINE}
+    return Run(row, machine, error, resolution, line.get("settled", ""))
+
+
+def number(
+    row: Row, line: dict[str, str], column: str, least: float, needed: bool = False
+) -> float:
+    """The cell's number; NaN if it is empty or there is no such column."""
+    text = line.get(column, "")
+    if not text and not needed:
+        return math.nan
+    value = parsed(text)
+    if row.verdict == "passed" and not least <= value <= LARGEST:
+        raise LadderError(f"{name(row)} passed with {text or 'nothing'} as its {column}.")
+    return value
 
 
 def read_samples(path: Path) -> dict[Key, list[float]]:
@@ -107,25 +165,33 @@ def read_samples(path: Path) -> dict[Key, list[float]]:
     try:
         with open(path, encoding="utf-8") as file:
             rows = json.load(file)
-        return {tuple(row[c] for c in KEY): [float(us) for us in row["us"]] for row in rows}
+        samples = {tuple(row[c] for c in KEY): [float(us) for us in row["us"]] for row in rows}
     except OSError as error:
         raise LadderError(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, TypeError, KeyError):
         raise LadderError(f"{path} is not what ./bench --samples writes.") from None
+    if len(samples) < len(rows):
+        raise LadderError(f"{path} has the samples of a row twice.")
+    for of, times in samples.items():
+        wrong = [us for us in times if not SHORTEST <= us <= LARGEST]
+        if wrong:
+            raise LadderError(f"{path}: a sample of {'/'.join(filter(None, of))} is {wrong[0]}.")
+    return samples
 
 
-def is_of(samples: Sequence[float], run: Run) -> bool:
-    """The CSV has six digits of the median."""
-    return len(samples) == run.count and math.isclose(
-        median(samples), run.row.time_us_median, rel_tol=1e-5
-    )
-
-
-def number(text: str) -> float:
+def parsed(text: str) -> float:
     try:
         return float(text)
     except ValueError:
         return math.nan
+
+
+def key(row: Row) -> Key:
+    return tuple(getattr(row, column) for column in KEY)
+
+
+def group(row: Row) -> Key:
+    return tuple(getattr(row, column) for column in GROUP)
 
 
 def name(row: Row) -> str:
@@ -134,52 +200,121 @@ def name(row: Row) -> str:
     return "/".join(part for part in parts if part not in ("", "cold"))
 
 
+def roof(row: Row) -> float:
+    """The rate of the roof that bounds it; NaN if unknown."""
+    rate = row.gflops if ladder_csv.is_compute(row.roof) else row.gbps
+    return 100 * rate / row.roof_pct if row.roof_pct > 0 else math.nan
+
+
 # ---- Statistics
 
 
-def resampled_median(ordered: Sequence[float], rng: random.Random) -> float:
-    """The median of as many samples, drawn from these with replacement.
-
-    They need not be drawn one by one: of n uniform numbers the k-th smallest is distributed as
-    Beta(k, n + 1 - k), and the next one is the smallest of n - k that are uniform above it.
-    """
-    n = len(ordered)
-    k = (n + 1) // 2
-    at = rng.betavariate(k, n + 1 - k)
-    low = ordered[min(int(at * n), n - 1)]
-    if n % 2:
-        return low
-    at = 1 - (1 - at) * rng.random() ** (1 / (n - k))
-    return (low + ordered[min(int(at * n), n - 1)]) / 2
+def median_error(samples: Sequence[float]) -> float:
+    """The relative standard error of the samples' median, from the distance of two of them around
+    it (Price and Bonett 2001); 0 for one sample."""
+    ordered, n = sorted(samples), len(samples)
+    if n == 1:
+        return 0.0
+    place, z = around_median(n)
+    return (ordered[n - place] - ordered[place - 1]) / (2 * z) / median(ordered)
 
 
-def bootstrap(old: Sequence[float], new: Sequence[float]) -> tuple[float, float]:
-    """The interval of median(old) / median(new)."""
-    rng = random.Random(0)  # the same files give the same verdicts
-    old, new = sorted(old), sorted(new)
-    ratios = sorted(
-        resampled_median(old, rng) / resampled_median(new, rng) for _ in range(RESAMPLES)
-    )
-    outside = round(RESAMPLES * (1 - CONFIDENCE) / 2)
-    return ratios[outside], ratios[-1 - outside]
+@lru_cache(maxsize=None)
+def around_median(n: int) -> tuple[int, float]:
+    """A place such that the median of n samples lies, with the probability that z standard errors
+    have to both sides, between the sample there and the one there from the end."""
+    place = max(1, round((n + 1) / 2 - math.sqrt(n)))
+    below = sum(math.comb(n, i) for i in range(place)) / 2**n
+    return place, -NormalDist().inv_cdf(below)
 
 
-def rank_test(old: Sequence[float], new: Sequence[float]) -> float:
-    """p of Mann and Whitney's U, two-sided, by the normal approximation, corrected for ties and for
-    continuity."""
-    n = len(old) + len(new)
-    counts = Counter(itertools.chain(old, new))
-    ranks, below = {}, 0
-    for value in sorted(counts):
-        ranks[value] = below + (counts[value] + 1) / 2
-        below += counts[value]
-    u = sum(ranks[value] for value in old) - len(old) * (len(old) + 1) / 2
-    ties = sum(t**3 - t for t in counts.values())
-    variance = len(old) * len(new) / 12 * (n + 1 - ties / (n * (n - 1)))
-    if variance <= 0:  # all samples are equal
+def p_value(distance: float, scale: float) -> float:
+    """Two-sided, by Student's t of FREEDOM degrees, in Wallace's approximation by a normal one."""
+    if distance <= 0:
         return 1.0
-    off = max(0.0, abs(u - len(old) * len(new) / 2) - 0.5)
-    return math.erfc(off / math.sqrt(2 * variance))
+    if scale <= 0:
+        return 0.0
+    f = FREEDOM
+    z = (8 * f + 1) / (8 * f + 3) * math.sqrt(f * math.log1p((distance / scale) ** 2 / f))
+    return math.erfc(z / math.sqrt(2))
+
+
+def reach(scale: float) -> float:
+    """The distance whose p is ALPHA."""
+    f = FREEDOM
+    z = NormalDist().inv_cdf(1 - ALPHA / 2) * (8 * f + 3) / (8 * f + 1)
+    return scale * math.sqrt(f * math.expm1(z * z / f))
+
+
+def adjusted(ps: Sequence[float]) -> list[float]:
+    """By Benjamini and Hochberg: of those that are now at most q, about the share q is false."""
+    order = sorted(range(len(ps)), key=lambda i: ps[i], reverse=True)
+    found, least = [1.0] * len(ps), 1.0
+    for above, i in enumerate(order):
+        least = min(least, ps[i] * len(ps) / (len(ps) - above))
+        found[i] = least
+    return found
+
+
+class Pair(NamedTuple):
+    """One row in both runs."""
+
+    old: Run
+    new: Run
+
+    @property
+    def change(self) -> float:
+        """The logarithm of the ratio: above 0 is faster."""
+        return math.log(self.old.row.time_us_median) - math.log(self.new.row.time_us_median)
+
+    @property
+    def place(self) -> float:
+        """Of its time among others."""
+        return (math.log(self.old.row.time_us_median) + math.log(self.new.row.time_us_median)) / 2
+
+    @property
+    def is_arithmetic(self) -> bool:
+        """Is it bounded by arithmetic, or by memory?"""
+        row = self.old.row
+        return ladder_csv.is_compute(row.op if row.family == "roofs" else row.roof)
+
+
+class Spread:
+    """How far the runs are apart, by what is the same in both: libraries and roofs."""
+
+    def __init__(self, pairs: Sequence[Pair]) -> None:
+        # The place and the size of each one's change, bounded by memory and by arithmetic
+        self.known: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+        self.groups: dict[Key, list[float]] = defaultdict(list)
+        roofs: dict[tuple[Key, bool], list[Pair]] = defaultdict(list)
+        for pair in pairs:
+            old, new = pair.old.row, pair.new.row
+            if old.is_baseline or old.family == "roofs":
+                self.add(pair.is_arithmetic, group(old), pair.place, pair.change)
+            elif not old.is_peer and old.roof == new.roof and roof(old) > 0 and roof(new) > 0:
+                roofs[group(old), pair.is_arithmetic].append(pair)
+        for (of, is_arithmetic), versions in roofs.items():  # each knows the roof of its turns
+            change = median(math.log(roof(new.row) / roof(old.row)) for old, new in versions)
+            self.add(is_arithmetic, of, min(pair.place for pair in versions), change)
+        for known in self.known.values():
+            known.sort()
+
+    def add(self, is_arithmetic: bool, of: Key, place: float, change: float) -> None:
+        self.known[is_arithmetic].append((place, abs(change)))
+        self.groups[of].append(abs(change))
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self.known.values()))
+
+    def of(self, pair: Pair) -> float:
+        known, place = self.known[pair.is_arithmetic], pair.place
+        at = bisect.bisect(known, (place,))
+        near = known[max(0, at - NEAREST) : at + NEAREST]
+        near = sorted(near, key=lambda one: abs(one[0] - place))[:NEAREST]
+        changes = sorted(change for _, change in near)
+        around = changes[len(changes) * 2 // 3] if len(changes) >= FEWEST else SPREAD
+        return max(around, median(self.groups.get(group(pair.old.row), [0.0])) / reach(1))
 
 
 @dataclass(frozen=True)
@@ -189,7 +324,9 @@ class Comparison:
     ratio: float  # old over new: above 1 is faster
     low: float
     high: float
-    p: float  # NaN without samples, or with too few
+    p: float  # adjusted
+    resolution: float
+    spread: float
     verdict: str
 
     @property
@@ -200,27 +337,39 @@ class Comparison:
     def slowdown(self) -> float:
         return 1 / self.ratio - 1
 
+    @property
+    def excuse(self) -> str:
+        """Why it does not decide the exit code, if so."""
+        row = self.old.row
+        if row.is_baseline or row.is_peer or row.family == "roofs":
+            return "of libraries, peers and roofs"
+        far = row.roof_pct < FAR_FROM_ROOF and not ladder_csv.is_compute(row.roof)
+        return f"below {FAR_FROM_ROOF} % of their memory roof" if far else ""
 
-def compare(old: Run, new: Run, threshold: float, floor: float) -> Comparison:
-    """threshold, floor: as shares, 0.03 is 3 %."""
-    ratio = old.row.time_us_median / new.row.time_us_median
-    p = math.nan
-    if old.samples and new.samples:
-        ends = bootstrap(old.samples, new.samples)
-        within = [max(0.0, math.log(ratio / ends[0])), max(0.0, math.log(ends[1] / ratio))]
-        if min(len(old.samples), len(new.samples)) >= FEWEST_TO_RANK:
-            p = rank_test(old.samples, new.samples)
-    else:
-        # The median of n normal samples has sqrt(pi / 2) times the standard error of their mean.
-        errors = (run.rel_stdev * math.sqrt(math.pi / 2 / run.count) for run in (old, new))
-        within = [Z * math.hypot(*errors)] * 2
-    below, above = (math.hypot(side, math.log1p(floor)) for side in within)
-    low, high = ratio * math.exp(-below), ratio * math.exp(above)
-    if low <= 1 <= high:
-        verdict = "same" if abs(math.log(ratio)) <= math.log1p(threshold) else "unclear"
-    else:
-        verdict = "unclear" if p >= 1 - CONFIDENCE else "faster" if low > 1 else "slower"
-    return Comparison(old, new, ratio, low, high, p, verdict)
+
+def compare(pairs: Sequence[Pair], spread: Spread, threshold: float) -> list[Comparison]:
+    """threshold: as a share, 0.03 is 3 %."""
+    scales, resolutions, ps = [], [], []
+    spreads = [spread.of(pair) for pair in pairs]
+    for pair, between in zip(pairs, spreads):
+        known = (RESOLUTION if math.isnan(r.resolution) else r.resolution for r in pair)
+        resolutions.append(math.hypot(*known))
+        scales.append(math.hypot(between, pair.old.error, pair.new.error))
+        ps.append(p_value(abs(pair.change) - resolutions[-1], scales[-1]))
+    found = []
+    for pair, p, scale, resolution, between in zip(
+        pairs, adjusted(ps), scales, resolutions, spreads
+    ):
+        width = resolution + reach(scale)
+        if pair.old.settled and pair.new.settled and pair.old.settled != pair.new.settled:
+            verdict = "unclear"
+        elif p <= ALPHA:
+            verdict = "faster" if pair.change > 0 else "slower"
+        else:
+            verdict = "same" if abs(pair.change) <= math.log1p(threshold) else "unclear"
+        ends = (math.exp(min(pair.change + by, math.log(LARGEST))) for by in (0, -width, width))
+        found.append(Comparison(*pair, *ends, p, resolution, between, verdict))
+    return found
 
 
 # ---- Two runs
@@ -228,75 +377,128 @@ def compare(old: Run, new: Run, threshold: float, floor: float) -> Comparison:
 
 @dataclass(frozen=True)
 class Report:
+    first: Pair
     comparisons: list[Comparison]
     lost: list[Run]  # the new runs of kernels that had a time and have none any more
     only_old: int
     only_new: int
     threshold: float
+    references: int  # libraries and roofs in both runs
 
     @property
-    def regressions(self) -> list[Comparison]:
+    def slower(self) -> list[Comparison]:
         worse = (c for c in self.comparisons if c.verdict == "slower")
         return [c for c in worse if c.slowdown > self.threshold]
 
     @property
-    def has_tests(self) -> bool:
-        return any(not math.isnan(c.p) for c in self.comparisons)
+    def regressions(self) -> list[Comparison]:
+        return [c for c in self.slower if not c.excuse]
 
     @property
-    def counts(self) -> str:
-        """3 slower, 12 faster, 33 same"""
+    def summary(self) -> str:
+        """48 rows compared: 3 slower, 12 faster, 33 same. …"""
         n = Counter(c.verdict for c in self.comparisons)
-        return ", ".join(f"{n[verdict]} {verdict}" for verdict in COLOURS if n[verdict])
+        counts = ", ".join(f"{n[verdict]} {verdict}" for verdict in COLOURS if n[verdict])
+        return (
+            f"{len(self.comparisons)} rows compared: {counts or 'none'}. Only in the old run: "
+            f"{self.only_old} rows; only in the new one: {self.only_new}."
+        )
 
     @property
-    def left_out(self) -> str:
-        return f"Only in the old run: {self.only_old} rows; only in the new one: {self.only_new}."
-
-    @property
-    def basis(self) -> str:
-        raw = sum(bool(c.old.samples and c.new.samples) for c in self.comparisons)
-        if raw in (0, len(self.comparisons)):
-            return "from all samples" if raw else "from medians and standard deviations"
-        return f"from all samples for {raw} of {len(self.comparisons)} rows"
+    def basis(self) -> list[str]:
+        """What the verdicts rest on."""
+        if not self.comparisons:
+            return []
+        resolution = 100 * median(c.resolution for c in self.comparisons)
+        spread = 100 * median(c.spread for c in self.comparisons)
+        known = {not math.isnan(r.resolution) for c in self.comparisons for r in (c.old, c.new)}
+        source = "A/A" if known == {True} else "assumed" if known == {False} else "in part assumed"
+        return [
+            f"The median row is resolved to {resolution:.2g} % ({source}); the runs are "
+            f"{spread:.2g} % apart (by {self.references} libraries' and roofs' times).",
+            f"p is adjusted for {len(self.comparisons)} rows (Benjamini-Hochberg): of those called "
+            f"slower or faster at most about {100 * ALPHA:g} % are so by chance.",
+        ]
 
     @property
     def conclusion(self) -> list[str]:
         """The sentences behind the exit code."""
-        said = [f"{name(r.row)} has no time any more: {r.row.verdict}." for r in self.lost]
+        said = []
+        for lost in self.lost:
+            why = "it was not timed" if lost.row.verdict == "passed" else lost.row.verdict
+            said.append(f"{name(lost.row)} has no time any more: {why}.")
         for c in self.regressions:
             said.append(f"{c.name} is slower by {100 * c.slowdown:.1f} %.")
-        return said or [f"No kernel is slower by more than {100 * self.threshold:g} %."]
+        limit = f"slower by more than {100 * self.threshold:g} %"
+        for excuse, n in Counter(c.excuse for c in self.slower if c.excuse).items():
+            said.append(f"Not decisive: {n} {excuse}, {limit}.")
+        if not self.regressions and not self.lost:
+            said.append(f"No {'other ' if said else ''}kernel is {limit}.")
+        return said
 
 
 def report(olds: dict[Key, Run], news: dict[Key, Run], options: argparse.Namespace) -> Report:
-    common = [key for key in olds if key in news and olds[key].row.timed]
-    pairs = [(olds[key], news[key]) for key in common]
-    timed = [pair for pair in pairs if pair[1].row.timed]
-    if not timed:
-        raise LadderError(f"{options.old} and {options.new} have no timed row in common.")
-    for old, new in [] if options.anyway else timed:
+    threshold = parsed(options.threshold) / 100
+    if not 0 <= threshold < math.inf:
+        raise LadderError(
+            f"--threshold={options.threshold}: a number of per cent, 0 or more, is expected."
+        )
+    selects = selection(options.filter)
+    common = [Pair(olds[of], news[of]) for of in olds if of in news and olds[of].row.timed]
+    chosen = [pair for pair in common if selects(pair.old.row)]
+    if not chosen:
+        which = f" whose name has {options.filter!r}" if options.filter else ""
+        raise LadderError(f"{options.old} and {options.new} have no timed row in common{which}.")
+    differing = {}
+    for old, new in common:
         for column, plural in MACHINE.items():
             if old.machine[column] != new.machine[column]:
-                raise LadderError(
-                    f"The runs are of different {plural}, {old.machine[column] or 'unknown'} and "
-                    f"{new.machine[column] or 'unknown'}: --anyway compares them all the same."
-                )
-    threshold, floor = share("--threshold", options.threshold), share("--floor", options.floor)
+                differing.setdefault(plural, (old.machine[column], new.machine[column]))
+    for plural, machines in [] if options.anyway else differing.items():
+        old, new = (machine or "unknown" for machine in machines)
+        raise LadderError(
+            f"The runs are of different {plural}, {old} and {new}: --anyway compares them all the "
+            f"same."
+        )
+    timed = [pair for pair in common if pair.new.row.timed]
+    spread = Spread([] if differing else timed)
     return Report(
-        [compare(old, new, threshold, floor) for old, new in timed],
-        [new for _, new in pairs if not new.row.timed],
-        sum(key not in news for key in olds),
-        sum(key not in olds for key in news),
+        chosen[0],
+        compare([pair for pair in timed if selects(pair.old.row)], spread, threshold),
+        [pair.new for pair in chosen if not pair.new.row.timed],
+        sum(of not in news and selects(run.row) for of, run in olds.items()),
+        sum(of not in olds and selects(run.row) for of, run in news.items()),
         threshold,
+        spread.count,
     )
+
+
+def selection(pattern: str) -> Callable[[Row], bool]:
+    try:
+        expression = re.compile(pattern)
+    except re.error as error:
+        raise LadderError(f"--filter={pattern}: no regular expression: {error}.") from None
+    return lambda row: bool(expression.search(name(row)))
 
 
 # ---- Output
 
 
+def ladder(row: Row) -> str:
+    parts = (row.family, row.op, row.dtype, row.problem, row.cache)
+    return " ".join(part for part in parts if part not in ("", "cold"))
+
+
+def ordered(comparisons: Sequence[Comparison], by: str) -> list[Comparison]:
+    if by == "change":
+        return sorted(comparisons, key=lambda c: c.ratio)
+    if by == "time":
+        return sorted(comparisons, key=lambda c: -c.new.row.time_us_median)
+    return sorted(comparisons, key=lambda c: (natural(ladder(c.new.row)), c.new.row.place))
+
+
 def p_text(p: float) -> str:
-    return "" if math.isnan(p) else "<0.001" if p < 0.001 else f"{p:.3f}"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def machine_text(run: Run) -> str:
@@ -307,72 +509,64 @@ def console(of: Report, options: argparse.Namespace, colours: bool) -> None:
     def paint(code: str, text: str) -> str:
         return f"\033[{code}m{text}\033[0m" if colours else text
 
-    first = of.comparisons[0]
-    for title, path, run in (("old", options.old, first.old), ("new", options.new, first.new)):
+    for title, path, run in zip(("old", "new"), (options.old, options.new), of.first):
         print(f"{title}  {path}, commit {run.row.git_sha[:10]}, {machine_text(run)}")
-    print(f"old/new: above 1 is faster; 95 % intervals, {of.basis}")
-
-    width = max(len(c.new.row.name) for c in of.comparisons)
-    test = f"{'p':>8}" if of.has_tests else ""
-    print(f"\n  {'':{width}} {'old':>9} {'new':>9}  old/new  95 % interval{test}")
-
-    def ladder(c: Comparison) -> str:
-        row = c.new.row
-        parts = (row.family, row.op, row.dtype, row.problem, row.cache)
-        return " ".join(part for part in parts if part not in ("", "cold"))
-
-    for title, group in itertools.groupby(of.comparisons, ladder):
-        print(paint("1", title))
-        for c in group:
-            old, new = (time_text(run.row.time_us_median) for run in (c.old, c.new))
-            p = f"{p_text(c.p):>8}" if of.has_tests else ""
-            verdict = paint(COLOURS[c.verdict], c.verdict)
-            mark = paint("1;31", " !") if c in of.regressions else ""
-            print(
-                f"  {c.new.row.name:{width}} {old:>9} {new:>9}  {c.ratio:7.3f}  "
-                f"{c.low:.3f} … {c.high:.3f}{p}  {verdict}{mark}"
-            )
-    print(f"\n{len(of.comparisons)} rows compared: {of.counts}. {of.left_out}")
-    for sentence in of.conclusion:
+    print("old/new: above 1 is faster")
+    failing = of.regressions
+    rows = ordered([c for c in of.comparisons if shown(c, options)], options.sort)
+    in_ladders = options.sort == "name"
+    names = [c.new.row.name if in_ladders else c.name for c in rows]
+    width = max(map(len, names), default=0)
+    if rows:
+        print(f"\n  {'':{width}} {'old':>9} {'new':>9}  old/new  95 % interval        p")
+    title = ""
+    for c, label in zip(rows, names):
+        if in_ladders and ladder(c.new.row) != title:
+            title = ladder(c.new.row)
+            print(paint("1", title))
+        old, new = (time_text(run.row.time_us_median) for run in (c.old, c.new))
+        mark = paint("1;31", " !") if c in failing else ""
+        print(
+            f"  {label:{width}} {old:>9} {new:>9}  {c.ratio:7.3f}  {c.low:.3f} … {c.high:.3f}"
+            f"{p_text(c.p):>9}  {paint(COLOURS[c.verdict], c.verdict)}{mark}"
+        )
+    print(f"\n{of.summary}")
+    for sentence in (*of.basis, *of.conclusion):
         print(sentence)
 
 
-def markdown(of: Report) -> None:
+def shown(c: Comparison, options: argparse.Namespace) -> bool:
+    return c.verdict != "same" or not options.changed
+
+
+def markdown(of: Report, options: argparse.Namespace) -> None:
     def table(comparisons: Sequence[Comparison]) -> None:
         print("| kernel | old | new | old/new | 95 % interval | p | verdict |")
         print("|---|---:|---:|---:|---:|---:|---|")
-        for c in comparisons:
+        for c in ordered(comparisons, options.sort):
             old, new = (time_text(run.row.time_us_median) for run in (c.old, c.new))
-            verdict = f"**{c.verdict}**" if c in of.regressions else c.verdict
+            verdict = f"**{c.verdict}**" if c in failing else c.verdict
             print(
                 f"| `{c.name}` | {old} | {new} | {c.ratio:.3f} | {c.low:.3f} … {c.high:.3f} "
                 f"| {p_text(c.p)} | {verdict} |"
             )
         print()
 
-    first = of.comparisons[0]
-    machines = list(dict.fromkeys(machine_text(run) for run in (first.old, first.new)))
-    commits = " → ".join(run.row.git_sha[:10] for run in (first.old, first.new))
-    print(f"**{of.counts}** of {len(of.comparisons)} rows: {commits}, {' → '.join(machines)};")
-    print(f"old/new above 1 is faster; intervals {of.basis}. {of.left_out}\n")
-    for sentence in of.conclusion:
+    failing = of.regressions
+    machines = list(dict.fromkeys(machine_text(run) for run in of.first))
+    commits = " → ".join(run.row.git_sha[:10] for run in of.first)
+    print(f"{commits}, {' → '.join(machines)}; old/new above 1 is faster. {of.summary}\n")
+    for sentence in (*of.conclusion, *of.basis):
         print(f"- {sentence}")
     print()
     changed = [c for c in of.comparisons if c.verdict != "same"]
     if changed:
         table(changed)
     same = [c for c in of.comparisons if c.verdict == "same"]
-    if same:
+    if same and not options.changed:
         print(f"<details><summary>{len(same)} same</summary>\n")
         table(same)
         print("</details>")
-
-
-def share(flag: str, per_cent: str) -> float:
-    value = number(per_cent)
-    if not 0 <= value < math.inf:
-        raise LadderError(f"{flag}={per_cent}: a number of per cent, 0 or more, is expected.")
-    return value / 100
 
 
 def main() -> int:
@@ -383,15 +577,21 @@ def main() -> int:
     parser.add_argument("new", type=Path, metavar="NEW.csv")
     parser.add_argument("--threshold", default="3", metavar="PERCENT",
                         help="slower by more than this fails (default: 3)")  # fmt: skip
-    parser.add_argument("--floor", default="1.5", metavar="PERCENT",
-                        help="how far runs of one program are apart (default: 1.5)")  # fmt: skip
+    parser.add_argument("--filter", default="", metavar="REGEX",
+                        help="compare only the rows whose names, as ./bench spells them, have "
+                             "a match")  # fmt: skip
+    parser.add_argument("--changed", action="store_true",
+                        help="leave out the rows that are the same")  # fmt: skip
+    parser.add_argument("--sort", default="name", choices=("name", "change", "time"),
+                        help="by name (the default), slowest change first, or longest time "
+                             "first")  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument("--anyway", action="store_true",
                         help="compare different GPUs, toolkits or drivers too")  # fmt: skip
     options = parser.parse_args()
     found = report(read(options.old), read(options.new), options)
     if options.markdown:
-        markdown(found)
+        markdown(found, options)
     else:
         console(found, options, sys.stdout.isatty() and "NO_COLOR" not in os.environ)
     return 1 if found.regressions or found.lost else 0
