@@ -2,6 +2,7 @@
 #include "gpu.hpp"
 
 #include "arrays.hpp"
+#include "harness/ptx/tma.hpp"
 #include "harness/ptx/wgmma.hpp"
 #include "swizzled.hpp"
 
