@@ -495,6 +495,14 @@ class Pictures(Case):
         texts = [t.get_text() for t in ladder.axes[0].texts]
         self.assertIn("4096x4096x4096  at the power limit", texts)
 
+    def test_long_names_and_levels_have_their_place(self) -> None:
+        names = [f"v{i:02}_a_name_that_is_rather_long" for i in range(1, 5)]
+        lines = [gemm(name, 52.01, op="an_operation_with_a_long_name") for name in names]
+        ((one, roofs),) = self.ladders(equal_rounds(lines, *names))
+        for figure in (roofline.draw_overview([one]), roofline.draw_ladder([one], {one: roofs})):
+            self.assert_apart(figure)
+            self.assertIn("level", [t.get_text() for t in figure.axes[0].texts])
+
     def test_points_stand_where_the_rows_say(self) -> None:
         ((one, roofs),) = self.ladders(GEMM)
         axes: Any
