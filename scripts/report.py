@@ -370,7 +370,8 @@ def summary(runs: Sequence[Run]) -> str:
             bar = tag("span", percent(best.roof_pct), style=f"--share: {best.roof_pct:.1f}%")
             cells = [
                 tag("a", breakable(one.title), href=f"#{query}"), html.escape(one.problem),
-                html.escape(best.name + one.tied_with(best)) + badges(run, best), bar if best.roof_pct > 0 else "",
+                html.escape(best.name + one.tied_with(best)) + badges(run, best),
+                bar if best.roof_pct > 0 else "",
                 html.escape(roof_title(best.roof)), html.escape(ratio),
                 time, rate_text(one.speed(best), one.is_compute),
                 html.escape(run.name),

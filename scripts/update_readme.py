@@ -147,9 +147,10 @@ class Page:
 SUMMARY = """The fastest version of each: its time, its share of the roof (what the machine reaches
 with the same bytes or the same arithmetic and nothing else to do), and its speed over the vendor's
 library where that has the operation."""
-TIES = """Versions that the run can't tell apart are [tied](docs/measuring.md#what-a-run-can-tell-apart),
-the simplest is named first; *level with* a library is what it can't tell from 1.00x. *At the power
-limit* the GPU holds its clock down; it is measured once that has settled."""
+TIES = """Versions that the run can't tell apart are
+[tied](docs/measuring.md#what-a-run-can-tell-apart), the simplest is named first; *level with* a
+library is what it can't tell from 1.00x. *At the power limit* the GPU holds its clock down; it is
+measured once that has settled."""
 
 
 def markdown(rows: Sequence[Sequence[str]], texts: int) -> str:
@@ -334,21 +335,23 @@ def aa_table(page: Path, machines: Sequence[Runs]) -> str:
                 f"{100 * found.within:.0f} %", f"{100 * found.holds_one:.0f} %",
                 f"{found.median:.2f} %", f"{found.worst:.2f} %",
             ])  # fmt: skip
-    return f"The A/A of the runs that the tables show:\n\n{markdown(table, 2)}" if table[1:] else ""
+    if not table[1:]:
+        return ""
+    return f"The A/A of the runs that the tables show:\n\n{markdown(table, 2)}"
 
 
 # ---- Pages
 
 
 def newest_runs(root: Path) -> list[Runs]:
-    """For every GPU and family the newest run that has its rows. First comes the GPU whose newest
+    """For every GPU and family the newest run that has its cold rows. First comes the GPU whose newest
     run is the newest of those in equal rounds, if there is any."""
     machines: dict[Path, list[Run]] = {}
     for path in sorted(root.glob("results/*/*.csv")):
         if re.search(r"^counters\.csv$|-shapes\.csv$|-autotune-\w+\.csv$", path.name):
             continue  # of scripts/validate_counters; further problems of some versions; of autotune
         rows = tuple(r for r in ladder_csv.read(path) if r.backend == "cuda")
-        if rows:
+        if any(r.cache != "hot" for r in rows):
             machines.setdefault(path.parent, []).append(Run(path, rows))
 
     def age(run: Run) -> tuple[bool, str, str]:
@@ -357,7 +360,7 @@ def newest_runs(root: Path) -> list[Runs]:
     found = []
     for runs in sorted(machines.values(), key=lambda runs: max(map(age, runs)), reverse=True):
         runs.sort(key=lambda run: (run.newest, run.path.name))
-        newest = {row.family: run for run in runs for row in run.rows}
+        newest = {row.family: run for run in runs for row in run.rows if row.cache != "hot"}
         found.append(dict(sorted(newest.items())))
     return found
 

@@ -16,7 +16,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from scripts_test import ALL, GEMM, RELU, SCRIPTS, Case, equal_rounds, gemm, line  # first: it finds the scripts
+# First: it finds the scripts.
+from scripts_test import ALL, GEMM, RELU, SCRIPTS, Case, equal_rounds, gemm, line
 
 import ladder_csv  # isort: skip
 import report  # isort: skip
