@@ -8,6 +8,7 @@ import importlib.util
 import math
 import os
 import re
+import statistics
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,10 +59,20 @@ class Row(NamedTuple):
     pin_gbps: float = math.nan
     pin_gflops: float = math.nan
     moved_bytes: float = math.nan
+    time_us: float = math.nan  # of an older file, the median
+    aa_ratio: float = math.nan  # present says that the row is of the protocol of equal rounds
+    aa_low: float = math.nan
+    aa_high: float = math.nan
+    resolution_pct: float = math.nan
+    vs_baseline_low: float = math.nan
+    vs_baseline_high: float = math.nan
+    fastest: str = ""
+    settled: str = ""
+    burst_us: float = math.nan
 
     @property
     def timed(self) -> bool:
-        return self.verdict == "passed" and self.time_us_median > 0
+        return self.verdict == "passed" and self.time_us > 0
 
     @property
     def is_baseline(self) -> bool:
@@ -80,6 +91,23 @@ class Row(NamedTuple):
         return self.suspect.lower() in ("true", "1", "yes")
 
     @property
+    def is_fastest(self) -> bool:
+        """The fastest version of its ladder, or one that its run can't tell apart from it."""
+        return self.fastest == "yes"
+
+    @property
+    def at_power_limit(self) -> bool:
+        return self.settled == "yes"
+
+    @property
+    def is_level(self) -> bool:
+        """Can its run not tell its speed from the baseline's? Not known of older files."""
+        if self.kernel == self.baseline or not self.resolution_pct >= 0:
+            return False
+        inside = self.vs_baseline_low <= 1 <= self.vs_baseline_high
+        return inside or abs(self.vs_baseline - 1) <= self.resolution_pct / 100
+
+    @property
     def number(self) -> int:
         """5 of v05_tile2d; 0 if the kernel has none."""
         found = re.match(r"v(\d+)", self.kernel)
@@ -89,6 +117,11 @@ class Row(NamedTuple):
     def name(self) -> str:
         """v05_tile2d as people read it: v05 tile2d."""
         return self.kernel.replace("_", " ")
+
+    @property
+    def short_name(self) -> str:
+        """v05 of v05_tile2d."""
+        return self.kernel.partition("_")[0]
 
 
 def is_peer(kernel: str) -> bool:
@@ -200,9 +233,27 @@ class Ladder:
         return parts
 
     @property
+    def tied(self) -> list[Row]:
+        """The fastest versions of ours, in order: those that their run can't tell apart, or the one
+        of an older file. What beats its roof is suspect and wins only if all do."""
+        tied = [r for r in self.rungs if r.is_fastest]
+        return tied or sorted(self.rungs, key=lambda r: (r.is_suspect, r.time_us))[:1]
+
+    @property
     def best(self) -> Row | None:
-        """The fastest version of ours. What beats its roof is suspect and wins only if all do."""
-        return min(self.rungs, key=lambda r: (r.is_suspect, r.time_us_median), default=None)
+        """The simplest of the fastest."""
+        return min(self.tied, key=lambda r: r.number, default=None)
+
+    def tied_with(self, row: Row, most: int = 99) -> str:
+        """Of one of the fastest: ", tied with v07, v10", or how many they are if they are more."""
+        names = [r.short_name for r in self.tied if r is not row]
+        if not names or row not in self.tied:
+            return ""
+        return f", tied with {', '.join(names) if len(names) <= most else f'{len(names)} others'}"
+
+    @property
+    def at_power_limit(self) -> bool:
+        return any(r.at_power_limit for r in self.timed)
 
     @property
     def is_compute(self) -> bool:
@@ -261,16 +312,9 @@ def read(path: Path) -> list[Row]:
                             f"{path}, line {reader.line_num}: {name} is {text!r}, not a number."
                         ) from None
                 row = Row(**values)  # type: ignore[arg-type]
-                key = (
-                    row.backend,
-                    row.family,
-                    row.op,
-                    row.kernel,
-                    row.dtype,
-                    row.problem,
-                    row.cache,
-                )
-                rows[key] = row
+                if math.isnan(row.time_us):
+                    row = row._replace(time_us=row.time_us_median)
+                rows[(*group(row), row.kernel)] = row
     except OSError as error:
         raise LadderError(f"{path} cannot be read: {error.strerror}.") from None
     except (csv.Error, UnicodeDecodeError) as error:
@@ -278,6 +322,43 @@ def read(path: Path) -> list[Row]:
     if not rows:
         raise LadderError(f"{path} has no rows.")
     return list(rows.values())
+
+
+def group(row: Row) -> tuple[str, ...]:
+    """What the rows that were measured together share."""
+    return row.backend, row.family, row.op, row.dtype, row.problem, row.cache
+
+
+# ---- What a run can tell apart
+
+
+class Resolution(NamedTuple):
+    """How well a run's groups know themselves: from each one's A/A, its reference version measured
+    as two contestants."""
+
+    groups: int
+    deviation: float  # the median distance of the A/A ratio from 1, in per cent
+    within: float  # the share of groups, of 1, where it is at most 0.5 %
+    holds_one: float  # the share of groups, of 1, where the 95 % interval holds 1
+    median: float  # of resolution_pct
+    worst: float
+
+    @staticmethod
+    def of(rows: Iterable[Row]) -> "Resolution | None":
+        """Of the groups that rows come from; None if all are of older files."""
+        groups = {group(r): r for r in rows if r.aa_ratio > 0}
+        if not groups:
+            return None
+        deviations = [100 * abs(r.aa_ratio - 1) for r in groups.values()]
+        resolutions = [r.resolution_pct for r in groups.values()]
+        return Resolution(
+            len(groups),
+            statistics.median(deviations),
+            statistics.mean(d <= 0.5 for d in deviations),
+            statistics.mean(r.aa_low <= 1 <= r.aa_high for r in groups.values()),
+            statistics.median(resolutions),
+            max(resolutions),
+        )
 
 
 # ---- Choosing
@@ -401,6 +482,17 @@ def time_text(us: float) -> str:
 def rate_text(value: float, compute: bool) -> str:
     """A rate given in 10^9 per second; one unit for all rungs, so that they can be compared."""
     return f"{digits(value / 1000)} TFLOP/s" if compute else f"{digits(value)} GB/s"
+
+
+def ratio_text(row: Row) -> str:
+    """The speed over the baseline's: 1.06; level if the run can't tell it from 1."""
+    if row.is_level:
+        return "level"
+    if not row.vs_baseline > 0:
+        return ""
+    # What differs by less than the second digit shows, but differs, has a third.
+    close = row.resolution_pct >= 0 and abs(row.vs_baseline - 1) < 0.005
+    return f"{row.vs_baseline:.{3 if close and row.kernel != row.baseline else 2}f}"
 
 
 def percent(value: float) -> str:

@@ -30,7 +30,17 @@ from pathlib import Path
 from typing import Any, Iterable, Sequence
 
 import ladder_csv
-from ladder_csv import Ladder, LadderError, Row, percent, rate_text, roof_title, time_text
+from ladder_csv import (
+    Ladder,
+    LadderError,
+    Resolution,
+    Row,
+    percent,
+    rate_text,
+    ratio_text,
+    roof_title,
+    time_text,
+)
 
 TEMPLATES = Path(__file__).resolve().parent / "report"
 ONE_ROW = ("backend", "family", "op", "kernel", "dtype", "problem", "cache")
@@ -64,8 +74,11 @@ class Run:
         found = (cells.get(column, "") for cells in self.cells.values())
         return [text for text in dict.fromkeys(found) if text not in ("", "unknown")]
 
-    def is_throttled(self, row: Row) -> bool:
-        return self.number(row, "throttled") > 0
+    def throttled(self, row: Row) -> float:
+        """The share of its samples that were slowed down; not by the power limit where that was
+        waited for."""
+        waited_for = row.at_power_limit and self.cells[row].get("throttle") == "power"
+        return 0 if waited_for else self.number(row, "throttled")
 
     def ladders(self) -> list[Ladder]:
         """Every problem and cache state of every ladder."""
@@ -137,18 +150,21 @@ def record(run: Run, at: int, ladder: Ladder, row: Row, others: Counts) -> dict[
         "run": at, "family": row.family, "op": row.op, "dtype": row.dtype, "problem": row.problem,
         "cache": row.cache, "kernel": row.kernel, "idea": run.cells[row].get("idea", ""),
         "verdict": row.verdict, "reason": run.cells[row].get("reason", ""),
-        "vendor": row.is_baseline, "best": row is ladder.best, "suspect": row.is_suspect,
-        "throttled": run.number(row, "throttled"), "against": ladder.vendor,
-        "compute": ladder.is_compute, "time": row.time_us_median, "speed": speed,
-        "share": row.roof_pct, "ratio": row.vs_baseline,
-        "low": run.number(row, "vs_baseline_low"), "high": run.number(row, "vs_baseline_high"),
+        "vendor": row.is_baseline, "best": row in ladder.tied,
+        "tied": ladder.tied_with(row).removeprefix(", "), "suspect": row.is_suspect,
+        "throttled": run.throttled(row), "limited": row.at_power_limit, "against": ladder.vendor,
+        "compute": ladder.is_compute, "time": row.time_us, "speed": speed,
+        "share": row.roof_pct, "ratio": row.vs_baseline, "ratio_text": ratio_text(row),
+        "low": row.vs_baseline_low, "high": row.vs_baseline_high,
+        "resolution": row.resolution_pct,
         "gflops": row.gflops, "intensity": row.flops / row.bytes if row.bytes > 0 else math.nan,
         **{name: counts.get(name, math.nan) for name in COUNTED},
         "counted": counts.get("counted", ""),
         "registers": row.registers, "occupancy": row.occupancy,
         "mhz": run.number(row, "sm_mhz"), "watts": run.number(row, "power_w"),
         "roof": roof_title(row.roof),
-        "time_text": time_text(row.time_us_median) if row.timed else "",
+        "time_text": time_text(row.time_us) if row.timed else "",
+        "burst_text": time_text(row.burst_us) if row.burst_us > 0 else "",
         "speed_text": rate_text(speed, ladder.is_compute) if speed > 0 else "",
         "share_text": percent(row.roof_pct) if row.roof_pct > 0 else "",
     }  # fmt: skip
@@ -279,12 +295,26 @@ def period(times: Sequence[str]) -> str:
     return f"{day} {begin} to {end if day == last_day else f'{last_day} {end}'} UTC"
 
 
+def aa_facts(run: Run) -> dict[str, str]:
+    """What the run can tell apart, by the A/A of its problems."""
+    found = Resolution.of(run.rows)
+    if not found:
+        return {"protocol": "the earlier one"} if run.numbers("time_us_median") else {}
+    return {
+        "resolution": f"{found.median:.2f} % (median), {found.worst:.2f} % at worst",
+        "A/A": f"{found.groups} problems, {found.deviation:.2f} % from 1 (median), "
+        f"{100 * found.within:.0f} % within 0.5 %; "
+        f"{100 * found.holds_one:.0f} % of the intervals hold 1",
+    }
+
+
 def run_card(run: Run, at: int, page: Path) -> str:
     """Where a run comes from, and how it went."""
     verdicts = collections.Counter(row.verdict for row in run.rows)
     marks = {
         "suspect": sum(row.is_suspect for row in run.rows),
-        "throttled": sum(run.is_throttled(row) for row in run.rows),
+        "throttled": sum(run.throttled(row) > 0 for row in run.rows),
+        "at the power limit": sum(row.at_power_limit for row in run.rows),
     }
     counts = [f"{n} {verdict}" for verdict, n in verdicts.most_common()]
     counts += [f"{n} {mark}" for mark, n in marks.items() if n]
@@ -299,6 +329,7 @@ def run_card(run: Run, at: int, page: Path) -> str:
         "measured": period(times) if times else "",
         "commit": ", ".join(sha[:10] for sha in run.texts("git_sha")),
         "rows": ", ".join(counts),
+        **aa_facts(run),
     }
     items = "".join(
         tag("dt", key) + tag("dd", html.escape(value)) for key, value in facts.items() if value
@@ -308,8 +339,14 @@ def run_card(run: Run, at: int, page: Path) -> str:
 
 
 def badges(run: Run, row: Row) -> str:
-    marks = {"suspect": row.is_suspect, "throttled": run.is_throttled(row)}
-    found = [tag("span", name, class_=f"badge {name}") for name, on in marks.items() if on]
+    marks = {
+        "suspect": row.is_suspect,
+        "throttled": run.throttled(row) > 0,
+        "at the power limit": row.at_power_limit,
+    }
+    found = [
+        tag("span", name, class_=f"badge {name.split()[-1]}") for name, on in marks.items() if on
+    ]
     return " ".join(["", *found])
 
 
@@ -326,13 +363,17 @@ def summary(runs: Sequence[Run]) -> str:
             if best is None:
                 continue
             query = urllib.parse.urlencode({name: getattr(one, name) for name in ONE_LADDER})
-            ratio = f"{best.vs_baseline:.2f} {one.vendor}" if best.vs_baseline > 0 else ""
+            ratio = " ".join(filter(None, (ratio_text(best), best.is_level and "with")))
+            ratio += f" {one.vendor}" if ratio else ""
+            time = time_text(best.time_us)
+            time += f" (burst {time_text(best.burst_us)})" if best.burst_us > 0 else ""
             bar = tag("span", percent(best.roof_pct), style=f"--share: {best.roof_pct:.1f}%")
             cells = [
                 tag("a", breakable(one.title), href=f"#{query}"), html.escape(one.problem),
-                html.escape(best.name) + badges(run, best), bar if best.roof_pct > 0 else "",
+                html.escape(best.name + one.tied_with(best)) + badges(run, best),
+                bar if best.roof_pct > 0 else "",
                 html.escape(roof_title(best.roof)), html.escape(ratio),
-                time_text(best.time_us_median), rate_text(one.speed(best), one.is_compute),
+                time, rate_text(one.speed(best), one.is_compute),
                 html.escape(run.name),
             ]  # fmt: skip
             lines.append((one, cells))

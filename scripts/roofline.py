@@ -36,6 +36,7 @@ from ladder_csv import (
     digits,
     percent,
     rate_text,
+    ratio_text,
     roof_title,
     time_text,
 )
@@ -91,6 +92,11 @@ def heading(figure: Figure, title: str, below: str) -> None:
     figure.text(0.02, 1 - 0.42 / height, below, va="top", color=QUIET)
 
 
+def fastest_title(ladders: Iterable[Ladder]) -> str:
+    """Of what is drawn as the fastest."""
+    return "fastest (tied)" if any(len(one.tied) > 1 for one in ladders) else "fastest"
+
+
 def source(row: Row) -> str:
     """Where a row's numbers come from."""
     commit = row.git_sha[:10] if row.git_sha not in ("", "unknown") else ""
@@ -144,7 +150,12 @@ def draw_roofline(ladder: Ladder, roofs: Sequence[Roof]) -> Figure:
     height = plot_height + 1.7
     figure = new_figure(8.6, height)
     axes = figure.add_axes((0.085, 0.9 / height, 0.895, plot_height / height))
-    heading(figure, f"{ladder.title}   {ladder.problem}", source(points[0]))
+    kinds = (("memory", memory), ("compute", compute))
+    absent = [kind for kind, those in kinds if not any(r.value > 0 for r in those)]
+    heading(figure, f"{ladder.title}   {ladder.problem}", " · ".join(filter(None, (
+        source(points[0]), ladder.at_power_limit and "at the power limit",
+        absent and f"{' and '.join(absent)} roof not measured",
+    ))))  # fmt: skip
     axes.set_xscale("log")
     axes.set_yscale("log")
 
@@ -174,23 +185,19 @@ def draw_roofline(ladder: Ladder, roofs: Sequence[Roof]) -> Figure:
     _points(axes, ladder, points, x_of)
     _names(figure, axes, ladder, x_of, memory, compute, left)
 
-    # The legend says what is drawn, and what could not be.
-    kinds = (("memory", memory), ("compute", compute))
-    absent = [kind for kind, those in kinds if not any(r.value > 0 for r in those)]
     handles = [_handle("-", INK, "measured roof")] if any(r.value > 0 for r in roofs) else []
     if any(r.pin > 0 for r in roofs):
         handles.append(_handle(":", INK, "pin rate"))
-    handles.append(_handle("-", BEST, "versions, in order", "o"))
+    handles.append(_handle("-", OURS, "versions", "o"))
+    handles.append(_handle("", BEST, fastest_title([ladder]), "o"))
     if ladder.baselines:
         handles.append(_handle("", VENDOR, "vendor's library", "D"))
     if ladder.peers:
         handles.append(_handle("", PEER, PEERS, "s"))
     if any(r.is_suspect for r in points):
-        handles.append(_handle("", SUSPECT, "above its roof: suspect", "X"))
-    if absent:
-        handles.append(_handle("", "none", f"{' and '.join(absent)} roof not measured"))
+        handles.append(_handle("", SUSPECT, "suspect", "X"))
     figure.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.075, 0.0),
-                  ncols=len(handles), frameon=False, fontsize=8.5, handlelength=1.5,
+                  ncols=len(handles), frameon=False, fontsize=8, handlelength=1.5,
                   columnspacing=1.3)  # fmt: skip
     return figure
 
@@ -250,7 +257,7 @@ def _points(axes: Axes, ladder: Ladder, points: Sequence[Row], x_of: dict[Row, f
         marker, colour = _mark(ladder, row)
         axes.plot(x_of[row], row.gflops, marker=marker, color=colour, markersize=7,
                   markeredgecolor="white", markeredgewidth=0.8,
-                  zorder=3.5 if row.is_peer else 4)  # fmt: skip
+                  zorder=3.5 if row.is_peer else 5 if row in ladder.tied else 4)  # fmt: skip
 
 
 def _mark(ladder: Ladder, row: Row) -> tuple[str, str]:
@@ -260,7 +267,7 @@ def _mark(ladder: Ladder, row: Row) -> tuple[str, str]:
         return "D", VENDOR
     if row.is_peer:
         return "s", PEER
-    return "o", BEST if row is ladder.best else OURS
+    return "o", BEST if row in ladder.tied else OURS
 
 
 def _names(
@@ -278,7 +285,7 @@ def _names(
     pixel = figure.dpi / 72  # pixels in a typographic point, which the widths are in
     ranked = sorted(x_of, key=lambda r: r.gflops)
     judged = any(r.roof_pct > 0 for r in ranked)
-    rate_end = max(_width(r.name, bold=r is ladder.best) for r in ranked) + 72
+    rate_end = max(_width(r.name, bold=r in ladder.tied) for r in ranked) + 72
     share_end = rate_end + (42 if judged else 0)
     line = LINE * pixel
     above = (1.9 if judged else 0.9) * line
@@ -306,7 +313,7 @@ def _names(
                       ha=align, va="center", gid="entry", **style)  # fmt: skip
 
     for row, y in zip(ranked, heights):
-        weight = "bold" if row is ladder.best else "normal"
+        weight = "bold" if row in ladder.tied else "normal"
         entry(y, 0, row.name, "left", fontsize=8.5, fontweight=weight)
         rate = rate_text(ladder.speed(row), ladder.is_compute)
         entry(y, rate_end, rate, "right", fontsize=8.5, color=QUIET)
@@ -317,6 +324,11 @@ def _names(
                   linewidth=0.8, zorder=3)  # fmt: skip
     if judged:
         entry(heights[-1] + line, share_end, "of roof", "right", fontsize=7.5, color=QUIET)
+
+
+def _fitting(text: str, room: float, size: float, bold: bool = False) -> float:
+    """The font size, at most `size`, at which a text takes no more than so many points."""
+    return size * min(1, room / _width(text, bold, size))
 
 
 def _width(text: str, bold: bool, size: float = 8.5) -> float:
@@ -347,7 +359,7 @@ def draw_ladder(ladders: Sequence[Ladder], roofs: dict[Ladder, list[Roof]]) -> F
     figure = new_figure(9.2, height)
     families = list(dict.fromkeys(one.family for one in shown))
     dtypes = list(dict.fromkeys(one.dtype for one in shown))
-    below = source(shown[0].timed[0])
+    below = f"{source(shown[0].timed[0])} · bold: {fastest_title(shown)}"
     if any(r.is_suspect for one in shown for r in one.timed):
         below += " · !: above its roof, so suspect"
     heading(figure, f"{', '.join(families)} {', '.join(dtypes)}", below)
@@ -399,7 +411,8 @@ def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
 
     # Places in the figure, as multiples of the bars' width
     left, *columns = ((x - BARS[0]) / BARS[1] for x in (LEFT, *COLUMNS))
-    cell(left, -1.0, "  ".join(filter(None, (ladder.op, ladder.problem))), "left",
+    limit = "at the power limit" if ladder.at_power_limit else ""
+    cell(left, -1.0, "  ".join(filter(None, (ladder.op, ladder.problem, limit))), "left",
          fontweight="bold", fontsize=10)  # fmt: skip
     if by_roof:
         roof = next((r for r in roofs if r.name == rows[0].roof), None)
@@ -414,16 +427,16 @@ def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
     for x, head in zip(columns, heads):
         cell(x, -0.85, head, "right", color=QUIET, fontsize=8)
     for i, row in zip(places, rows):
-        weight = "bold" if row is ladder.best else "normal"
-        width = _width(row.name, weight == "bold", 9)
-        cell(left, i, row.name, "left", fontweight=weight, fontsize=9 * min(1, NAMES / width))
+        weight = "bold" if row in ladder.tied else "normal"
+        size = _fitting(row.name, NAMES, 9, weight == "bold")
+        cell(left, i, row.name, "left", fontweight=weight, fontsize=size)
         speed = ladder.speed(row)
         cells = [
-            time_text(row.time_us_median),
+            time_text(row.time_us),
             digits(speed / 1000 if ladder.is_compute else speed),
         ]
         cells.append(percent(row.roof_pct) + (" !" if row.is_suspect else "") if by_roof else "")
-        cells.append(f"{row.vs_baseline:.2f}" if row.vs_baseline > 0 else "")
+        cells.append(ratio_text(row))
         for x, text in zip(columns, cells):
             cell(x, i, text, "right", fontweight=weight)
 
@@ -436,6 +449,9 @@ def _reference(ladder: Ladder) -> str:
 # ---- The overview
 
 
+VERSION = 150  # points that the fastest version's name has before its speed begins
+
+
 def draw_overview(ladders: Sequence[Ladder]) -> Figure:
     """A line for each ladder, from its slowest version to its fastest, in percent of the roof."""
     shown = [one for one in ladders if one.best and all(r.roof_pct > 0 for r in one.timed)]
@@ -444,7 +460,7 @@ def draw_overview(ladders: Sequence[Ladder]) -> Figure:
     height = 1.45 + 0.3 * len(shown)
     figure = new_figure(9.2, height)
     heading(figure, "Every version's share of its measured roof", source(shown[0].timed[0]))
-    axes = figure.add_axes((0.215, 0.55 / height, 0.43, 0.3 * len(shown) / height))
+    axes = figure.add_axes((0.245, 0.55 / height, 0.33, 0.3 * len(shown) / height))
     axes.set_xlim(0, max(102.0, max(r.roof_pct for one in shown for r in one.timed) + 2))
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_yticks([])
@@ -459,7 +475,7 @@ def draw_overview(ladders: Sequence[Ladder]) -> Figure:
     def cell(x: float, y: float, text: str, align: str, **style: Any) -> None:
         axes.text(x, y, text, transform=axes.get_yaxis_transform(), ha=align, va="center", **style)
 
-    names, version, speed, vendor = ((x - 0.215) / 0.43 for x in (LEFT, 0.665, 0.89, 0.97))
+    names, version, speed, vendor = ((x - 0.245) / 0.33 for x in (LEFT, 0.595, 0.91, 0.98))
     cell(version, -0.85, "fastest version", "left", color=QUIET, fontsize=8)
     if any(one.vendor for one in shown):
         cell(vendor, -0.85, "vs vendor", "right", color=QUIET, fontsize=8)
@@ -472,22 +488,22 @@ def draw_overview(ladders: Sequence[Ladder]) -> Figure:
         axes.plot([min(shares), max(shares)], [i, i], color=OURS, linewidth=2, zorder=2)
         for row in one.timed:
             marker, colour = _mark(one, row)
-            big = row is best or row.is_baseline or row.is_peer
+            big = row in one.tied or row.is_baseline or row.is_peer
             axes.plot(row.roof_pct, i, marker=marker, color=colour, markersize=7 if big else 5,
                       markeredgecolor="white", markeredgewidth=0.7,
                       zorder=4 if big else 3)  # fmt: skip
-        cell(names, i, one.title, "left")
-        cell(version, i, best.name, "left", fontsize=8.5)
+        cell(names, i, one.title, "left", fontsize=_fitting(one.title, NAMES, 9))
+        fastest = best.name + one.tied_with(best, most=3)
+        cell(version, i, fastest, "left", fontsize=_fitting(fastest, VERSION, 8.5))
         cell(speed, i, rate_text(one.speed(best), one.is_compute), "right", fontsize=8.5)
-        if best.vs_baseline > 0:
-            cell(vendor, i, f"{best.vs_baseline:.2f}", "right", fontsize=8.5)
-    handles = [_handle("-", OURS, "versions", "o"), _handle("", BEST, "the fastest", "o")]
+        cell(vendor, i, ratio_text(best), "right", fontsize=8.5)
+    handles = [_handle("-", OURS, "versions", "o"), _handle("", BEST, fastest_title(shown), "o")]
     if any(one.baselines for one in shown):
         handles.append(_handle("", VENDOR, "vendor's library", "D"))
     if any(one.peers for one in shown):
         handles.append(_handle("", PEER, PEERS, "s"))
     figure.legend(
-        handles=handles, loc="lower left", bbox_to_anchor=(0.19, 0.0), ncols=4, frameon=False
+        handles=handles, loc="lower left", bbox_to_anchor=(0.22, 0.0), ncols=4, frameon=False
     )
     return figure
 

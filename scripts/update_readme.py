@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
-"""Writes the measured tables and pictures of README.md and of every family's README.
+"""Writes the measured tables and pictures of README.md, of every family's README and of docs/.
 
-The numbers come from the CSVs under results/<gpu>/: for each family from the newest one that has
-its rows. Left out are *-shapes.csv, further problems of some versions, and what scripts/autotune
-measured. What stands between these markers is replaced, and nothing else:
+The numbers come from the CSVs under results/<gpu>/: for each family from the GPU's newest one that
+has its rows. Left out are *-shapes.csv, further problems of some versions, and what
+scripts/autotune measured. Of several GPUs the one measured last comes first, by the protocol of
+equal rounds if any was; the others have a table in README.md.
 
-  <!-- table:begin --> … <!-- table:end -->
-  <!-- plot:begin -->  … <!-- plot:end -->
+What stands between these markers is replaced, and nothing else:
 
-Pictures lie beside their CSV. --check writes nothing: it names what is out of date, if
-anything, and then exits with 1.
+  <!-- table:begin -->    … <!-- table:end -->     README.md and the families'
+  <!-- plot:begin -->     … <!-- plot:end -->      README.md and the families'
+  <!-- ladder:begin -->   … <!-- ladder:end -->    docs/reading.md: the transpose's
+  <!-- roofline:begin --> … <!-- roofline:end -->  docs/reading.md: gemm's
+  <!-- aa:begin -->       … <!-- aa:end -->        docs/measuring.md: what the runs can tell apart
+
+Pictures lie beside their CSV; those that no page shows any more are removed. --check writes
+nothing: it names what is out of date, if anything, and then exits with 1.
 
 examples:
   scripts/update_readme.py            after a CSV was added to results/<gpu>/
@@ -28,7 +34,18 @@ from pathlib import Path
 from typing import Any, Sequence
 
 import ladder_csv
-from ladder_csv import Ladder, LadderError, Row, digits, percent, rate_text, roof_title, time_text
+from ladder_csv import (
+    Ladder,
+    LadderError,
+    Resolution,
+    Row,
+    digits,
+    percent,
+    rate_text,
+    ratio_text,
+    roof_title,
+    time_text,
+)
 
 
 @dataclass(frozen=True)
@@ -42,9 +59,23 @@ class Run:
     def newest(self) -> str:
         return max(r.timestamp for r in self.rows)
 
+    @property
+    def device(self) -> str:
+        return self.rows[0].device
+
+    @property
+    def in_equal_rounds(self) -> bool:
+        """Was it measured by the protocol that knows its resolution?"""
+        return any(r.aa_ratio > 0 for r in self.rows)
+
     def ladders(self, family: str) -> list[Ladder]:
+        """Those that pages show: a family's at their main problem, with a cold cache. Roofs are
+        no ladders."""
         cold = [r for r in self.rows if r.cache != "hot"]
-        return ladder_csv.select(cold, family=family)
+        return ladder_csv.select(cold, family=family) if family != "roofs" else []
+
+
+Runs = dict[str, Run]  # a GPU's, by family
 
 
 @dataclass(frozen=True)
@@ -80,19 +111,24 @@ class Picture:
 
 @dataclass
 class Page:
-    """A README and what belongs between its markers."""
+    """A page and what belongs between its markers: Markdown, and pictures below it."""
 
     path: Path
-    table: str
-    pictures: list[Picture] = field(default_factory=list)
+    sections: dict[str, tuple[str, list[Picture]]] = field(default_factory=dict)
+
+    @property
+    def pictures(self) -> list[Picture]:
+        return [picture for _, pictures in self.sections.values() for picture in pictures]
 
     def text(self) -> str:
-        old = self.path.read_text(encoding="utf-8")
-        links = [
-            f"![{p.alt}]({os.path.relpath(p.path, self.path.parent).replace(os.sep, '/')})"
-            for p in self.pictures
-        ]
-        return self._between("plot", "\n\n".join(links), self._between("table", self.table, old))
+        text = self.path.read_text(encoding="utf-8")
+        for name, (table, pictures) in self.sections.items():
+            links = [
+                f"![{p.alt}]({os.path.relpath(p.path, self.path.parent).replace(os.sep, '/')})"
+                for p in pictures
+            ]
+            text = self._between(name, "\n\n".join(filter(None, (table, *links))), text)
+        return text
 
     def _between(self, what: str, new: str, text: str) -> str:
         marks = re.compile(rf"(<!-- {what}:begin[^>]*-->\n).*?(<!-- {what}:end -->)", re.DOTALL)
@@ -111,6 +147,10 @@ class Page:
 SUMMARY = """The fastest version of each: its time, its share of the roof (what the machine reaches
 with the same bytes or the same arithmetic and nothing else to do), and its speed over the vendor's
 library where that has the operation."""
+TIES = """Versions that the run can't tell apart are
+[tied](docs/measuring.md#what-a-run-can-tell-apart), the simplest is named first; *level with* a
+library is what it can't tell from 1.00x. *At the power limit* the GPU holds its clock down; it is
+measured once that has settled."""
 
 
 def markdown(rows: Sequence[Sequence[str]], texts: int) -> str:
@@ -133,13 +173,23 @@ def number(value: float, form: str) -> str:
     return format(value, form) if value == value else ""
 
 
+def over_vendor(one: Ladder, row: Row) -> str:
+    """1.06x cuBLAS, or level with cuBLAS."""
+    ratio = ratio_text(row)
+    return ratio and f"{'level with' if row.is_level else f'{ratio}x'} {one.vendor}"
+
+
 def in_short(one: Ladder, best: Row) -> str:
-    """A version's time, its share of the roof, its speed over the vendor's library."""
-    ratio = f"{best.vs_baseline:.2f}x {one.vendor}" if best.vs_baseline > 0 else ""
-    return " · ".join(filter(None, (time_text(best.time_us_median), share(best), ratio)))
+    """A version's time, its share of the roof, its speed over the vendor's library; its name, and
+    those it is tied with."""
+    time = time_text(best.time_us) + (" at the power limit" if best.at_power_limit else "")
+    numbers = " · ".join(filter(None, (time, share(best), over_vendor(one, best))))
+    if not best.is_fastest:  # by the earlier protocol the fastest is not told from others
+        return numbers
+    return f"{numbers}<br>{best.short_name}{one.tied_with(best, most=3)}"
 
 
-def summary(runs: dict[str, Run]) -> str:
+def summary(runs: Runs) -> str:
     """The fastest version of every ladder, at its main problem; types side by side."""
     types = ("f32", "f16", "bf16")
     cells: dict[tuple[str, str, str], dict[str, str]] = {}
@@ -155,8 +205,8 @@ def summary(runs: dict[str, Run]) -> str:
         others = (f"{dtype}: {text}" for dtype, text in of_types.items() if dtype not in types)
         of_columns = [of_types.get(dtype, "") for dtype in types]
         link = f"[{family}](src/kernels/{family}/)"
-        table.append([link, op, problem, *of_columns, "; ".join(others)])
-    return f"{SUMMARY}\n\n{markdown(table, len(table[0]))}" if cells else ""
+        table.append([link, op, problem, *of_columns, "<br>".join(others)])
+    return markdown(table, len(table[0])) if cells else ""
 
 
 def most_versions(ladders: Sequence[Ladder]) -> Ladder:
@@ -166,14 +216,18 @@ def most_versions(ladders: Sequence[Ladder]) -> Ladder:
 
 def ladder_table(ladders: Sequence[Ladder]) -> str:
     """All versions of an operation: in full for the type that has the most, speed and share for the
-    others."""
+    others. The fastest speed of a type, and those tied with it, are bold."""
     main = most_versions(ladders)
     others = [one for one in ladders if one is not main]
     ladders = [main, *others]
     unit = "TFLOP/s" if main.is_compute else "GB/s"
     versus = f"vs {main.vendor}" if main.vendor else "vs baseline"
-    head = ["version", "time", unit, "of the roof", versus, "registers", "occupancy"]
-    head += [f"{one.dtype}, {'TFLOP/s' if one.is_compute else 'GB/s'}" for one in others]
+    head = ["version", "time", "burst", unit, "of the roof", versus, "registers", "occupancy"]
+    head += [
+        f"{one.dtype}, {'TFLOP/s' if one.is_compute else 'GB/s'}"
+        + (", at the power limit" if one.at_power_limit else "")
+        for one in others
+    ]
     places = sorted({r.place for one in ladders for r in one.rows})
     table = [head]
     for _, kernel in places:
@@ -183,28 +237,37 @@ def ladder_table(ladders: Sequence[Ladder]) -> str:
             if row is None:
                 continue
             speed = digits(one.speed(row) / 1000 if one.is_compute else one.speed(row))
+            if row.is_fastest and row in one.tied:
+                speed = f"**{speed}**"
             if column:
                 text = f"{speed} ({share(row)})" if share(row) else speed
-                line[6 + column] = text if row.timed else row.verdict
+                line[7 + column] = text if row.timed else row.verdict
             elif not row.timed:
                 line[1] = row.verdict
             else:
                 occupancy = number(100 * row.occupancy, ".0f")
-                line[1:7] = [
-                    time_text(row.time_us_median), speed, share(row),
-                    f"{row.vs_baseline:.2f}" if row.vs_baseline > 0 else "",
-                    number(row.registers, ".0f"), occupancy and occupancy + " %",
+                line[1:8] = [
+                    time_text(row.time_us), time_text(row.burst_us) if row.burst_us > 0 else "",
+                    speed, share(row), ratio_text(row), number(row.registers, ".0f"),
+                    occupancy and occupancy + " %",
                 ]  # fmt: skip
         table.append(line)
     title = ", ".join(filter(None, (main.op and f"**{main.op}**", main.dtype, main.problem)))
-    roof = next((r.roof for r in main.timed if r.roof), "")
-    return f"{title}{f' (roof: {roof_title(roof)})' if roof else ''}:\n\n{markdown(table, 1)}"
+    roof = next((f"roof: {roof_title(r.roof)}" for r in main.timed if r.roof), "")
+    notes = ", ".join(filter(None, (roof, main.at_power_limit and "at the power limit")))
+    title += f" ({notes})" if notes else ""
+    if main.best and main.best.is_fastest:
+        title += f". {main.best.name} is the fastest{main.tied_with(main.best)}"
+    return f"{title}:\n\n{markdown(table, 1)}"
 
 
 def family_table(run: Run, family: str) -> str:
     ladders = run.ladders(family)
     ops = dict.fromkeys(one.op for one in ladders)
-    return "\n\n".join(ladder_table([one for one in ladders if one.op == op]) for op in ops)
+    tables = [ladder_table([one for one in ladders if one.op == op]) for op in ops]
+    if any(one.best and one.best.is_fastest for one in ladders):
+        tables.append("Bold: the fastest of a type, and what is tied with it.")
+    return "\n\n".join(tables)
 
 
 def roofs_table(run: Run) -> str:
@@ -221,96 +284,168 @@ def roofs_table(run: Run) -> str:
         most = ladder_csv.pin(run.rows, f"{row.op} {row.dtype}" if compute else row.op)
         table.append([
             row.op, f"`{row.kernel}`", row.dtype, row.problem, row.cache,
-            time_text(row.time_us_median), rate_text(rate, compute) if rate > 0 else "",
+            time_text(row.time_us), rate_text(rate, compute) if rate > 0 else "",
             rate_text(most, compute) if most > 0 else "",
             percent(100 * rate / most) if most > 0 and rate > 0 else "",
         ])  # fmt: skip
     return markdown(table, 5)
 
 
-def provenance(page: Path, runs: dict[str, Run]) -> str:
-    """One line for each CSV that a page's families come from, with the commits of their rows."""
+def provenance(page: Path, runs: Runs) -> str:
+    """One line for each CSV that a page's families come from, with the commits of their rows and
+    the resolution of the ladders shown."""
     lines = []
+    several = len(set(runs.values())) > 1
     for run in dict.fromkeys(runs.values()):
-        link = os.path.relpath(run.path, page.parent).replace(os.sep, "/")
-        row = run.rows[0]
-        rows = [r for r in run.rows if runs.get(r.family) is run]
+        families = [family for family, of in runs.items() if of is run]
+        rows = [r for r in run.rows if r.family in families]
         shas = dict.fromkeys(r.git_sha for r in rows if r.git_sha not in ("", "unknown"))
         commit = f", commit {', '.join(sha[:10] for sha in shas)}" if shas else ""
-        lines.append(f"Measured on {row.device}, L2 cache cold{commit}: [{run.path.name}]({link}).")
+        protocol = "" if run.in_equal_rounds else " by the earlier protocol"
+        line = f"Measured{protocol} on {run.device}, L2 cache cold{commit}: {link(run, page)}"
+        line += f" ({', '.join(families)})." if several else "."
+        shown = [r for family in families for one in run.ladders(family) for r in one.rows]
+        if resolution := Resolution.of(shown):
+            line += f" {resolution_text(resolution)}"
+        lines.append(line)
     return "\n".join(lines)
+
+
+
+
+def link(run: Run, page: Path) -> str:
+    return f"[{run.path.name}]({os.path.relpath(run.path, page.parent).replace(os.sep, '/')})"
+
+
+def resolution_text(resolution: Resolution) -> str:
+    median, worst = (f"{value:.2f} %" for value in (resolution.median, resolution.worst))
+    if resolution.groups == 1:
+        return f"Differences below {worst} are not told apart."
+    return f"Differences below {median} (median; at worst {worst}) are not told apart."
+
+
+def aa_table(page: Path, machines: Sequence[Runs]) -> str:
+    """The A/A of every run that has one."""
+    table = [["GPU", "run", "problems", "median distance from 1", "within 0.5 %",
+              "interval holds 1", "median resolution", "worst"]]  # fmt: skip
+    for run in dict.fromkeys(run for runs in machines for run in runs.values()):
+        if found := Resolution.of(run.rows):
+            table.append([
+                run.device, link(run, page), str(found.groups), f"{found.deviation:.2f} %",
+                f"{100 * found.within:.0f} %", f"{100 * found.holds_one:.0f} %",
+                f"{found.median:.2f} %", f"{found.worst:.2f} %",
+            ])  # fmt: skip
+    if not table[1:]:
+        return ""
+    return f"The A/A of the runs that the tables show:\n\n{markdown(table, 2)}"
 
 
 # ---- Pages
 
 
-def newest_runs(root: Path) -> dict[str, Run]:
-    """For every family the newest run that has its rows."""
-    runs = []
+def newest_runs(root: Path) -> list[Runs]:
+    """For every GPU and family the newest run that has its cold rows. First comes the GPU whose newest
+    run is the newest of those in equal rounds, if there is any."""
+    machines: dict[Path, list[Run]] = {}
     for path in sorted(root.glob("results/*/*.csv")):
         if re.search(r"^counters\.csv$|-shapes\.csv$|-autotune-\w+\.csv$", path.name):
             continue  # of scripts/validate_counters; further problems of some versions; of autotune
         rows = tuple(r for r in ladder_csv.read(path) if r.backend == "cuda")
-        if rows:
-            runs.append(Run(path, rows))
-    runs.sort(key=lambda run: (run.newest, run.path.name))
-    newest = {row.family: run for run in runs for row in run.rows}
-    return dict(sorted(newest.items()))
+        if any(r.cache != "hot" for r in rows):
+            machines.setdefault(path.parent, []).append(Run(path, rows))
+
+    def age(run: Run) -> tuple[bool, str, str]:
+        return run.in_equal_rounds, run.newest, run.path.name
+
+    found = []
+    for runs in sorted(machines.values(), key=lambda runs: max(map(age, runs)), reverse=True):
+        runs.sort(key=lambda run: (run.newest, run.path.name))
+        newest = {row.family: run for run in runs for row in run.rows if row.cache != "hot"}
+        found.append(dict(sorted(newest.items())))
+    return found
 
 
 def pages(root: Path) -> list[Page]:
-    runs = newest_runs(root)
-    roofs = runs.pop("roofs", None)
-    found = []
+    machines = newest_runs(root)
+    # A family is shown on the first GPU that has it.
+    first = {family: run for runs in reversed(machines) for family, run in runs.items()}
+    found = [main_page(root / "README.md", machines)]
     for readme in sorted(root.glob("src/kernels/*/README.md")):
         family = readme.parent.name
-        page = Page(readme, "")
-        if family == "roofs" and roofs:
-            page.table = roofs_table(roofs) + "\n\n" + provenance(readme, {family: roofs})
-        elif family in runs:
-            run = runs[family]
-            page.table = family_table(run, family) + "\n\n" + provenance(readme, {family: run})
-            page.pictures = family_pictures(run, family)
+        page = Page(readme, {"table": ("", []), "plot": ("", [])})
+        if family in first:
+            run = first[family]
+            table = roofs_table(run) if family == "roofs" else family_table(run, family)
+            table += "\n\n" + provenance(readme, {family: run})
+            page.sections = {"table": (table, []), "plot": ("", family_pictures(first, family))}
         found.append(page)
-    main = Page(root / "README.md", "")
-    if runs:
-        main.table = summary(runs) + "\n\n" + provenance(main.path, runs)
-        main.pictures = main_pictures(runs)
-    return [main, *found]
+    docs = {
+        "measuring": {"aa": (aa_table(root / "docs/measuring.md", machines), [])},
+        "reading": {
+            "ladder": ("", family_pictures(first, "transpose", "ladder")),
+            "roofline": ("", family_pictures(first, "gemm", "roofline")),
+        },
+    }
+    for name, sections in docs.items():
+        if (path := root / "docs" / f"{name}.md").exists():
+            found.append(Page(path, sections))
+    return found
 
 
-def family_pictures(run: Run, family: str) -> list[Picture]:
-    """Bars for all operations, the roofline of the longest ladder; in that ladder's type."""
-    ladders = [one for one in run.ladders(family) if one.timed]
-    if not ladders:
+def main_page(path: Path, machines: Sequence[Runs]) -> Page:
+    """The summary of the first GPU, and folded below it those of the others."""
+    texts: list[str] = []
+    pictures: list[Picture] = []
+    for runs in machines:
+        runs = {family: run for family, run in runs.items() if family != "roofs"}
+        if not runs:
+            continue
+        table = summary(runs) + "\n\n" + provenance(path, runs)
+        if texts:
+            device = next(iter(runs.values())).device
+            title = f"<summary>The same on {device}</summary>"
+            texts.append(f"<details>\n{title}\n\n{table}\n\n</details>")
+        else:
+            ties = any(run.in_equal_rounds for run in runs.values())
+            texts += [f"{SUMMARY}\n{TIES}" if ties else SUMMARY, table]
+            pictures = main_pictures(runs)
+    return Page(path, {"table": ("\n\n".join(texts), []), "plot": ("", pictures)})
+
+
+def family_pictures(runs: Runs, family: str, *kinds: str) -> list[Picture]:
+    """Bars for all operations, the roofline of the longest ladder; in that ladder's type. Only of
+    these kinds, if any is given."""
+    if family not in runs:
         return []
-    dtype = most_versions(ladders).dtype
-    ladders = [one for one in ladders if one.dtype == dtype]
-    chosen = [("ladder", tuple(ladders))]
-    with_work = [one for one in ladders if any(r.gflops > 0 for r in one.timed)]
+    run = runs[family]
+    timed = [one for one in run.ladders(family) if one.timed]
+    if not timed:
+        return []
+    dtype = most_versions(timed).dtype
+    timed = [one for one in timed if one.dtype == dtype]
+    chosen = [("ladder", tuple(timed))]
+    with_work = [one for one in timed if any(r.gflops > 0 for r in one.timed)]
     if with_work:
         chosen.append(("roofline", (max(with_work, key=lambda one: len(one.timed)),)))
     return [
         Picture(run.path.parent / f"{family}-{dtype}-{kind}.svg",
                 f"{family} {dtype}: {kind}", run, members, kind)
-        for kind, members in chosen
+        for kind, members in chosen if kind in (kinds or (kind,))
     ]  # fmt: skip
 
 
-def main_pictures(runs: dict[str, Run]) -> list[Picture]:
+def main_pictures(runs: Runs) -> list[Picture]:
     """All families of one run in one picture, and the roofline of gemm."""
     newest = list(runs.values())
     run = max(newest, key=lambda r: (newest.count(r), r.newest, r.path.name))
-    ladders = [one for family, of in runs.items() if of is run for one in run.ladders(family)]
-    ladders = [one for one in ladders if one.best and one.dtype == "f32"] or ladders
+    every = [one for family, of in runs.items() if of is run for one in run.ladders(family)]
+    every = [one for one in every if one.best and one.dtype == "f32"] or every
     chosen = []
-    if any(all(r.roof_pct > 0 for r in one.timed) for one in ladders if one.best):
+    if any(all(r.roof_pct > 0 for r in one.timed) for one in every if one.best):
         path = run.path.parent / "overview.svg"
         alt = "every version's share of its measured roof, for every family"
-        chosen.append(Picture(path, alt, run, tuple(ladders), "overview"))
-    if "gemm" in runs:
-        chosen += [p for p in family_pictures(runs["gemm"], "gemm") if p.kind == "roofline"]
-    return chosen
+        chosen.append(Picture(path, alt, run, tuple(every), "overview"))
+    return chosen + family_pictures(runs, "gemm", "roofline")
 
 
 def main() -> int:
@@ -324,13 +459,16 @@ def main() -> int:
     found = pages(options.root)
     pictures = {p.path: p for page in found for p in page.pictures}
     stale = [page for page in found if page.text() != page.path.read_text(encoding="utf-8")]
-    old = [p for p in pictures.values() if not p.is_fresh]
+    old = [p.path for p in pictures.values() if not p.is_fresh]
+    unseen = [path for path in options.root.glob("results/*/*.svg") if path not in pictures]
     if options.check:
-        for path in [*(page.path for page in stale), *(p.path for p in old)]:
-            print(f"{path.relative_to(options.root)} is out of date", file=sys.stderr)
-        if stale or old:
+        wrong = {path: "is out of date" for path in [*(page.path for page in stale), *old]}
+        wrong |= {path: "is shown by no page" for path in sorted(unseen)}
+        for path, what in wrong.items():
+            print(f"{path.relative_to(options.root)} {what}", file=sys.stderr)
+        if wrong:
             print("scripts/update_readme.py brings them up to date.", file=sys.stderr)
-        return 1 if stale or old else 0
+        return 1 if wrong else 0
 
     if pictures:
         ladder_csv.needs_matplotlib()
@@ -338,6 +476,8 @@ def main() -> int:
         picture.draw()
     for page in stale:
         page.path.write_text(page.text(), encoding="utf-8")
+    for path in unseen:
+        path.unlink()
     for path in [*(page.path for page in stale), *pictures]:
         print(path.relative_to(options.root))
     return 0

@@ -16,7 +16,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-from scripts_test import ALL, RELU, SCRIPTS, Case, gemm, line  # first: it finds the scripts
+# First: it finds the scripts.
+from scripts_test import ALL, GEMM, RELU, SCRIPTS, Case, equal_rounds, gemm, line
 
 import ladder_csv  # isort: skip
 import report  # isort: skip
@@ -88,6 +89,15 @@ class PageCase(Case):
         result = self.run_script(SCRIPT, *csvs, "-o", path)
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
         return path
+
+    def tied(self) -> Path:
+        """Of three versions two are tied; the large one is at the power limit and level with the
+        vendor's."""
+        lines = equal_rounds(RELU, "v02_grid_stride", "v03_vec128", aa=(1, 0.995, 1.005))
+        for one in (large := equal_rounds([*GEMM, gemm("v11_level", 52.01)], "v11_level")):
+            one |= {"settled": "yes", "burst_us": 0.9 * one["time_us"], "throttled": 1,
+                    "throttle": "power+thermal" if one["kernel"] == "v01_rung_0" else "power"}
+        return self.write(lines + large)
 
 
 class Input(PageCase):
@@ -164,6 +174,31 @@ class Text(PageCase):
         self.assertTrue(of["v03_vec128"]["best"])
         large = next(row for row in page.rows if row["problem"] == "8192x8192x8192")
         self.assertEqual((large["low"], large["high"]), (0.01, 0.03))
+
+    def test_ties_levels_and_the_power_limit_are_said(self) -> None:
+        page = Page(self.page(self.tied()))
+        of = {row["kernel"]: row for row in page.rows}
+        said = {kernel: row["tied"] for kernel, row in of.items() if row["tied"]}
+        self.assertEqual(
+            said, {"v02_grid_stride": "tied with v03", "v03_vec128": "tied with v02"}
+        )
+        best = {kernel for kernel, row in of.items() if row["best"]}
+        self.assertEqual(best, {"v02_grid_stride", "v03_vec128", "v11_level"})
+        level, slow = of["v11_level"], of["v01_rung_0"]
+        self.assertEqual((level["ratio_text"], slow["ratio_text"]), ("level", "0.01"))
+        self.assertTrue(level["limited"])
+        self.assertEqual((level["time_text"], level["burst_text"]), ("2.64 ms", "2.38 ms"))
+        self.assertEqual((level["throttled"], slow["throttled"]), (0, 1), "by heat, too")
+        self.assertEqual((level["resolution"], of["v03_vec128"]["resolution"]), (0.1, 0.5))
+        texts = " ".join(page.texts)
+        self.assertIn("v02 grid stride, tied with v03", texts)
+        self.assertIn("level with cuBLAS", texts)
+        self.assertIn("2.64 ms (burst 2.38 ms)", texts)
+        self.assertIn("15 passed, 1 throttled, 12 at the power limit", texts)
+        self.assertIn("0.30 % (median), 0.50 % at worst", texts)
+        self.assertIn("2 problems, 0.00 % from 1 (median), 100 % within 0.5 %; 100 % of", texts)
+        self.assertNotIn("the earlier one", texts)
+        self.assertIn("the earlier one", Page(self.page(self.write(RELU))).texts)
 
     def test_the_same_csv_gives_the_same_page(self) -> None:
         csv = self.write(ALL)
@@ -329,6 +364,27 @@ class Browser(PageCase):
         self.assertIn("problem=8192x8192x8192", seen["large"]["address"])
         self.assertFalse(seen["roofs"]["roofline"])
         self.assertGreater(seen["roofs"]["bars"], 0)
+
+    def test_ties_levels_and_the_power_limit_are_shown(self) -> None:
+        seen = self.browse(self.page(self.tied()), """
+          const texts = (css) => $(css).map((one) => one.textContent);
+          choose("family", "elementwise");
+          seen.tied = {badges: view().badges, best: texts("#versions .best .version a"),
+                       marks: $("#marks")[0].textContent};
+          choose("family", "gemm");
+          seen.limited = {badges: [...new Set(view().badges)], head: texts("#versions th"),
+                          best: texts("#versions .best td"), marks: $("#marks")[0].textContent};
+        """)  # fmt: skip
+        self.assertEqual(seen["tied"]["badges"], ["tied with v03", "tied with v02"])
+        self.assertEqual(seen["tied"]["best"], ["v02 grid stride", "v03 vec128"])
+        self.assertIn("those tied with it.", seen["tied"]["marks"])
+        self.assertIn("Differences below 0.50 % are not told apart.", seen["tied"]["marks"])
+        self.assertEqual(seen["limited"]["badges"], ["at the power limit", "throttled 100 %"])
+        self.assertIn("burst", seen["limited"]["head"])
+        self.assertIn("2.38 ms", seen["limited"]["best"])
+        self.assertIn("level [0.998,\u00a01.002]", seen["limited"]["best"])
+        self.assertNotIn("tied", seen["limited"]["marks"])
+        self.assertIn("when it had settled", seen["limited"]["marks"])
 
     def test_an_address_opens_its_ladder(self) -> None:
         seen = self.browse(self.page(self.write(ALL)), """

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import multiprocessing
 import os
 import random
@@ -34,7 +35,11 @@ draws = unittest.skipUnless(CAN_DRAW, "needs matplotlib: scripts/setup")
 
 SUSPECT_OVER = 103.0
 DRAM, FMA = 3000.0, 64600.0  # 10^9 bytes and operations per second
-MARKERS = "<!-- table:begin -->\n<!-- table:end -->\n\n<!-- plot:begin -->\n<!-- plot:end -->\n"
+def markers(*names: str) -> str:
+    return "\n".join(f"<!-- {name}:begin -->\n<!-- {name}:end -->\n" for name in names)
+
+
+MARKERS = markers("table", "plot")
 
 
 def line(kernel: str, us: float, **more: Any) -> dict[str, Any]:
@@ -69,6 +74,24 @@ def gemm(kernel: str, tflops: float, n: int = 4096, **more: Any) -> dict[str, An
     }
     of |= {"baseline": "v00_cublas", "vs_baseline": tflops / 52, "roof": "fma f32"}
     return line(kernel, flops / tflops / 1e6, **(of | more))
+
+
+def equal_rounds(
+    lines: list[dict[str, Any]], *fastest: str, aa: tuple[float, float, float] = (1, 0.999, 1.001)
+) -> list[dict[str, Any]]:
+    """Lines of one group, as the protocol of equal rounds writes them. A ratio's interval is 0.2 %
+    to either side."""
+    resolution = 100 * max(abs(aa[1] - 1), abs(aa[2] - 1))
+    found = []
+    for one in lines:
+        ratio = one["vs_baseline"]
+        low, high = (ratio and ratio - 0.002, ratio and ratio + 0.002)
+        found.append(one | {
+            "time_us": one["time_us_median"], "aa_ratio": aa[0], "aa_low": aa[1], "aa_high": aa[2],
+            "resolution_pct": resolution, "vs_baseline_low": low, "vs_baseline_high": high,
+            "fastest": "yes" if one["kernel"] in fastest else "no", "settled": "no",
+        })  # fmt: skip
+    return found
 
 
 def roof(op: str, rate: float, size: int, problem: str, **more: Any) -> dict[str, Any]:
@@ -150,6 +173,13 @@ class Reading(Case):
         self.assertEqual([r.roof for r in rows], [""] * 3)
         self.assertEqual(ladder_csv.roofs(rows, ladder_csv.select(rows)[0]), [])
 
+    def test_older_files_lack_the_time_that_versions_are_judged_by(self) -> None:
+        older, newer = line("v01_naive", 900), line("v01_naive", 900, time_us=890)
+        empty = line("v01_naive", 900, time_us="")  # a row that another program added
+        for one, time in ((older, 900), (newer, 890), (empty, 900)):
+            (row,) = self.rows([one])
+            self.assertEqual((row.time_us, row.time_us_median), (time, 900))
+
     def test_the_later_of_two_equal_rows_counts(self) -> None:
         (row,) = self.rows([line("v01_naive", 900), line("v01_naive", 800)])
         self.assertEqual(row.time_us_median, 800)
@@ -192,6 +222,20 @@ class Choosing(Case):
         assert one.best is not None
         self.assertEqual(one.best.kernel, "v03_vec128")
 
+    def test_of_those_tied_the_simplest_is_the_best(self) -> None:
+        lines = [*RELU, line("v12_more", 738), line("v13_most", 739), line("p01_torch", 700)]
+        tied = equal_rounds(lines, "v03_vec128", "v12_more", "v13_most", "p01_torch")
+        (one,) = ladder_csv.select(self.rows(tied))
+        assert one.best is not None
+        self.assertEqual(one.best.kernel, "v03_vec128")
+        self.assertEqual([r.number for r in one.tied], [3, 12, 13])
+        self.assertEqual(one.tied_with(one.best), ", tied with v12, v13")
+        self.assertEqual(one.tied_with(one.best, most=1), ", tied with 2 others")
+        self.assertEqual(one.tied_with(one.tied[1]), ", tied with v03, v13")
+        self.assertEqual(one.tied_with(one.rungs[0]), "")
+        (one,) = ladder_csv.select(self.rows(lines))  # an older file has only the fastest
+        self.assertEqual([r.number for r in one.tied], [12])
+
     def test_the_baseline_is_no_rung(self) -> None:
         (one,) = ladder_csv.select(self.rows(GEMM))
         assert one.best is not None
@@ -211,6 +255,44 @@ class Choosing(Case):
         (one,) = ladder_csv.select(self.rows([line(f"v{i:02}_x", 900) for i in numbers]))
         sections = [[r.number for r in section] for section in one.sections]
         self.assertEqual(sections, [[8, 9, 10, 11], [20, 21, 23]])
+
+
+class TellingApart(Case):
+    def said(self, ratio: float, reach: float, resolution: float | str) -> str:
+        """Of a ratio whose interval reaches so far to either side."""
+        (row,) = self.rows([
+            gemm("v01_naive", 1) | {"vs_baseline": ratio, "vs_baseline_low": ratio - reach,
+                                    "vs_baseline_high": ratio + reach,
+                                    "resolution_pct": resolution}
+        ])  # fmt: skip
+        return ladder_csv.ratio_text(row)
+
+    def test_faster_is_said_only_beyond_the_resolution(self) -> None:
+        self.assertEqual(self.said(1.02, 0.001, 0.1), "1.02")
+        self.assertEqual(self.said(0.98, 0.001, 0.1), "0.98")
+        self.assertEqual(self.said(1.02, 0.03, 0.1), "level")  # within the interval
+        self.assertEqual(self.said(0.98, 0.001, 2.5), "level")  # within the resolution
+        self.assertEqual(self.said(1.004, 0.001, 0.1), "1.004")
+        self.assertEqual(self.said(1.02, 0.03, ""), "1.02")  # an older file does not know
+        self.assertEqual(self.said(math.nan, math.nan, 0.1), "")
+
+    def test_a_baseline_is_once_itself(self) -> None:
+        (row,) = self.rows(equal_rounds([gemm("v00_cublas", 52)]))
+        self.assertEqual(ladder_csv.ratio_text(row), "1.00")
+
+    def test_a_runs_resolution_is_of_its_groups(self) -> None:
+        self.assertIsNone(ladder_csv.Resolution.of(self.rows(ALL)))
+        lines = equal_rounds(RELU, aa=(1.001, 0.999, 1.003))
+        lines += equal_rounds(GEMM, aa=(0.98, 0.97, 0.99))
+        lines += equal_rounds([gemm("v01_naive", 1, 512)], aa=(0.998, 0.996, 1.001))
+        found = ladder_csv.Resolution.of(self.rows(lines))
+        assert found is not None
+        self.assertEqual(found.groups, 3)
+        self.assertAlmostEqual(found.deviation, 0.2)
+        self.assertAlmostEqual(found.within, 2 / 3)
+        self.assertAlmostEqual(found.holds_one, 2 / 3)
+        self.assertAlmostEqual(found.median, 0.4)
+        self.assertAlmostEqual(found.worst, 3)
 
 
 class Roofs(Case):
@@ -375,6 +457,52 @@ class Pictures(Case):
                         self.assertFalse(inside, f"{text.get_text()!r} lies on the bars")
         self.assert_apart(roofline.draw_overview([one for one, _ in self.ladders(ALL)]))
 
+    def test_every_mark_of_a_legend_has_its_place(self) -> None:
+        lines = equal_rounds([*GEMM, gemm("v11_wonder", 90), gemm("p01_torch", 45)],
+                             "v09_rung_8", "v10_rung_9")  # fmt: skip
+        limited = [{**one, "settled": "yes"} for one in lines]
+        ((one, roofs), *_) = self.ladders(limited)
+        figure = roofline.draw_roofline(one, roofs)
+        self.assert_apart(figure)
+        texts = [t.get_text() for t in figure.legends[0].get_texts()]
+        self.assertEqual(len(texts), 7)
+        self.assertIn("at the power limit · memory roof not measured", figure.texts[1].get_text())
+
+    def test_those_tied_are_drawn_as_the_fastest(self) -> None:
+        from matplotlib.colors import to_hex
+
+        tied = ("v08_rung_7", "v10_rung_9")
+        lines = equal_rounds(GEMM, *tied)
+        lines = [{**one, "settled": "yes"} for one in lines]
+        ((one, roofs),) = self.ladders(lines)
+        overview = roofline.draw_overview([one])
+        for figure in (roofline.draw_roofline(one, roofs), roofline.draw_ladder([one], {}),
+                       overview):  # fmt: skip
+            self.assert_apart(figure)
+            (axes,) = figure.axes
+            bold = {t.get_text() for t in axes.texts if t.get_fontweight() == "bold"}
+            if figure is not overview:
+                self.assertLessEqual({"v08 rung 7", "v10 rung 9"}, bold)
+                self.assertNotIn("v09 rung 8", bold)
+            dark = [p for p in axes.patches if to_hex(p.get_facecolor()) == roofline.BEST]
+            dark += [m for m in axes.lines
+                     if m.get_marker() == "o" and m.get_color() == roofline.BEST]  # fmt: skip
+            self.assertEqual(len(dark), len(tied))
+        texts = [t.get_text() for t in overview.axes[0].texts]
+        self.assertIn("v08 rung 7, tied with v10", texts)
+        self.assertIn("0.70", texts)  # v08's, not v10's
+        ladder = roofline.draw_ladder([one], {one: roofs})
+        texts = [t.get_text() for t in ladder.axes[0].texts]
+        self.assertIn("4096x4096x4096  at the power limit", texts)
+
+    def test_long_names_and_levels_have_their_place(self) -> None:
+        names = [f"v{i:02}_a_name_that_is_rather_long" for i in range(1, 5)]
+        lines = [gemm(name, 52.01, op="an_operation_with_a_long_name") for name in names]
+        ((one, roofs),) = self.ladders(equal_rounds(lines, *names))
+        for figure in (roofline.draw_overview([one]), roofline.draw_ladder([one], {one: roofs})):
+            self.assert_apart(figure)
+            self.assertIn("level", [t.get_text() for t in figure.axes[0].texts])
+
     def test_points_stand_where_the_rows_say(self) -> None:
         ((one, roofs),) = self.ladders(GEMM)
         axes: Any
@@ -444,6 +572,120 @@ class Tables(TreeCase):
         self.assertIn("| f64: 1.50 ms ", rows[0])
         self.assertIn("| 2.87 ms · 74 % · 0.92x cuBLAS |", rows[1])
 
+    def test_ties_and_levels_are_said(self) -> None:
+        self.tree("gemm", "elementwise")
+        tied = ("v01_naive", "v02_grid_stride", "v03_vec128")
+        half = [{**one, "dtype": "f16"} for one in RELU]
+        level = [{**one, "vs_baseline": 1.0005} if one["kernel"] == "v10_rung_9" else one
+                 for one in GEMM]  # fmt: skip
+        lines = equal_rounds(RELU, *tied) + equal_rounds(half, *tied[1:], aa=(1, 0.99, 1.01))
+        lines += equal_rounds(level, "v10_rung_9", aa=(1, 0.997, 1.003))
+        self.write(lines, "results/gpu/one.csv")
+        pages = self.pages()
+        main = pages[self.folder.name]
+        self.assertIn("| 900 µs · 80 %<br>v01, tied with v02, v03 | 897 µs · ", main)
+        self.assertIn("<br>v02, tied with v03 |", main)
+        self.assertIn("| 2.87 ms · 74 % · level with cuBLAS<br>v10 |", main)
+        self.assertIn("can't tell apart are\n[tied](", main)
+        self.assertIn(
+            "Differences below 0.30 % (median; at worst 1.00 %) are not told apart.", main
+        )
+        self.assertIn("| **47.9** | 74 % | level |", pages["gemm"])
+        self.assertIn("| 42.0 | 65 % | 0.81 |", pages["gemm"])
+        self.assertIn("v10 rung 9 is the fastest:", pages["gemm"])
+        self.assertIn("Differences below 0.30 % are not told apart.", pages["gemm"])
+        table = pages["elementwise"]
+        self.assertIn("(roof: DRAM). v01 naive is the fastest, tied with v02, v03:", table)
+        self.assertIn("| `v01_naive` | 900 µs | **2386** | 80 % | 32 | 75 % | 2386 (80 %) |", table)
+        self.assertIn("| 75 % | **2394** (80 %) |", table)
+
+    def test_many_that_are_tied_are_counted(self) -> None:
+        self.tree("elementwise")
+        names = [f"v{i:02}_x" for i in range(1, 7)]
+        lines = equal_rounds([line(name, 900) for name in names], *names)
+        self.write(lines, "results/gpu/one.csv")
+        pages = self.pages()
+        self.assertIn("<br>v01, tied with 5 others |", pages[self.folder.name])
+        self.assertIn("tied with v02, v03, v04, v05, v06:", pages["elementwise"])
+
+    def test_what_the_power_limit_bounds_is_marked(self) -> None:
+        self.tree("gemm")
+        half = [{**one, "dtype": "f16"} for one in GEMM]
+        for one in (lines := equal_rounds(GEMM + half, "v10_rung_9")):
+            one |= {"settled": "yes", "burst_us": 0.9 * one["time_us"]}
+        self.write(lines, "results/gpu/one.csv")
+        pages = self.pages()
+        self.assertIn("| 2.87 ms at the power limit · 74 % · 0.92x cuBLAS<br>v10 |",
+                      pages[self.folder.name])  # fmt: skip
+        self.assertIn("(roof: FMA f32, at the power limit)", pages["gemm"])
+        self.assertIn("| time | burst | TFLOP/s |", pages["gemm"])
+        self.assertIn("| f16, TFLOP/s, at the power limit |", pages["gemm"])
+        self.assertIn("| `v10_rung_9` | 2.87 ms | 2.58 ms | **47.9** |", pages["gemm"])
+
+    def test_a_run_of_the_earlier_protocol_says_so_and_claims_less(self) -> None:
+        self.tree("elementwise")
+        self.write(RELU, "results/gpu/one.csv")
+        for text in self.pages().values():
+            self.assertIn("Measured by the earlier protocol on Some GPU", text)
+            self.assertNotRegex(text, "tied|level|fastest:|told apart|[*]{2}2902")
+
+    def test_several_gpus(self) -> None:
+        self.tree("gemm", "elementwise")
+        other = [{**one, "device": "Other GPU", "timestamp": "2026-03-03T00:00:00Z"} for one in ALL]
+        self.write(other, "results/other/old.csv")
+        self.write(equal_rounds(RELU, "v03_vec128"), "results/gpu/new.csv")
+        pages = self.pages()
+        first, _, folded = pages[self.folder.name].partition("<details>")
+        # In equal rounds goes before newer.
+        self.assertIn("740 µs · 97 %<br>v03 |", first)
+        self.assertIn("Measured on Some GPU", first)
+        self.assertNotIn("cuBLAS", first)
+        self.assertIn("<summary>The same on Other GPU</summary>", folded)
+        self.assertIn("| 740 µs · 97 % |", folded)
+        self.assertIn("0.92x cuBLAS", folded)
+        self.assertIn("Measured by the earlier protocol on Other GPU", folded)
+        # A family is of the first GPU that has it.
+        self.assertIn("on Some GPU", pages["elementwise"])
+        self.assertIn("on Other GPU", pages["gemm"])
+
+        newer = equal_rounds(other, "v03_vec128", "v10_rung_9")
+        self.write(newer, "results/other/old.csv")
+        first, _, folded = self.pages()[self.folder.name].partition("<details>")
+        self.assertIn("Measured on Other GPU", first)
+        self.assertIn("Measured on Some GPU", folded)
+
+    def test_of_several_files_each_names_its_families(self) -> None:
+        self.tree()
+        self.write(ALL, "results/gpu/old.csv")
+        new = [{**one, "timestamp": "2026-02-02T00:00:00Z"} for one in equal_rounds(RELU)]
+        self.write(new, "results/gpu/new.csv")
+        text = self.pages()[self.folder.name]
+        self.assertRegex(text, r"Measured on .*: \[new.csv\]\(.*\) \(elementwise\)\. Diff")
+        self.assertRegex(text, r"Measured by the earlier .*\[old.csv\]\(.*\) \(gemm\)\.\n")
+
+    def test_the_docs_have_the_aa_and_the_pictures(self) -> None:
+        self.tree("gemm", "transpose")
+        docs = self.folder / "docs"
+        docs.mkdir()
+        (docs / "measuring.md").write_text(markers("aa"))
+        (docs / "reading.md").write_text(markers("ladder", "roofline"))
+        self.write(GEMM, "results/gpu/one.csv")
+
+        def page(name: str) -> str:
+            found = update_readme.pages(self.folder)
+            return next(p.text() for p in found if p.path == docs / f"{name}.md")
+
+        self.assertEqual(page("measuring"), markers("aa"))
+        turned = [{**one, "family": "transpose", "op": ""} for one in RELU]
+        self.write(equal_rounds(GEMM) + equal_rounds(turned, aa=(1.002, 0.998, 1.006)),
+                   "results/gpu/one.csv")  # fmt: skip
+        self.assertIn("| Some GPU | [one.csv](../results/gpu/one.csv) | 2 | 0.10 % | 100 % | 100 % "
+                      "| 0.35 % | 0.60 % |", page("measuring"))  # fmt: skip
+        reading = page("reading")
+        self.assertRegex(reading, r"ladder:begin -->\n\n!\[.*\(../results/gpu/transpose-f32-ladder")
+        self.assertRegex(reading, r"roofline:begin -->\n\n!\[.*\(../results/gpu/gemm-f32-roofline")
+        self.assertEqual(reading.count("!["), 2)
+
     def test_each_family_is_from_its_newest_run(self) -> None:
         self.tree("gemm", "elementwise")
         self.write(ALL, "results/gpu/old.csv")
@@ -453,6 +695,10 @@ class Tables(TreeCase):
         self.assertIn("a_new.csv", pages["gemm"])
         self.assertNotIn("v02", pages["gemm"])
         self.assertIn("old.csv", pages["elementwise"])
+        hot = [{**one, "cache": "hot"} for one in RELU + GEMM]
+        later = [{**one, "timestamp": "2026-03-03T00:00:00Z"} for one in hot + ROOFS]
+        self.write(later, "results/gpu/hot.csv")
+        self.assertEqual(self.pages(), pages)
 
     def test_a_page_names_the_commits_of_its_own_rows(self) -> None:
         self.tree("gemm", "elementwise")
@@ -527,6 +773,13 @@ class Updating(TreeCase):
         (self.folder / drawn).unlink()
         self.assertEqual(self.stale(), [drawn])
         self.update()
+        self.assertEqual(self.stale(), [])
+
+        unseen = self.folder / "results/gpu/gemm-f16-ladder.svg"
+        unseen.touch()
+        self.assertIn("gemm-f16-ladder.svg is shown by no page", self.update("--check").stderr)
+        self.update()
+        self.assertFalse(unseen.exists())
         self.assertEqual(self.stale(), [])
 
         faster = [{**one} for one in ALL]

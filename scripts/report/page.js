@@ -127,17 +127,20 @@ function marks(row) {
   const found = [];
   if (row.suspect) found.push("suspect");
   if (row.throttled > 0) found.push("throttled");
+  if (row.limited) found.push("at the power limit");
   return found;
 }
 
 function hover(row) {
-  const ratio = row.ratio === null ? "" : `${ratioText(row)} of ${row.against}`;
+  const ratio = row.ratio === null ? ""
+      : `${ratioText(row)} ${row.ratio_text === "level" ? "with" : "of"} ${row.against}`;
   return [
     `<b>${escaped(spoken(row.kernel))}</b>`, escaped(row.idea),
     `${escaped(row.problem)} ${row.cache}`,
-    [row.time_text, row.speed_text].filter(Boolean).join(", "),
+    [row.time_text, row.burst_text && `burst ${row.burst_text}`, row.speed_text]
+        .filter(Boolean).join(", "),
     row.share_text && `${row.share_text} of ${escaped(row.roof)}`, escaped(ratio),
-    marks(row).join(", "), report.runs.length > 1 ? escaped(report.runs[row.run]) : "",
+    row.tied, marks(row).join(", "), report.runs.length > 1 ? escaped(report.runs[row.run]) : "",
   ].filter(Boolean).join("<br>");
 }
 
@@ -145,7 +148,7 @@ function ratioText(row) {
   if (row.ratio === null) return "";
   const interval = row.low === null || row.high === null
       ? "" : ` [${row.low.toFixed(3)},\u00a0${row.high.toFixed(3)}]`;
-  return row.ratio.toFixed(3) + interval;
+  return (row.ratio_text === "level" ? "level" : row.ratio.toFixed(3)) + interval;
 }
 
 function drawBars(list) {
@@ -224,11 +227,19 @@ function drawBars(list) {
 function explainMarks(list) {
   const says = [];
   const vendor = list.some((row) => row.vendor) ? " and v00, the vendor's library" : "";
-  if (list.some((row) => row.best)) says.push(`In full colour: a run's fastest version${vendor}.`);
+  const tied = list.some((row) => row.tied) ? ", those tied with it" : "";
+  if (list.some((row) => row.best))
+    says.push(`In full colour: a run's fastest version${tied}${vendor}.`);
+  const apart = unique(list.map((row) => row.resolution).filter(Boolean));
+  if (apart.length) says.push(
+      `Differences below ${apart.map((r) => `${r.toFixed(2)} %`).join(", ")} are not told apart.`);
   if (list.some((row) => row.suspect))
     says.push("Crossed and !: above its roof, so suspect: a cache helped or bytes are miscounted.");
   if (list.some((row) => row.throttled > 0))
     says.push("Hatched: the GPU was throttled, by power or heat, in some of the samples.");
+  if (list.some((row) => row.limited))
+    says.push("At the power limit the clock was measured when it had settled; " +
+              "burst is a launch after a pause.");
   const counted = unique(list.map((row) => row.counted).filter(Boolean));
   if (counted.length)
     says.push("ld, st: sectors of global memory that loads and stores touch, and wavefronts of " +
@@ -245,6 +256,7 @@ function fillTable(list) {
     ["of the roof", "number", (row) => row.share_text],
     [`vs ${against} [95 %]`, "number ratio", ratioText],
     ["time", "number", (row) => row.verdict === "passed" ? row.time_text : row.verdict],
+    ["burst", "number", (row) => row.burst_text],
     ["speed", "number", (row) => row.speed_text],
     ["global ld, st", "number", (row) => multiples(row.global_ld, row.global_st)],
     ["shared ld, st", "number", (row) => multiples(row.shared_ld, row.shared_st)],
@@ -302,9 +314,10 @@ function runName(row) {
 
 function badges(row) {
   const made = element("span");
+  if (row.tied) made.append(element("span", row.tied, {class: "badge"}), " ");
   for (const mark of marks(row)) {
     const share = mark === "throttled" ? ` ${Math.round(100 * row.throttled)} %` : "";
-    made.append(element("span", mark + share, {class: `badge ${mark}`}), " ");
+    made.append(element("span", mark + share, {class: `badge ${mark.split(" ").at(-1)}`}), " ");
   }
   if (row.reason) made.append(row.reason);
   return made;
@@ -391,7 +404,7 @@ function pointTraces(points, run) {
   const symbol = (row) => row.suspect ? "x" : row.vendor ? "diamond" : "circle";
   const here = (row) => row.problem === chosen.problem;
   const vendor = points.find((row) => row.vendor && here(row));
-  const best = points.filter((row) => row.best && here(row)).sort((a, b) => b.gflops - a.gflops)[0];
+  const best = points.find((row) => row.best && here(row));
   const isNamed = (row) => row === vendor || row === best;
   // The legend shows the first point's symbol: not the vendor's, and not a faint one.
   const of = points.filter((row) => row.run === run)

@@ -61,7 +61,7 @@ def times(rows: list[dict[str, str]]) -> Times[Shape]:
     found: Times[Shape] = {}
     for row in rows:
         shape = Shape.of_kernel(row["kernel"])
-        found.setdefault(shape, {})[row["problem"]] = float(row["time_us_median"])
+        found.setdefault(shape, {})[row["problem"]] = float(row["time_us"])
     return found
 
 
@@ -75,7 +75,7 @@ def speed(shape: Shape, blocks: int, row: dict[str, str]) -> float:
     """The share of the FMA rate with which v20's estimate would be the time that was measured."""
     depth = DEPTH / shape.bk + SLICE_OVERHEAD
     fmas = blocks * depth * shape.bm * shape.bn * shape.bk
-    return fmas / (FMA_LANES * float(row["time_us_median"]) * float(row["sm_mhz"]))
+    return fmas / (FMA_LANES * float(row["time_us"]) * float(row["sm_mhz"]))
 
 
 def speeds(bench: Bench, shape: Shape, kernel: str, multiprocessors: int) -> tuple[float, ...]:

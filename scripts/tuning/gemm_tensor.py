@@ -211,7 +211,7 @@ def tune(bench: Bench, source: str) -> tuple[str, str]:
     times: Times[Kernel] = {}
     for row in rows:
         of_kernel = times.setdefault(Kernel.of(row["kernel"]), {})
-        of_kernel[row["problem"]] = float(row["time_us_median"])
+        of_kernel[row["problem"]] = float(row["time_us"])
     if not times:
         fail(f"{gpu} can run none of the shapes.")
 
