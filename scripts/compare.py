@@ -125,6 +125,7 @@ def run(row: Row, line: dict[str, str], samples: Sequence[float]) -> Run:
         number(row, line, column, 0)
     if row.verdict == "passed" and line["time_us_median"]:
         number(row, line, "time_us_median", SHORTEST)
+        number(row, line, "time_us", SHORTEST)
         count = number(row, line, "samples", 1, needed=True)
         rel_stdev = number(row, line, "rel_stdev", 0, needed=True)
         if samples:
@@ -265,12 +266,12 @@ class Pair(NamedTuple):
     @property
     def change(self) -> float:
         """The logarithm of the ratio: above 0 is faster."""
-        return math.log(self.old.row.time_us_median) - math.log(self.new.row.time_us_median)
+        return math.log(self.old.row.time_us) - math.log(self.new.row.time_us)
 
     @property
     def place(self) -> float:
         """Of its time among others."""
-        return (math.log(self.old.row.time_us_median) + math.log(self.new.row.time_us_median)) / 2
+        return (math.log(self.old.row.time_us) + math.log(self.new.row.time_us)) / 2
 
     @property
     def is_arithmetic(self) -> bool:
@@ -493,7 +494,7 @@ def ordered(comparisons: Sequence[Comparison], by: str) -> list[Comparison]:
     if by == "change":
         return sorted(comparisons, key=lambda c: c.ratio)
     if by == "time":
-        return sorted(comparisons, key=lambda c: -c.new.row.time_us_median)
+        return sorted(comparisons, key=lambda c: -c.new.row.time_us)
     return sorted(comparisons, key=lambda c: (natural(ladder(c.new.row)), c.new.row.place))
 
 
@@ -524,7 +525,7 @@ def console(of: Report, options: argparse.Namespace, colours: bool) -> None:
         if in_ladders and ladder(c.new.row) != title:
             title = ladder(c.new.row)
             print(paint("1", title))
-        old, new = (time_text(run.row.time_us_median) for run in (c.old, c.new))
+        old, new = (time_text(run.row.time_us) for run in (c.old, c.new))
         mark = paint("1;31", " !") if c in failing else ""
         print(
             f"  {label:{width}} {old:>9} {new:>9}  {c.ratio:7.3f}  {c.low:.3f} … {c.high:.3f}"
@@ -544,7 +545,7 @@ def markdown(of: Report, options: argparse.Namespace) -> None:
         print("| kernel | old | new | old/new | 95 % interval | p | verdict |")
         print("|---|---:|---:|---:|---:|---:|---|")
         for c in ordered(comparisons, options.sort):
-            old, new = (time_text(run.row.time_us_median) for run in (c.old, c.new))
+            old, new = (time_text(run.row.time_us) for run in (c.old, c.new))
             verdict = f"**{c.verdict}**" if c in failing else c.verdict
             print(
                 f"| `{c.name}` | {old} | {new} | {c.ratio:.3f} | {c.low:.3f} … {c.high:.3f} "

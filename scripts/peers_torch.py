@@ -47,7 +47,7 @@ import ladder_csv
 from ladder_csv import LadderError, time_text
 from peers.library import CUDA, UNSUPPORTED, Kernel, Launcher, Library, LibraryError
 from peers.operations import Operation, operations
-from peers.ratios import Ratio, paired_ratio
+from peers.ratios import Ratio, middle_mean, paired_ratio
 
 PEERS = {
     "p01_torch": "PyTorch, eager",
@@ -110,11 +110,16 @@ class Problem:
     @property
     def roof_us(self) -> float:
         """How long the problem takes at its roof; NaN where that is not known."""
-        return number(self.like, "roof_pct") / 100 * number(self.like, "time_us_median")
+        return number(self.like, "roof_pct") / 100 * time_us(self.like)
 
 
 def number(cells: Cells, column: str) -> float:
     return float(cells.get(column) or "nan")
+
+
+def time_us(cells: Cells) -> float:
+    """Files of the earlier protocol have the median only."""
+    return number(cells, "time_us" if cells.get("time_us") else "time_us_median")
 
 
 def is_vendor(kernel: str) -> bool:
@@ -132,7 +137,7 @@ def fastest_version(rows: Sequence[Cells]) -> str:
     tied = [row["kernel"] for row in rows if row.get("fastest") == "yes"]
     if tied:
         return min(tied)
-    best = min(rows, key=lambda r: (r.get("suspect") == "yes", number(r, "time_us_median")))
+    best = min(rows, key=lambda r: (r.get("suspect") == "yes", time_us(r)))
     return best["kernel"]
 
 
@@ -564,12 +569,12 @@ def cells(problem: Problem, group: Group, result: Result, gpu: Gpu) -> Cells:
     }  # fmt: skip
     if result.us:
         us = sorted(result.us)
-        middle = statistics.median(us)
+        middle = middle_mean(us)
         share = 100 * problem.roof_us / middle
         row |= {
-            "samples": str(len(us)), "time_us_min": text(us[0]), "time_us_median": text(middle),
-            "time_us_p95": text(quantile(us, 0.95)), "rel_stdev": text(rel_stdev(us)),
-            "gflops": text(number(like, "flops") / middle / 1e3),
+            "samples": str(len(us)), "time_us": text(middle), "time_us_min": text(us[0]),
+            "time_us_median": text(statistics.median(us)), "time_us_p95": text(quantile(us, 0.95)),
+            "rel_stdev": text(rel_stdev(us)), "gflops": text(number(like, "flops") / middle / 1e3),
             "gbps": text(number(like, "bytes") / middle / 1e3), "roof": like.get("roof", ""),
             "roof_pct": text(share),
         }  # fmt: skip
@@ -660,8 +665,8 @@ def table(rows: Iterable[Cells]) -> str:
     lines = [["problem", "fastest version", "", "fastest other", "", "ratio", "95 % interval", ""]]
     for one in found:
         lines.append([
-            one.problem, one.version["kernel"], time_text(number(one.version, "time_us_median")),
-            one.other["kernel"], time_text(number(one.other, "time_us_median")),
+            one.problem, one.version["kernel"], time_text(time_us(one.version)),
+            one.other["kernel"], time_text(time_us(one.other)),
             f"{one.ratio.value:.3f}", f"{one.ratio.low:.3f} to {one.ratio.high:.3f}",
             "" if one.is_level else "slower",
         ])  # fmt: skip
@@ -695,7 +700,10 @@ def peers_path(results: Path) -> Path:
 
 
 def with_compared(columns: Sequence[str]) -> list[str]:
-    """The columns of a CSV with those of COMPARED that it lacks."""
+    """The columns of a CSV with those that one of the earlier protocol lacks: time_us, COMPARED."""
+    columns = [*columns]
+    if "time_us" not in columns:
+        columns.insert(columns.index("time_us_min"), "time_us")
     at = columns.index("vs_baseline_high") + 1 if "vs_baseline_high" in columns else len(columns)
     missing = [one for one in COMPARED if one not in columns]
     return [*columns[:at], *missing, *columns[at:]]

@@ -42,9 +42,9 @@ def times(path: Path) -> dict[tuple[str, ...], float]:
     columns = ("family", "op", "dtype", "problem", "kernel")
     with open(path, newline="", encoding="utf-8") as file:
         return {
-            tuple(row[column] for column in columns): float(row["time_us_median"])
+            tuple(row[column] for column in columns): float(row["time_us"])
             for row in csv.DictReader(file)
-            if row["time_us_median"] and row["cache"] == "cold" and row["kernel"].startswith("v")
+            if row["time_us"] and row["cache"] == "cold" and row["kernel"].startswith("v")
         }
 
 

@@ -21,6 +21,13 @@ class Ratio(NamedTuple):
         return (self.high - self.low) / 2
 
 
+def middle_mean(samples: Sequence[float]) -> float:
+    """Of the samples without the smallest and the largest fifth."""
+    cut = len(samples) // TRIMMED
+    kept = sorted(samples)[cut : len(samples) - cut]
+    return math.fsum(kept) / len(kept)
+
+
 def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ratio:
     """The trimmed mean of the logarithms of numerator[i] / denominator[i], and its Tukey-McLaughlin
     interval (winsorised variance, Student's t), as a ratio. The interval of fewer than two ratios
@@ -31,7 +38,7 @@ def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ra
         return Ratio()
     cut = n // TRIMMED
     kept = logs[cut : n - cut]
-    centre = math.fsum(kept) / len(kept)
+    centre = middle_mean(logs)
     if n < 2:
         return Ratio(math.exp(centre), 0.0, math.inf)
     winsorised = [kept[0]] * cut + kept + [kept[-1]] * cut
