@@ -196,8 +196,8 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
     }
     const std::string version = left(spoken(*row.kernel), 20);
     fmt::print(out_, "  {}{:>12} {:>15}  {}{}{}{}\n", row.fastest ? paint_.good(version) : version,
-               duration(row.us()), speed(*group.family, row.cost, row.us()), share,
-               ratio, throttled_share(row.samples.states) > 0 ? paint_.bad("  throttled") : "",
+               duration(row.us()), speed(*group.family, row.cost, row.us()), share, ratio,
+               throttled_share(row.samples.states) > 0 ? paint_.bad("  throttled") : "",
                row.suspect() ? paint_.bad("  suspect") : "");
   }
 }
