@@ -1,6 +1,6 @@
 // Idea      block size: 64 threads
 // Vs v30    half the blocks to start, and 32 of them fill an SM
-// Bound by  DRAM bandwidth, or still how fast blocks start: the two are close
+// Bound by  how fast blocks start, on an H200; on an H100, whose DRAM is slower, the two are close
 // Limits    none
 #include "block_size.hpp"
 

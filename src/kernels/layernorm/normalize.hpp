@@ -17,7 +17,7 @@ template <class Norm>
 constexpr int kVectors = Norm::kAdds ? 4 : 8;
 
 /// Those of a thread where up to 512 threads hold the row with so many: of short fp32 rows, 64 bytes
-/// in each of more threads are faster than 128.
+/// in each of more threads are faster than 128 on an H100.
 template <class Norm, class T>
 constexpr int kVectorsOfShort = sizeof(T) == 4 ? 4 : kVectors<Norm>;
 
@@ -59,7 +59,7 @@ __device__ void normalize_row(const typename Norm::template Args<T>& a) {
   const int single_at = span.single(t);
 
   // Thread t takes vectors t, t + kThreads, … of the row, and maybe a single. Streaming loads are
-  // faster for short rows, and slower for long ones.
+  // faster for short rows on an H100, and slower for long ones.
   Vec held[kHeld];
   T single = T(0.0f);
   auto load = [&](const T* from, Vec(&to)[kHeld], T& to_single) {

@@ -194,7 +194,7 @@ struct Contract : Op {
             {256},  {257},  {511},  {513},    {1021},   {1023},   {1025},
             {4095}, {4097}, {8193}, {16'387}, {50'257}, {66'001}, {131'073}};
   }
-  // The longest is for sums: there, 2 % more than CUB's speed is asked for.
+  // Sums have one more, the longest: there the ends of a launch weigh least.
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
     if (backend == ladder::Backend::host) return {{1 << 14}, {50'021}};
     std::vector<Problem> problems{{1 << 20}, {1 << 22}, {1 << 24}, {100'000'007}, {1 << 28}};
