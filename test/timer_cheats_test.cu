@@ -20,21 +20,25 @@ struct Args {
   float* y;  // [kBlocks * kThreads]
 };
 
-template <bool kKeeps>
-__global__ void sums(Args a) {
+/// A load whose line is to be evicted from the L2 after all others. Compute capability 8.0.
+__device__ float4 load_and_keep(const float4* from) {
+  float4 v{};
+#if __CUDA_ARCH__ >= 800
   std::uint64_t policy;
   asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  asm volatile("ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "l"(from), "l"(policy));
+#endif
+  return v;
+}
+
+template <bool kKeeps>
+__global__ void sums(Args a) {
   float sum = 0;
   const std::int64_t first = blockIdx.x * std::int64_t{kThreads} + threadIdx.x;
   for (std::int64_t i = first; i < kVectors; i += kBlocks * kThreads) {
-    float4 v;
-    if constexpr (kKeeps) {
-      asm volatile("ld.global.L2::cache_hint.v4.f32 {%0, %1, %2, %3}, [%4], %5;"
-                   : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-                   : "l"(a.x + i), "l"(policy));
-    } else {
-      v = a.x[i];
-    }
+    const float4 v = kKeeps ? load_and_keep(a.x + i) : a.x[i];
     sum += (v.x + v.y) + (v.z + v.w);
   }
   a.y[first] = sum;
