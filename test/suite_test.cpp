@@ -1,9 +1,13 @@
 // A group with kernels that are wrong, fail, or are not supported: the others are still measured.
 #include "suite.hpp"
 
+#include "forwarding_device.hpp"
 #include "kernels/elementwise/elementwise.hpp"
 
 #include <gmock/gmock.h>
+
+#include <map>
+#include <string>
 
 namespace ladder {
 namespace {
@@ -85,6 +89,70 @@ TEST(Suite, InputsThatAreChangedWhileTimedFailAll) {
     EXPECT_EQ(row.check.verdict, Verdict::failed);
     EXPECT_EQ(row.check.reason, "one of those that took turns changed the inputs");
   }
+}
+
+/// A GPU on which versions take as long as their test says, and the streams that are its only roofs
+/// a microsecond.
+struct FakeGpu : ForwardingDevice {
+  std::vector<Kernel> roofs;
+  std::map<std::string, double> us;      ///< by label
+  std::vector<std::string> contestants;  ///< of the last measurement
+
+  FakeGpu() {
+    for (const Kernel& k : host->kernels()) {
+      if (k.op == std::string_view("dram")) roofs.push_back(k);
+    }
+  }
+  const std::vector<Kernel>& kernels() const override { return roofs; }
+  Backend backend() const override { return Backend::cuda; }
+  std::vector<Samples> measure(std::span<const Contestant> all, Cache, const Sampling&) override {
+    contestants.clear();
+    std::vector<Samples> samples;
+    for (const Contestant& contestant : all) {
+      const std::string name = label(*contestant.kernel);
+      const bool again =
+          std::find(contestants.begin(), contestants.end(), name) != contestants.end();
+      contestants.push_back(name);
+      const double time = us.contains(name) ? us.at(name) : 1;
+      Samples& mine = samples.emplace_back();
+      for (int round = 0; round < 20; ++round) {  // the second of two wavers by 0.3 %
+        mine.us.push_back(time * (1 + 0.1 * (round % 2)) * (1 + again * 0.003 * (round % 3 - 1)));
+      }
+      mine.states.assign(20, {.sm_mhz = 1980, .power_w = 500});
+    }
+    return samples;
+  }
+};
+
+TEST(Suite, TellsWhatTheRunCanTellApart) {
+  Kernel kernels[] = {kernel("v00_vendor.cu", right), kernel("v01_slow.cu", right),
+                      kernel("v02_tied.cu", right), kernel("v03_fastest.cu", right)};
+  kernels[0].version.baseline = true;
+  FakeGpu gpu;
+  gpu.us = {{"v00_vendor", 10}, {"v01_slow", 10.1}, {"v02_tied", 10.001}, {"v03_fastest", 10}};
+  Group group{&family_of(kernels[0]), DType::f32, "1000", Cache::cold, {}, {}};
+  for (const Kernel& k : kernels) group.kernels.push_back(&k);
+  Roofs roofs(gpu, 1);
+  const std::vector<Row> rows = measure(group, gpu, 1, roofs);
+
+  ASSERT_GT(gpu.contestants.size(), 5) << "the versions, the first of them again, the roofs";
+  EXPECT_EQ(gpu.contestants[4], "v00_vendor");
+  for (const Row& row : rows) {
+    EXPECT_EQ(row.check.verdict, Verdict::passed) << row.check.reason;
+    EXPECT_EQ(row.baseline, "v00_vendor");
+    EXPECT_NEAR(row.aa->value, 1, 1e-3);
+    EXPECT_GT(row.resolution(), 5e-4);
+    EXPECT_LT(row.resolution(), 3e-3);
+    EXPECT_NEAR(row.vs_baseline->value, 10 / gpu.us.at(label(*row.kernel)), 1e-9);
+    EXPECT_NEAR(row.roof_share(), 1 / gpu.us.at(label(*row.kernel)), 1e-9);
+    EXPECT_EQ(row.roof, "dram");
+  }
+  EXPECT_FALSE(rows[0].fastest) << "a library is no version of the ladder";
+  EXPECT_FALSE(rows[1].fastest) << "1 % is told apart";
+  EXPECT_TRUE(rows[2].fastest) << "0.01 % is not";
+  EXPECT_TRUE(rows[3].fastest);
+  EXPECT_EQ(fastest(rows), &rows[3]);
+  EXPECT_NEAR(rows[1].vs_fastest->value, 10 / 10.1, 1e-9);
 }
 
 TEST(Suite, FailsAGroupThatDoesNotFitInMemory) {

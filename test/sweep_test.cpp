@@ -1,6 +1,7 @@
 // A sweep measures in a process of its own, and survives what happens there.
 #include "sweep.hpp"
 
+#include "forwarding_device.hpp"
 #include "wire.hpp"
 
 #include "kernels/elementwise/elementwise.hpp"
@@ -134,8 +135,7 @@ class Fragile {
   static Opened open() { return {std::make_unique<Handle>(), ""}; }
 
  private:
-  struct Handle : Device {
-    std::unique_ptr<Device> host = open_host_device();
+  struct Handle : ForwardingDevice {
     bool faulted = false;
 
     bool lost() override { return faulted; }
@@ -161,28 +161,6 @@ class Fragile {
       }
       return all;
     }
-
-    Backend backend() const override { return host->backend(); }
-    const DeviceInfo& info() const override { return host->info(); }
-    const std::vector<Kernel>& kernels() const override { return host->kernels(); }
-    std::size_t free_memory() const override { return host->free_memory(); }
-    std::size_t canary_bytes() const override { return host->canary_bytes(); }
-    void* allocate(std::size_t bytes) override { return host->allocate(bytes); }
-    void release(void* pointer) noexcept override { host->release(pointer); }
-    void upload(void* to, const void* from, std::size_t n) override { host->upload(to, from, n); }
-    void download(void* to, const void* from, std::size_t n) override {
-      host->download(to, from, n);
-    }
-    void fill(void* to, unsigned char byte, std::size_t n) override { host->fill(to, byte, n); }
-    std::uint64_t checksum(const void* data, std::size_t n) override {
-      return host->checksum(data, n);
-    }
-    Comparison compare(DType dtype, const void* actual, const double* expected,
-                       const double* magnitude, std::size_t n, Tolerance tolerance) override {
-      return host->compare(dtype, actual, expected, magnitude, n, tolerance);
-    }
-    KernelResources resources() override { return host->resources(); }
-    void profile(const Kernel&, const void*, const std::string&) override {}
   };
 };
 
