@@ -1,5 +1,7 @@
 #include "console.hpp"
 
+#include "streams.hpp"
+
 #include "harness/registry.hpp"
 
 #include <fmt/format.h>
@@ -115,7 +117,7 @@ void Console::fault(const Group& group, const Fault& fault) const {
 
 void Console::table(const Group& group, std::span<const Row> rows) {
   backend_ == Backend::cuda ? gpu_table(group, rows) : host_table(group, rows);
-  std::fflush(out_);
+  expect_written(out_);
 
   const std::string name = title(group);
   auto ladder =
@@ -123,8 +125,7 @@ void Console::table(const Group& group, std::span<const Row> rows) {
   if (ladder == ladders_.end())
     ladder = ladders_.insert(ladders_.end(), Ladder{.title = name, .best = {}, .verdicts = {}});
   for (const Row& row : rows) {
-    Verdict& verdict = ladder->verdicts.emplace(label(*row.kernel), Verdict::passed).first->second;
-    if (is_bad(row.check.verdict)) verdict = row.check.verdict;
+    ladder->verdicts[label(*row.kernel)].insert(row.check.verdict);
   }
   const Row* best = fastest(rows);
   const double work = rows.front().cost.flops + rows.front().cost.bytes();
@@ -224,21 +225,41 @@ void Console::aggregate(const std::string& name, double seconds) const {
 void Console::summary(const std::string& csv) const {
   fmt::print(out_, "\n");
   for (const Ladder& ladder : ladders_) {
-    std::vector<std::string> bad;
-    for (const auto& [version, verdict] : ladder.verdicts) {
-      if (verdict != Verdict::passed)
-        bad.push_back(fmt::format("{} {}", version, to_string(verdict)));
-    }
-    const std::size_t n = ladder.verdicts.size();
-    const std::string checks =
-        bad.empty()
-            ? fmt::format("{} passed {}.",
-                          n == 1 ? "The version" : fmt::format("All {} versions", n),
-                          n == 1 ? "its checks" : "their checks")
-            : fmt::format("{} of {} did not pass: {}.", bad.size(), n, fmt::join(bad, ", "));
-    fmt::print(out_, "{}: {}{}\n", ladder.title, ladder.best, checks);
+    fmt::print(out_, "{}: {}{}\n", ladder.title, ladder.best, ladder.checks());
   }
   fmt::print(out_, "Rows: {}\n", csv);
+  expect_written(out_);
+}
+
+std::string Console::Ladder::checks() const {
+  std::vector<std::string> bad, unchecked;
+  bool everywhere = true;
+  for (const auto& [version, all] : verdicts) {
+    const auto found = std::find_if(all.begin(), all.end(), is_bad);
+    if (found != all.end()) {
+      bad.push_back(fmt::format("{} {}", version, to_string(*found)));
+    } else if (!all.contains(Verdict::passed)) {
+      unchecked.push_back(version);
+    } else if (all.contains(Verdict::unsupported)) {
+      everywhere = false;
+    }
+  }
+  const std::size_t n = verdicts.size() - unchecked.size();
+  std::vector<std::string> sentences;
+  if (!bad.empty()) {
+    sentences.push_back(
+        fmt::format("{} of {} did not pass: {}.", bad.size(), n, fmt::join(bad, ", ")));
+  } else if (n > 0) {
+    sentences.push_back(fmt::format("{} passed {}{}.",
+                                    n == 1 ? "The version" : fmt::format("All {} versions", n),
+                                    n == 1 ? "its checks" : "their checks",
+                                    everywhere ? "" : " where the problem is supported"));
+  }
+  if (!unchecked.empty()) {
+    sentences.push_back(
+        fmt::format("Not checked, as unsupported: {}.", fmt::join(unchecked, ", ")));
+  }
+  return fmt::format("{}", fmt::join(sentences, " "));
 }
 
 void print_list(std::FILE* out) {

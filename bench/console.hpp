@@ -7,6 +7,7 @@
 
 #include <cstdio>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,6 +36,7 @@ class Console {
   /// How much of an earlier CSV is kept.
   void resumed(const std::string& csv, std::size_t kept, std::size_t left) const;
   void fault(const Group& group, const Fault& fault) const;
+  /// Throws std::runtime_error, as summary() does, when what was printed could not be written.
   void table(const Group& group, std::span<const Row> rows);
   void aggregate(const std::string& name, double seconds) const;
   void summary(const std::string& csv) const;
@@ -43,7 +45,9 @@ class Console {
   struct Ladder {
     std::string title, best;  ///< best: the sentence's middle, of the problem with the most work
     double most_work = -1;
-    std::map<std::string, Verdict> verdicts;  ///< by version; the worst one
+    std::map<std::string, std::set<Verdict>> verdicts;  ///< by version
+
+    std::string checks() const;  ///< what was checked, what passed, and what was not checked
   };
   void gpu_table(const Group& group, std::span<const Row> rows) const;
   void host_table(const Group& group, std::span<const Row> rows) const;

@@ -10,6 +10,7 @@
 #include "resume.hpp"
 #include "session.hpp"
 #include "signals.hpp"
+#include "streams.hpp"
 #include "suite.hpp"
 #include "sweep.hpp"
 
@@ -17,10 +18,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <cstdio>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace ladder {
@@ -41,21 +42,18 @@ Opened open_device(const Options& options) {
   }
 }
 
-/// Google Benchmark opens the file only after the header was printed.
-void expect_writable(const std::string& path) {
-  if (!std::ofstream(path)) {
-    throw UsageError(
-        fmt::format("--benchmark_out={}: {}; choose another path.", path, std::strerror(errno)));
-  }
-}
-
+/// Its file is written by us, and the filter is ours alone, whatever the environment says.
 void initialize_google_benchmark(const Options& options) {
+  std::vector<std::string> arguments = options.passed_on;
+  arguments.push_back(options.out.empty() ? "--benchmark_out=" : "--benchmark_out=/dev/null");
+  arguments.push_back("--benchmark_list_tests=false");
   std::vector<char*> argv;
-  for (const std::string& argument : options.passed_on)
-    argv.push_back(const_cast<char*>(argument.c_str()));
+  for (std::string& argument : arguments) argv.push_back(argument.data());
   int argc = static_cast<int>(argv.size());
   argv.push_back(nullptr);
-  benchmark::Initialize(&argc, argv.data());
+  benchmark::Initialize(&argc, argv.data(), [] {  // or it would end the program with exit code 0
+    throw UsageError("Google Benchmark does not take the value of a --benchmark_ flag.");
+  });
   if (argc > 1) throw UsageError(fmt::format("{} is not a flag; --help lists them.", argv[1]));
 }
 
@@ -72,6 +70,15 @@ std::size_t versions_to_measure(const std::vector<Group>& groups, int repetition
 
 /// Checks and times what the options select. Returns the exit code.
 int sweep(Options options) {
+  std::vector<Output> outputs{{options.resume.empty() ? "--csv" : "--resume", options.csv}};
+  if (!options.samples.empty()) outputs.push_back({"--samples", options.samples});
+  if (!options.out.empty()) outputs.push_back({"--benchmark_out", options.out});
+  expect_distinct(outputs);
+  ResultFile csv_file(outputs.front());
+  std::optional<ResultFile> samples_file, out_file;
+  if (!options.samples.empty()) samples_file.emplace(Output{"--samples", options.samples});
+  if (!options.out.empty()) out_file.emplace(Output{"--benchmark_out", options.out});
+
   std::optional<EarlierRows> earlier;
   if (!options.resume.empty()) {
     earlier.emplace(options.resume);
@@ -93,15 +100,16 @@ int sweep(Options options) {
   const std::size_t all = groups.size();
   if (earlier) std::erase_if(groups, [&](const Group& group) { return earlier->complete(group); });
 
-  if (!options.out.empty()) expect_writable(options.out);
-  Csv csv(options.csv, machine.info, options.seed,
+  Csv csv(csv_file, machine.info, options.seed,
           earlier ? earlier->without(groups) : std::vector<std::string>{});
   std::optional<SamplesJson> samples;
-  if (!options.samples.empty()) samples.emplace(options.samples);
-  Console console(options.format == "console" ? stdout : stderr, machine.backend);
+  if (samples_file) samples.emplace(*samples_file);
+  std::FILE* const tables = options.format == "console" ? stdout : stderr;
+  Console console(tables, machine.backend);
   console.header(machine, options.seed);
   if (options.device_info) console.device(machine);
   if (earlier) console.resumed(csv.path(), all - groups.size(), groups.size());
+  expect_written(tables);
   benchmark::AddCustomContext("device", machine.info.name);
   benchmark::AddCustomContext("backend", machine.backend == Backend::cuda ? "cuda" : "host");
 
@@ -116,16 +124,29 @@ int sweep(Options options) {
           ->Iterations(1);
     }
   }
-  auto display = file_reporter(options.format);
+  auto display = file_reporter(options.format, [](const std::string& text) {
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  });
   if (!display) display = console_reporter(console);
-  const auto file = options.out.empty() ? nullptr : file_reporter(options.out_format);
-  if (!groups.empty()) benchmark::RunSpecifiedBenchmarks(display.get(), file.get());
+  std::unique_ptr<benchmark::BenchmarkReporter> file;
+  if (out_file) {
+    file = file_reporter(options.out_format,
+                         [&](const std::string& text) { return session.keep(*out_file, text); });
+  }
+  if (!groups.empty()) benchmark::RunSpecifiedBenchmarks(display.get(), file.get(), ".");
   benchmark::Shutdown();
   return session.finish(groups.size());
 }
 
 int run(int argc, char** argv) {
+  const bool out_is_open = open_standard_streams();
   Options options = parse_options(argc, argv);
+  const bool one_process =
+      !options.profile.empty() || options.explain.has_value() || options.list_names;
+  const bool sweeps = !options.help && !options.list && !one_process;
+  if (!out_is_open && (!sweeps || options.format != "console")) {
+    throw UsageError("stdout, where this is to be printed, is closed; redirect it to a file.");
+  }
   if (options.help) {
     fmt::print("{}", help_text());
     return 0;
@@ -139,9 +160,7 @@ int run(int argc, char** argv) {
   if (options.lock_clocks && !options.list_names) {
     clock_lock.emplace(*options.lock_clocks, options.device.value_or(0));
   }
-  const bool one_process =
-      !options.profile.empty() || options.explain.has_value() || options.list_names;
-  if (!one_process) return sweep(options);
+  if (sweeps) return sweep(options);
 
   const auto [device, why_host] = open_device(options);
   options.draw_problems(device->backend());
@@ -158,9 +177,11 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return ladder::run(argc, argv);
+    const int exit_code = ladder::run(argc, argv);
+    if (exit_code == 0) ladder::expect_written(stdout);
+    return exit_code;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "bench: {}\n", error.what());
+    ladder::complain(ladder::reason(error));
     return 1;
   }
 }

@@ -7,7 +7,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <cstdlib>
 #include <functional>
 #include <random>
 #include <utility>
@@ -48,6 +50,46 @@ const std::string& one_of(std::string_view flag, const std::string& text,
   return text;
 }
 
+/// Google Benchmark's flags that are only passed on, and the check of a value: on a wrong one it
+/// prints its own help and ends with exit code 0, or aborts.
+const std::map<std::string, void (*)(const std::string& flag, const std::string& value)>&
+google_flags() {
+  using Text = const std::string&;
+  static constexpr auto yes_or_no = [](Text f, Text v) {
+    if (!v.empty()) one_of(f, v, {"true", "false", "yes", "no", "on", "off", "1", "0"});
+  };
+  static constexpr auto seconds = [](Text f, Text v) {
+    positive(f, v, 86400, "a number of seconds");
+  };
+  static const std::map<std::string, void (*)(Text, Text)> flags{
+      {"--benchmark_min_time", seconds},
+      {"--benchmark_min_warmup_time", seconds},
+      {"--benchmark_enable_random_interleaving", yes_or_no},
+      {"--benchmark_report_aggregates_only", yes_or_no},
+      {"--benchmark_display_aggregates_only", yes_or_no},
+      {"--benchmark_counters_tabular", yes_or_no},
+      {"--benchmark_color",
+       [](Text f, Text v) {
+         one_of(f, v, {"auto", "true", "false", "yes", "no", "on", "off"});
+       }},
+      {"--benchmark_time_unit",
+       [](Text f, Text v) {
+         one_of(f, v, {"ns", "us", "ms", "s"});
+       }},
+      {"--benchmark_context",
+       [](Text f, Text v) {
+         for (const std::string& pair : split(v)) {
+           if (pair.find('=') == std::string::npos) {
+             throw UsageError(fmt::format("{}={}: KEY=VALUE,… is expected.", f, v));
+           }
+         }
+       }},
+      {"--benchmark_perf_counters", [](Text, Text) {}},
+      {"--v", [](Text f, Text v) { number<int>(f, v); }},
+  };
+  return flags;
+}
+
 Explanation parse_explanation(const std::string& text) {
   if (text == "table") return Explanation::table;
   if (text == "lines") return Explanation::lines;
@@ -85,6 +127,9 @@ Options parse_options(int argc, char** argv) {
   Options options;
   options.seed = std::random_device{}();
   options.passed_on.emplace_back(argv[0]);
+  const auto pass_on = [&](const std::string& flag, const std::string& value) {
+    options.passed_on.push_back(value.empty() ? flag : fmt::format("{}={}", flag, value));
+  };
 
   using Text = const std::string&;
   std::map<std::string, std::function<void(Text flag, Text value)>> flags{
@@ -162,6 +207,23 @@ Options parse_options(int argc, char** argv) {
          }
        }},
       {"--profile", [&](Text, Text v) { options.profile = split(v); }},
+      {"--benchmark_format",
+       [&](Text f, Text v) {
+         options.format = one_of(f, v, {"console", "json", "csv"});
+       }},
+      {"--benchmark_out", [&](Text, Text v) { options.out = v; }},
+      {"--benchmark_out_format",
+       [&](Text f, Text v) {
+         options.out_format = one_of(f, v, {"json", "csv"});
+       }},
+      {"--benchmark_repetitions",
+       [&](Text f, Text v) {
+         options.repetitions = number<int>(f, v);
+         if (options.repetitions < 1) {
+           throw UsageError(fmt::format("{}={}: at least 1 is expected.", f, v));
+         }
+         pass_on(f, v);
+       }},
   };
   for (const auto& [name, help] : families_with_flag()) {
     flags["--" + name] = [&options, name = name](Text f, Text v) {
@@ -176,8 +238,7 @@ Options parse_options(int argc, char** argv) {
                                               {"--device-info", &options.device_info},
                                               {"--benchmark_list_tests", &options.list_names}};
 
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
+  const auto read = [&](const std::string& argument) {
     const std::size_t equals = argument.find('=');
     const std::string flag = argument.substr(0, equals);
     const std::string value = equals == std::string::npos ? "" : argument.substr(equals + 1);
@@ -188,49 +249,54 @@ Options parse_options(int argc, char** argv) {
     } else if (const auto known = flags.find(flag); known != flags.end()) {
       if (value.empty()) throw UsageError(fmt::format("{} needs a value: {}=…", flag, flag));
       known->second(flag, value);
-    } else if (flag.starts_with("--benchmark_") || flag == "--v") {
-      if (flag == "--benchmark_format") {
-        options.format = one_of(flag, value, {"console", "json", "csv"});
-      } else if (flag == "--benchmark_out") {
-        options.out = value;
-      } else if (flag == "--benchmark_out_format") {
-        options.out_format = one_of(flag, value, {"json", "csv"});
-      } else if (flag == "--benchmark_repetitions") {
-        options.repetitions = number<int>(flag, value);
-        if (options.repetitions < 1) {
-          throw UsageError(fmt::format("{}={}: at least 1 is expected.", flag, value));
-        }
-      }
-      options.passed_on.push_back(argument);
+    } else if (const auto google = google_flags().find(flag); google != google_flags().end()) {
+      google->second(flag, value);
+      pass_on(flag, value);
     } else {
       throw UsageError(fmt::format("{} is not a flag; --help lists them.", argument));
     }
-  }
+  };
+  // The environment first, so that the command line overrides it.
+  const auto read_environment = [&](const std::string& flag) {
+    if (!flag.starts_with("--benchmark_")) return;
+    std::string name = flag.substr(2);
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    const char* value = std::getenv(name.c_str());
+    if (!value || *value == '\0') return;
+    try {
+      read(fmt::format("{}={}", flag, value));
+    } catch (const UsageError& error) {
+      throw UsageError(fmt::format("{} in the environment: {}", name, error.what()));
+    }
+  };
+  for (const auto& [flag, parse] : flags) read_environment(flag);
+  for (const auto& [flag, on] : switches) read_environment(flag);
+  for (const auto& [flag, check] : google_flags()) read_environment(flag);
+  for (int i = 1; i < argc; ++i) read(argv[i]);
 
   if (!options.resume.empty()) {
-    if (options.csv != Options{}.csv || !options.samples.empty() || options.repetitions > 1) {
+    if (options.csv != Options{}.csv || !options.samples.empty() || !options.out.empty() ||
+        options.repetitions > 1) {
       throw UsageError(
-          "--resume completes its CSV and writes nothing else; leave out --csv, --samples and "
-          "--benchmark_repetitions.");
+          "--resume completes its CSV and writes nothing else; leave out --csv, --samples, "
+          "--benchmark_out and --benchmark_repetitions.");
     }
     options.csv = options.resume;
   }
   if (options.explain &&
       (options.csv != Options{}.csv || !options.samples.empty() || !options.profile.empty() ||
        options.device_info || !options.resume.empty() || options.lock_clocks ||
-       options.passed_on.size() > 1)) {
+       options.format != Options{}.format || !options.out.empty() || options.repetitions > 1)) {
     throw UsageError(
         "--explain prints counts and nothing else; leave out --csv, --samples, --resume, "
-        "--profile, --device-info, --lock-clocks and Google Benchmark's flags.");
+        "--profile, --device-info, --lock-clocks, --benchmark_format, --benchmark_out and "
+        "--benchmark_repetitions.");
   }
   if (options.lock_clocks && options.backend == Backend::host) {
     throw UsageError(fmt::format(
         "--lock-clocks={}: the host executor has no GPU's clocks to lock; leave it out.",
         *options.lock_clocks));
-  }
-  if (options.samples == options.csv) {
-    throw UsageError(
-        fmt::format("--samples={}: this is the CSV; choose another path.", options.csv));
   }
   if (options.device_info) options.filter = "^roofs/";
   options.inverted_ = options.filter.starts_with('-');
@@ -283,13 +349,15 @@ Why a version is faster, without a GPU
                                 a table per ladder, their sources with the counts, or JSON; no CSV
 
 Results
-  --csv=PATH                    (default results.csv; an existing file is kept as PATH.bak)
+  --csv=PATH                    (default results.csv; an existing file is kept as PATH.1.bak,
+                                PATH.2.bak, …, as is every file that a flag names)
   --resume=PATH                 complete the CSV of a sweep that was cut short: its groups of versions
                                 that all have their rows are kept, the rest is measured
   --samples=PATH                every row's samples in microseconds, as JSON; scripts/compare.py takes
                                 them from results.json beside results.csv
   --benchmark_format=console|json|csv, --benchmark_out=PATH, --benchmark_out_format=json|csv,
-  --benchmark_repetitions=N and Google Benchmark's other flags work as they do everywhere.
+  --benchmark_repetitions=N and Google Benchmark's other flags work as they do everywhere,
+  also as BENCHMARK_FILTER=… and so on in the environment.
 )",
       problems, kLeastSamples, Sampling{}.max_samples, Sampling{}.min_samples,
       100 * Sampling{}.target, Sampling{}.max_seconds);

@@ -46,7 +46,7 @@ struct Options {
   std::optional<Explanation> explain;  ///< count instead of timing
 
   std::string format = "console", out, out_format = "json";  ///< Google Benchmark's
-  std::vector<std::string> passed_on;  ///< flags for Google Benchmark, program name first
+  std::vector<std::string> passed_on;  ///< to Google Benchmark, program name first
 
   /// Whether the filter selects a benchmark's name.
   bool selects(const std::string& name) const;

@@ -177,9 +177,9 @@ std::string csv_field(const std::string& text) {
   return quoted;
 }
 
-Csv::Csv(const std::string& path, const DeviceInfo& device, std::uint64_t seed,
+Csv::Csv(ResultFile& file, const DeviceInfo& device, std::uint64_t seed,
          const std::vector<std::string>& kept)
-    : file_("--csv", path), device_(device), seed_(seed) {
+    : file_(file), device_(device), seed_(seed) {
   file_.append(fmt::format("{}\n{}", fmt::join(csv_columns(), ","), fmt::join(kept, "")));
 }
 
@@ -189,14 +189,17 @@ void Csv::write(const Row& row) {
     fields.push_back(csv_field(value));
   }
   file_.append(fmt::format("{}\n", fmt::join(fields, ",")));
+  file_.place();
 }
 
-SamplesJson::SamplesJson(const std::string& path) : file_("--samples", path) {
-  file_.append("[\n]\n");
-}
+SamplesJson::SamplesJson(ResultFile& file) : file_(file) { file_.append("[\n]\n"); }
 
 void SamplesJson::write(const Row& row) {
-  if (!row.timed()) return;
+  if (row.timed()) append(row);
+  file_.place();
+}
+
+void SamplesJson::append(const Row& row) {
   static const std::set<std::string_view> key{"family",  "op",      "kernel", "dtype",
                                               "problem", "backend", "cache"};
   std::string object;

@@ -54,17 +54,18 @@ struct Row {
 /// The file that rows are appended to.
 class Csv {
  public:
-  /// Opens the file and writes the names of the columns, and rows that are kept as they are. Throws
-  /// as ResultFile does.
-  Csv(const std::string& path, const DeviceInfo& device, std::uint64_t seed,
+  /// Writes the names of the columns, and rows that are kept as they are. Throws std::runtime_error
+  /// when they could not be written.
+  Csv(ResultFile& file, const DeviceInfo& device, std::uint64_t seed,
       const std::vector<std::string>& kept = {});
 
-  /// Throws std::runtime_error when the row could not be written.
+  /// The first row puts the file in place. Throws std::runtime_error when it could not be written.
   void write(const Row& row);
   const std::string& path() const { return file_.path(); }
+  bool placed() const { return file_.placed(); }
 
  private:
-  ResultFile file_;
+  ResultFile& file_;
   DeviceInfo device_;
   std::uint64_t seed_;
 };
@@ -75,14 +76,17 @@ class Csv {
 /// and `throttle`. After every row it is whole.
 class SamplesJson {
  public:
-  /// Throws as ResultFile does.
-  explicit SamplesJson(const std::string& path);
+  /// Writes an empty array. Throws std::runtime_error when it could not be written.
+  explicit SamplesJson(ResultFile& file);
 
-  /// Throws std::runtime_error when a row's samples could not be written.
+  /// The first row, timed or not, puts the file in place. Throws std::runtime_error when its samples
+  /// could not be written.
   void write(const Row& row);
 
  private:
-  ResultFile file_;
+  void append(const Row& row);
+
+  ResultFile& file_;
   const char* separator_ = "";
 };
 

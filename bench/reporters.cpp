@@ -1,5 +1,8 @@
 #include "reporters.hpp"
 
+#include <sstream>
+#include <utility>
+
 namespace ladder {
 namespace {
 
@@ -28,21 +31,36 @@ class ConsoleReporter final : public BenchmarkReporter {
 
 class FileReporter final : public BenchmarkReporter {
  public:
-  explicit FileReporter(std::unique_ptr<BenchmarkReporter> inner) : inner_(std::move(inner)) {}
+  FileReporter(std::unique_ptr<BenchmarkReporter> inner, Write write)
+      : inner_(std::move(inner)), write_(std::move(write)) {}
   bool ReportContext(const Context& context) override {
-    inner_->SetOutputStream(&GetOutputStream());
+    inner_->SetOutputStream(&text_);
     inner_->SetErrorStream(&GetErrorStream());
-    return inner_->ReportContext(context);
+    const bool goes_on = inner_->ReportContext(context);
+    hand_over();
+    return goes_on;
   }
   void ReportRuns(const std::vector<Run>& runs) override {
     std::vector<Run> cleaned = runs;
     for (Run& run : cleaned) clean(run);
     inner_->ReportRuns(cleaned);
+    hand_over();
   }
-  void Finalize() override { inner_->Finalize(); }
+  void Finalize() override {
+    inner_->Finalize();
+    hand_over();
+  }
 
  private:
+  void hand_over() {
+    good_ = good_ && write_(text_.str());
+    text_.str("");
+  }
+
   std::unique_ptr<BenchmarkReporter> inner_;
+  Write write_;
+  std::ostringstream text_;
+  bool good_ = true;
 };
 
 }  // namespace
@@ -51,14 +69,16 @@ std::unique_ptr<BenchmarkReporter> console_reporter(const Console& console) {
   return std::make_unique<ConsoleReporter>(console);
 }
 
-std::unique_ptr<BenchmarkReporter> file_reporter(const std::string& format) {
+std::unique_ptr<BenchmarkReporter> file_reporter(const std::string& format, Write write) {
   if (format == "json")
-    return std::make_unique<FileReporter>(std::make_unique<benchmark::JSONReporter>());
+    return std::make_unique<FileReporter>(std::make_unique<benchmark::JSONReporter>(),
+                                          std::move(write));
   if (format == "csv") {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored \
     "-Wdeprecated-declarations"  // it is the format users ask for by name
-    return std::make_unique<FileReporter>(std::make_unique<benchmark::CSVReporter>());
+    return std::make_unique<FileReporter>(std::make_unique<benchmark::CSVReporter>(),
+                                          std::move(write));
 #pragma GCC diagnostic pop
   }
   return nullptr;

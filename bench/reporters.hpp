@@ -5,6 +5,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,8 +15,11 @@ namespace ladder {
 /// --benchmark_repetitions remain to be shown.
 std::unique_ptr<benchmark::BenchmarkReporter> console_reporter(const Console& console);
 
+/// Takes what a reporter has to write. Returns whether more can be written.
+using Write = std::function<bool(const std::string& text)>;
+
 /// Google Benchmark's json or csv reporter, without the "/iterations:1/manual_time" that it appends
 /// to every name here. Null for any other format.
-std::unique_ptr<benchmark::BenchmarkReporter> file_reporter(const std::string& format);
+std::unique_ptr<benchmark::BenchmarkReporter> file_reporter(const std::string& format, Write write);
 
 }  // namespace ladder

@@ -79,9 +79,9 @@ EarlierRows::EarlierRows(const std::string& path) : path_(path) {
       row.fields[csv_columns()[i]] = record->fields[i];
     }
     const std::string& verdict = row.fields["verdict"];
-    if (verdict == to_string(Verdict::passed) || verdict == to_string(Verdict::unsupported)) {
-      standing_.emplace(key_of(row.fields), row.fields["kernel"]);
-    }
+    const bool stands =
+        verdict == to_string(Verdict::passed) || verdict == to_string(Verdict::unsupported);
+    standing_.try_emplace({key_of(row.fields), row.fields["kernel"]}, true).first->second &= stands;
   }
 }
 
@@ -116,7 +116,8 @@ void EarlierRows::expect_same(const Machine& machine) const {
 bool EarlierRows::complete(const Group& group) const {
   const Key key = key_of(group);
   return std::all_of(group.kernels.begin(), group.kernels.end(), [&](const Kernel* kernel) {
-    return standing_.contains({key, label(*kernel)});
+    const auto found = standing_.find({key, label(*kernel)});
+    return found != standing_.end() && found->second;
   });
 }
 

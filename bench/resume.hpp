@@ -37,7 +37,8 @@ class EarlierRows {
   /// Throws UsageError if a row is of another commit, device or toolkit.
   void expect_same(const Machine& machine) const;
 
-  /// Whether each kernel of a group has a row with a verdict that stands: passed or unsupported.
+  /// Whether each kernel of a group has a row, and none with a verdict other than passed or
+  /// unsupported.
   bool complete(const Group& group) const;
 
   /// Everything but the rows of these groups, as it stands in the file.
@@ -59,7 +60,7 @@ class EarlierRows {
 
   std::string path_;
   std::vector<EarlierRow> rows_;
-  std::set<std::pair<Key, std::string>> standing_;  ///< with the labels of their kernels
+  std::map<std::pair<Key, std::string>, bool> standing_;  ///< by kernel's label; whether all do
 };
 
 }  // namespace ladder

@@ -1,6 +1,7 @@
 #include "session.hpp"
 
 #include "signals.hpp"
+#include "streams.hpp"
 
 #include <fmt/format.h>
 
@@ -44,28 +45,56 @@ void Session::measure(const Group& group) {
       const bool bad =
           row.check.verdict == Verdict::incorrect || row.check.verdict == Verdict::failed;
       all_passed_ = all_passed_ && !bad;
+      any_checked_ = any_checked_ || row.check.verdict != Verdict::unsupported;
     }
-    console_.table(group, rows);
     rows_ = rows;
     measured_.insert(&group);
+    console_.table(group, rows);
     progress_.advance(rows.size());
     why_stopped_ = sweep_.device_gone();
   } catch (const Interrupted&) {
     why_stopped_ =
         fmt::format("ended by signal {} ({})", remembered_signal(), strsignal(remembered_signal()));
   } catch (const std::exception& error) {
-    why_stopped_ = error.what();
+    why_stopped_ = reason(error);
   }
   progress_.clear();
 }
 
-int Session::finish(std::size_t groups) const {
-  console_.summary(csv_.path());
-  if (why_stopped_.empty()) return all_passed_ ? 0 : 1;
-  fmt::print(stderr, "bench: {}. {} of {} problems were measured; --resume={} measures the rest.\n",
-             why_stopped_, measured_.size(), groups, csv_.path());
-  const int signal = remembered_signal();
-  return signal ? 128 + signal : 1;
+bool Session::keep(ResultFile& file, const std::string& text) {
+  try {
+    file.append(text);
+    if (!measured_.empty()) file.place();
+    return true;
+  } catch (const std::exception& error) {
+    why_stopped_ = reason(error);
+    return false;
+  }
+}
+
+int Session::finish(std::size_t groups) {
+  try {
+    if (csv_.placed() || groups == 0) console_.summary(csv_.path());
+  } catch (const std::exception& error) {
+    if (why_stopped_.empty()) why_stopped_ = reason(error);
+  }
+  if (why_stopped_.empty() && measured_.size() < groups) {
+    why_stopped_ = "Google Benchmark's flags left problems out";
+  }
+  if (!why_stopped_.empty()) {
+    complain(fmt::format(
+        "{}. {} of {} problems were measured; {}", why_stopped_, measured_.size(), groups,
+        !csv_.placed()               ? fmt::format("{} is as it was.", csv_.path())
+        : measured_.size() == groups ? fmt::format("their rows are in {}.", csv_.path())
+                                     : fmt::format("--resume={} measures the rest.", csv_.path())));
+    const int signal = remembered_signal();
+    return signal ? 128 + signal : 1;
+  }
+  if (groups > 0 && !any_checked_) {
+    complain("nothing was checked: every version that is selected is unsupported here.");
+    return 1;
+  }
+  return all_passed_ ? 0 : 1;
 }
 
 }  // namespace ladder

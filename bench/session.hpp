@@ -26,8 +26,13 @@ class Session {
 
   void run(const Group& group, const std::string& name, benchmark::State& state);
 
-  /// Prints how it went; groups: how many there were. Returns the exit code.
-  int finish(std::size_t groups) const;
+  /// Appends to a file, which is put in place once something was measured. Returns whether more can be
+  /// written; if not, the measuring ends.
+  bool keep(ResultFile& file, const std::string& text);
+
+  /// Prints how it went; groups: how many there were. Returns the exit code: 0 if all of them were
+  /// measured, some version was checked, none failed, and all that was printed could be written.
+  int finish(std::size_t groups);
 
  private:
   void measure(const Group& group);
@@ -42,6 +47,7 @@ class Session {
   std::vector<Row> rows_;
   std::set<const Group*> measured_;
   bool all_passed_ = true;
+  bool any_checked_ = false;
   std::string why_stopped_;  ///< before the end; empty while it goes on
 };
 

@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <map>
 #include <thread>
 #include <vector>
 
@@ -34,26 +35,53 @@ class BenchCli : public InEmptyFolder<testing::Test> {
     EXPECT_THAT(result.err, HasSubstr(sentence)) << arguments;
   }
 
-  /// Runs ./bench on a problem and on one that would take minutes, and sends a signal once the first
-  /// is measured. Its environment is this process's.
-  Result interrupted_by(int signal, const char* on = "--backend=host") {
-    std::filesystem::remove(file("results.csv"));
+  /// Runs ./bench by a shell that may redirect its output.
+  Result bench_in_shell(const std::string& arguments) {
+    return run("sh", "-c \"exec '" LADDER_BENCH "' --backend=host " + arguments + "\"");
+  }
+
+  /// What the folder's files hold, but for out.txt and err.txt.
+  std::map<std::string, std::string> files() const {
+    std::map<std::string, std::string> all;
+    for (const auto& entry : std::filesystem::directory_iterator(file(""))) {
+      all[entry.path().filename()] = slurp(entry.path());
+    }
+    all.erase("out.txt");
+    all.erase("err.txt");
+    return all;
+  }
+
+  /// Starts ./bench on a problem and on one that would take minutes, in a process group of its own.
+  pid_t start(const char* on = "--backend=host", const char* problems = "8x8x8,2048x2048x2048") {
     const pid_t process = fork();
     if (process == 0) {
       setpgid(0, 0);
-      std::signal(signal, SIG_DFL);  // whatever the test was started with
+      for (const int signal : {SIGINT, SIGTERM}) {
+        std::signal(signal, SIG_DFL);  // whatever the test was started with
+      }
       if (chdir(file("").c_str()) != 0) _exit(99);
       dup2(open("out.txt", O_WRONLY | O_CREAT | O_TRUNC, 0666), STDOUT_FILENO);
       dup2(open("err.txt", O_WRONLY | O_CREAT | O_TRUNC, 0666), STDERR_FILENO);
       execl(LADDER_BENCH, "bench", on, "--benchmark_filter=gemm/f32/v0[12]",
-            "--gemm=8x8x8,2048x2048x2048", "--benchmark_out=out.json", nullptr);
+            (std::string("--gemm=") + problems).c_str(), "--benchmark_out=out.json", nullptr);
       _exit(99);
     }
+    return process;
+  }
+
+  static void wait_until(auto condition) {
     const auto began = std::chrono::steady_clock::now();
-    while (lines(slurp(file("results.csv"))) < 1 + 2 &&
-           std::chrono::steady_clock::now() - began < std::chrono::seconds(60)) {
+    while (!condition() && std::chrono::steady_clock::now() - began < std::chrono::seconds(60)) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }
+  }
+
+  /// Starts ./bench and sends a signal once the first problem is measured. Its environment is this
+  /// process's.
+  Result interrupted_by(int signal, const char* on = "--backend=host") {
+    std::filesystem::remove(file("results.csv"));
+    const pid_t process = start(on);
+    wait_until([&] { return lines(slurp(file("results.csv"))) >= 1 + 2; });
     kill(-process, signal);  // to the whole group, as Ctrl-C and timeout(1) do
     int status = 0;
     waitpid(process, &status, 0);
@@ -317,10 +345,7 @@ TEST_F(LockedClocks, AreResetWhenBenchIsEnded) {
 
 TEST_F(LockedClocks, AreResetWhenBenchIsKilled) {
   EXPECT_EQ(interrupted_by(SIGKILL, "--lock-clocks=1410").exit_code, -SIGKILL);
-  const auto began = std::chrono::steady_clock::now();
-  while (lines(log()) < 2 && std::chrono::steady_clock::now() - began < std::chrono::seconds(20)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
+  wait_until([&] { return lines(log()) >= 2; });
   EXPECT_EQ(log(), "lock 1410\nreset 0\n");
 }
 
@@ -359,7 +384,7 @@ TEST_F(BenchCli, ResumesWhatIsMissing) {
   };
   EXPECT_EQ(first_lines(completed), first_lines(whole))
       << "rows that are kept are kept as they are";
-  EXPECT_EQ(slurp(file("cut.csv.bak")), head);
+  EXPECT_EQ(slurp(file("cut.csv.1.bak")), head);
 
   const Result again = bench(sweep + "--resume=cut.csv");
   EXPECT_EQ(again.exit_code, 0) << again.err;
@@ -370,6 +395,7 @@ TEST_F(BenchCli, ResumesWhatIsMissing) {
                  "--seed=8: the rows of cut.csv have the seed 7");
   expect_refused(sweep + "--resume=cut.csv --csv=x.csv", "leave out --csv");
   expect_refused(sweep + "--resume=cut.csv --benchmark_repetitions=2", "leave out");
+  expect_refused(sweep + "--resume=cut.csv --benchmark_out=x.json", "leave out");
   expect_refused(sweep + "--resume=none.csv", "No such file or directory");
   EXPECT_EQ(slurp(file("cut.csv")), completed) << "a refusal costs no results";
 }
@@ -393,10 +419,183 @@ TEST_F(BenchCli, AFullDiskEndsTheSweepWithWhatItHas) {
                  "full.csv cannot be written: No space left on device");
 }
 
-TEST_F(BenchCli, KeepsTheLastResults) {
+constexpr const char* kSmall = "--benchmark_filter=gemm/f32/v0[12] --gemm=8x8x8 ";
+
+TEST_F(BenchCli, KeepsAllEarlierFiles) {
+  const std::string sweep = kSmall + std::string("--samples=s.json --benchmark_out=out.json");
+  for (const char* name : {"results.csv", "s.json", "out.json"}) {
+    std::ofstream(file(name)) << "precious\n";
+  }
+  bench(sweep);
+  const auto once = files();
+  bench(sweep);
+  auto twice = files();
+  for (const char* name : {"results.csv", "s.json", "out.json"}) {
+    EXPECT_EQ(twice.at(std::string(name) + ".1.bak"), "precious\n");
+    EXPECT_EQ(twice.at(std::string(name) + ".2.bak"), once.at(name));
+  }
+  EXPECT_EQ(twice.size(), 3 * 3) << "something else is left";
+}
+
+TEST_F(BenchCli, WhatIsRefusedLeavesEveryFileAsItWas) {
+  for (const char* name : {"results.csv", "results.csv.1.bak", "s.json", "out.json"}) {
+    std::ofstream(file(name)) << "precious\n";
+  }
+  const auto before = files();
+  const std::string all = kSmall + std::string("--samples=s.json --benchmark_out=out.json ");
+  for (const char* wrong :
+       {"--benchmark_filter=no_such_name", "--seed=x", "--benchmark_time_unit=parsec", "--gemn=1",
+        "--samples=/no/such/folder/x", "--benchmark_out=/no/such/folder/x", "--samples=results.csv",
+        "--resume=results.csv", "--csv=/dev/full", "--samples=/dev/full", "--device=0x"}) {
+    for (int time = 0; time < 2; ++time) {
+      expect_refused(all + wrong, "");
+      EXPECT_TRUE(files() == before) << wrong;
+    }
+  }
+  // A disk that has no room for the names of the columns
+  const Result full = run(LADDER_BENCH, "--backend=host " + all, "trap '' XFSZ; ulimit -f 1;");
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_EQ(full.err, "bench: results.csv cannot be written: File too large\n");
+  EXPECT_TRUE(files() == before);
+}
+
+TEST_F(BenchCli, AnEarlierFileStaysUntilThereIsARow) {
   std::ofstream(file("results.csv")) << "precious\n";
-  bench("--benchmark_filter=gemm/f32/v01");
-  EXPECT_EQ(slurp(file("results.csv.bak")), "precious\n");
+  const auto before = files();
+  const pid_t process = start("--backend=host", "2048x2048x2048");
+  wait_until([&] { return slurp(file("out.txt")).find("Backend") != std::string::npos; });
+  EXPECT_EQ(slurp(file("results.csv")), "precious\n");
+  kill(-process, SIGTERM);
+  int status = 0;
+  waitpid(process, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);
+  EXPECT_THAT(slurp(file("err.txt")), HasSubstr("0 of 1 problems were measured; results.csv is as "
+                                                "it was.\n"));
+  EXPECT_TRUE(files() == before);
+}
+
+TEST_F(BenchCli, TwoFlagsForOneFileAreRefused) {
+  std::ofstream(file("results.csv")) << "precious\n";
+  std::filesystem::create_directory(file("folder"));
+  std::filesystem::create_symlink("results.csv", file("link.csv"));
+  std::filesystem::create_symlink("new.csv", file("link_to_new.csv"));
+  std::filesystem::create_hard_link(file("results.csv"), file("hard.csv"));
+  for (const char* twice :
+       {"--samples=./results.csv", "--samples=folder/../results.csv", "--benchmark_out=link.csv",
+        "--benchmark_out=hard.csv", "--csv=new.csv --samples=./new.csv",
+        "--csv=new.csv --benchmark_out=link_to_new.csv", "--samples=s --benchmark_out=./s",
+        "--csv=out.txt", "--samples=/dev/stdout", "--csv=err.txt", "--samples=.results.csv.part"}) {
+    expect_refused(std::string(kSmall) + twice, "goes to this file; choose another path");
+  }
+  EXPECT_EQ(slurp(file("results.csv")), "precious\n");
+  EXPECT_EQ(bench(kSmall + std::string("--csv=/dev/null --samples=/dev/null")).exit_code, 0);
+}
+
+TEST_F(BenchCli, ASecondSweepOnOneFileIsRefused) {
+  for (const bool with_rows : {false, true}) {
+    for (const char* name : {"results.csv", "out.txt"}) std::filesystem::remove(file(name));
+    const pid_t process =
+        start("--backend=host", with_rows ? "8x8x8,2048x2048x2048" : "2048x2048x2048");
+    wait_until([&] { return slurp(file("out.txt")).find("Backend") != std::string::npos; });
+    if (with_rows) wait_until([&] { return lines(slurp(file("results.csv"))) >= 1 + 2; });
+    const std::string before = slurp(file("results.csv"));
+    for (const char* same : {"--csv=./results.csv", "--csv=x.csv --samples=results.csv"}) {
+      expect_refused(std::string(kSmall) + same, "results.csv: process " + std::to_string(process) +
+                                                     " is writing it; wait for its end");
+      EXPECT_EQ(slurp(file("results.csv")), before) << same;
+      EXPECT_FALSE(files().contains("x.csv") || files().contains(".x.csv.part"));
+    }
+    kill(process, SIGKILL);  // its worker may live on for a moment
+    waitpid(process, nullptr, 0);
+    EXPECT_EQ(bench(kSmall).exit_code, 0);
+  }
+}
+
+TEST_F(BenchCli, ClosedStreamsGetNoneOfTheFiles) {
+  for (const char* closed : {"<&- >&- 2>&-", "<&- >&-", ">&-", "2>&-"}) {
+    std::filesystem::remove(file("results.csv"));
+    const Result result = bench_in_shell(std::string(kSmall) + closed);
+    EXPECT_EQ(result.exit_code, 0) << closed;
+    const std::string csv = slurp(file("results.csv"));
+    EXPECT_TRUE(csv.starts_with("family,")) << closed << csv;
+    EXPECT_EQ(lines(csv), 1 + 2) << closed << csv;
+    EXPECT_THAT(csv, HasSubstr(",passed,"));
+  }
+  for (const char* prints :
+       {"--list", "--help", "--benchmark_list_tests", "--benchmark_format=json",
+        "--profile=gemm/f32/v01_naive/8x8x8", "--explain"}) {
+    const Result result = bench_in_shell(kSmall + std::string(prints) + " >&-");
+    EXPECT_EQ(result.exit_code, 1) << prints;
+    EXPECT_THAT(result.err, HasSubstr("stdout, where this is to be printed, is closed")) << prints;
+  }
+}
+
+TEST_F(BenchCli, WhatCannotBePrintedIsAnError) {
+  for (const char* prints :
+       {"", "--list", "--help", "--benchmark_list_tests", "--benchmark_format=json",
+        "--benchmark_format=csv", "--profile=gemm/f32/v01_naive/8x8x8"}) {
+    std::filesystem::remove(file("results.csv"));
+    const Result result = bench_in_shell(kSmall + std::string(prints) + " >/dev/full");
+    EXPECT_EQ(result.exit_code, 1) << prints;
+    EXPECT_THAT(result.err, HasSubstr("bench: stdout cannot be written")) << prints;
+    if (std::string(prints).find("format") != std::string::npos) {
+      EXPECT_EQ(lines(slurp(file("results.csv"))), 1 + 2) << "rows that were measured are kept";
+    } else {
+      EXPECT_EQ(lines(result.err), 1) << result.err;
+    }
+  }
+  EXPECT_EQ(bench_in_shell(kSmall + std::string(">/dev/full 2>&1")).exit_code, 1);
+
+  const std::string piped = "cd '" + file("") + "' && { '" LADDER_BENCH "' --backend=host " +
+                            std::string(kSmall) + "2>err.txt; echo $? >code.txt; } | true";
+  EXPECT_EQ(std::system(piped.c_str()), 0);
+  EXPECT_EQ(slurp(file("code.txt")), "1\n");
+  EXPECT_THAT(slurp(file("err.txt")), HasSubstr("bench: stdout cannot be written: Broken pipe"));
+}
+
+TEST_F(BenchCli, TheEnvironmentIsReadAsFlags) {
+  const std::string own = "--backend=host --gemm=8x8x8 ";
+  const Result filtered = run(LADDER_BENCH, own, "BENCHMARK_FILTER=gemm/f32/v01");
+  EXPECT_EQ(filtered.exit_code, 0) << filtered.err;
+  EXPECT_THAT(filtered.out, AllOf(HasSubstr("v01 naive"), Not(HasSubstr("v02"))));
+  EXPECT_EQ(run(LADDER_BENCH, "--backend=host " + std::string(kSmall), "BENCHMARK_FILTER=nothing")
+                    .out.find("All 2 versions passed") == std::string::npos,
+            false)
+      << "the command line comes first";
+  EXPECT_EQ(run(LADDER_BENCH, own, "BENCHMARK_FILTER=gemm/f32/v01 BENCHMARK_LIST_TESTS=1").out,
+            "gemm/f32/v01_naive/8x8x8\n");
+  const Result out = run(LADDER_BENCH, "--backend=host " + std::string(kSmall),
+                         "BENCHMARK_OUT=out.json BENCHMARK_REPETITIONS=2");
+  EXPECT_EQ(out.exit_code, 0) << out.err;
+  EXPECT_EQ(lines(slurp(file("results.csv"))), 1 + 3 * 2) << "the group, and for each name again";
+  EXPECT_THAT(slurp(file("out.json")), HasSubstr("v02_coalesced/8x8x8_mean"));
+  const auto before = files();
+  for (const char* wrong : {"BENCHMARK_TIME_UNIT=foo", "BENCHMARK_FILTER=nothing",
+                            "BENCHMARK_COLOR=maybe", "BENCHMARK_FORMAT=xml"}) {
+    const Result refused = run(LADDER_BENCH, own, wrong);
+    EXPECT_EQ(refused.exit_code, 1) << wrong;
+    EXPECT_EQ(lines(refused.err), 1) << refused.err;
+    EXPECT_TRUE(files() == before) << wrong;
+  }
+}
+
+TEST_F(BenchCli, WhatWasNotCheckedDidNotPass) {
+  const std::string odd = "--dtype=f32 --softmax=3x5 ";  // v05 and v06 take rows of whole vectors
+  const Result some = bench(odd + "--benchmark_filter=softmax/f32/v0[456]");
+  EXPECT_EQ(some.exit_code, 0) << some.err;
+  EXPECT_THAT(some.out, HasSubstr("softmax f32: The version passed its checks. Not checked, as "
+                                  "unsupported: v05_vec128, v06_fast_exp.\n"));
+  const Result none = bench(odd + "--benchmark_filter=softmax/f32/v0[56]");
+  EXPECT_EQ(none.exit_code, 1);
+  EXPECT_THAT(none.out, AllOf(HasSubstr("softmax f32: Not checked, as unsupported: "),
+                              Not(HasSubstr("passed"))));
+  EXPECT_EQ(none.err,
+            "bench: nothing was checked: every version that is selected is unsupported here.\n");
+  const Result partly =
+      bench("--dtype=f32 --softmax=3x5,4x8 --benchmark_filter=softmax/f32/v0[56]");
+  EXPECT_EQ(partly.exit_code, 0) << partly.err;
+  EXPECT_THAT(partly.out,
+              HasSubstr("All 2 versions passed their checks where the problem is supported.\n"));
 }
 
 TEST_F(BenchCli, RefusesBadInputInOneSentence) {
@@ -408,6 +607,10 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--benchmark_format=xml", "console, json, csv");
   expect_refused("--benchmark_out_format=console", "one of json, csv");
   expect_refused("--benchmark_repetitions=0", "at least 1");
+  expect_refused("--benchmark_time_unit=foo", "one of ns, us, ms, s");
+  expect_refused("--benchmark_min_time=soon", "seconds above 0");
+  expect_refused("--benchmark_context=key", "KEY=VALUE");
+  expect_refused("--benchmark_report_aggregates_only=maybe", "one of true, false");
   expect_refused("--benchmark_out=/no/such/folder/x", "No such file or directory; choose another");
   expect_refused("gemm", "gemm is not a flag");
   expect_refused("--roofs=65536", "--roofs=65536 is not a flag");  // of which operation?

@@ -550,10 +550,10 @@ class SamplesOfBench(Compare):
         self.bench("--gemm=8x8x8", "--samples=run.json")
         first = (self.folder / "run.json").read_text()
         self.bench("--gemm=8x8x8", "--samples=run.json")
-        self.assertEqual((self.folder / "run.json.bak").read_text(), first)
+        self.assertEqual((self.folder / "run.json.1.bak").read_text(), first)
         for arguments, sentence in (
             (["--samples=/no/such/x.json"], "--samples=/no/such/x.json: No such file"),
-            (["--samples=results.csv"], "--samples=results.csv: this is the CSV"),
+            (["--samples=results.csv"], "--samples=results.csv: --csv=results.csv goes to"),
             (["--samples=x.json", "--explain"], "leave out --csv, --samples"),
         ):
             result = self.bench(*arguments)

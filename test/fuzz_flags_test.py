@@ -37,7 +37,11 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--lock-clocks": ([], ["0", "1410", "-1", "1410MHz"]),  # which the host executor has not
     "--benchmark_repetitions": (["1", "2"], ["x", "", "-1", "0"]),
     "--benchmark_format": (["json", "csv"], ["xml", ""]),
-    "--benchmark_out": (["mine.out"], ["no/such/folder/x"]),
+    "--benchmark_out": (["mine.out"], ["no/such/folder/x", "./results.csv"]),
+    "--benchmark_time_unit": (["ns", "us", "ms", "s"], ["foo", "", "NS", "min"]),
+    "--benchmark_min_time": (["0.5", "2"], ["soon", "", "-1"]),
+    "--benchmark_context": (["a=b", "a=b,c=d"], ["a", "a=b,c"]),
+    "--benchmark_counters_tabular": (["true", "0", "off"], ["maybe", "2"]),
     "--benchmark_out_format": (["json", "csv"], ["xml", ""]),
     "--explain": (["table", "lines", "json"], ["", "xml", "Table"]),
     "--csv": (["mine.csv"], ["no/such/folder/x.csv", "."]),

@@ -28,9 +28,10 @@ TEST(Csv, QuotesWhatMustBeQuoted) {
   EXPECT_EQ(csv_field("two\nlines"), "\"two\nlines\"");
 }
 
-TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFile) {
+TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFiles) {
   const std::string path = testing::TempDir() + "ladder_report_test.csv";
   std::ofstream(path) << "earlier results\n";
+  std::ofstream(path + ".1.bak") << "still earlier\n";
   const Kernel kernel{
       "gemm",        "",      DType::f32, {"an idea, with a comma"}, "v05_tile2d.cu",
       Backend::cuda, nullptr, nullptr};
@@ -39,21 +40,24 @@ TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFile) {
   row.problem = "8x8x8";
   row.cost = {1000, 300, 200};
   row.samples.us = {1, 2, 3};
-  Csv csv(path, {}, 42);
+  ResultFile file({"--csv", path});
+  Csv csv(file, {}, 42);
+  EXPECT_EQ(slurp(path), "earlier results\n") << "there is no row yet";
   csv.write(row);
   const std::string text = slurp(path);  // while it is still open
   EXPECT_THAT(text,
               testing::HasSubstr("gemm,,v05_tile2d,\"an idea, with a comma\",f32,8x8x8,cuda"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
-  EXPECT_EQ(slurp(path + ".bak"), "earlier results\n");
-  std::filesystem::remove(path);
-  std::filesystem::remove(path + ".bak");
+  EXPECT_EQ(slurp(path + ".1.bak"), "still earlier\n");
+  EXPECT_EQ(slurp(path + ".2.bak"), "earlier results\n");
+  for (const char* end : {"", ".1.bak", ".2.bak"}) std::filesystem::remove(path + end);
 }
 
 TEST(Csv, ADiskThatIsFullKeepsWholeRows) {
   const std::string path = testing::TempDir() + "ladder_report_test_full.csv";
-  ResultFile file("--csv", path);
+  ResultFile file({"--csv", path});
   file.append("first\n]\n");
+  file.place();
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, SIG_IGN);
@@ -72,16 +76,16 @@ TEST(Csv, ADiskThatIsFullKeepsWholeRows) {
 TEST(Csv, ADeviceIsNotRenamed) {
   const std::string path = testing::TempDir() + "ladder_report_test_device.csv";
   std::filesystem::create_symlink("/dev/full", path);  // so that a mistake does no harm
-  EXPECT_THROW(Csv(path, {}, 1), std::runtime_error);
+  ResultFile file({"--csv", path});
+  EXPECT_THROW(Csv(file, {}, 1), std::runtime_error);
   EXPECT_TRUE(std::filesystem::is_symlink(path));
-  EXPECT_FALSE(std::filesystem::exists(path + ".bak"));
+  EXPECT_FALSE(std::filesystem::exists(path + ".1.bak"));
   std::filesystem::remove(path);
-  std::filesystem::remove(path + ".bak");
 }
 
 TEST(Csv, RefusesPathsThatCannotBeWritten) {
-  EXPECT_THROW(Csv("/no/such/folder/x.csv", {}, 1), UsageError);
-  EXPECT_THROW(Csv(testing::TempDir(), {}, 1), UsageError);
+  EXPECT_THROW(ResultFile({"--csv", "/no/such/folder/x.csv"}), UsageError);
+  EXPECT_THROW(ResultFile({"--csv", testing::TempDir()}), UsageError);
 }
 
 TEST(Csv, EveryColumnIsDocumented) {
