@@ -481,7 +481,7 @@ __global__ void loop(unsigned* ended, Loop kind) {
   } else if (kind == Loop::meets) {
     while (*ended == 0) __syncthreads();
   } else if (blockIdx.x == 1 && threadIdx.x == 40) {
-    unsigned odd = 1;
+    unsigned odd = *ended + 1;
     while (odd != 2) odd *= 5;
     *ended = odd;
   }

@@ -1,6 +1,7 @@
 // A kernel that never ends, ended: the steps that the threads of a block take are counted, not its
 // time, so that a launch ends where it ended before. A step is the entry of a basic block; every
-// turn of a loop is one at least. (In builds for AddressSanitizer nothing is counted.)
+// turn of a loop is one at least, unless the compiler finds nothing to do in it. (In builds for
+// AddressSanitizer nothing is counted.)
 #pragma once
 
 #include <cstdint>
