@@ -68,7 +68,8 @@ struct Race {
 bool several_warps = false;
 std::optional<Race> first_in_warp;  // since the block's threads last met
 
-void report(const Race& race) {
+[[gnu::cold, gnu::noinline]] void report(const Touch& past, const Touch& now) {
+  const Race race{past, now};
   if (several_warps && race.in_warp()) {
     if (!first_in_warp) first_in_warp = race;
     return;
@@ -77,7 +78,7 @@ void report(const Race& race) {
   fail_thread(race.text());
 }
 
-[[noreturn]] void fail_pending(const Touch& write, const Touch& now) {
+[[noreturn, gnu::cold]] void fail_pending(const Touch& write, const Touch& now) {
   const bool reads = now.access() == Access::load;
   const bool own = write.thread == now.thread;
   fail_thread(std::string(reads ? "read" : "written") + " before cp_async_wait_group" +
@@ -94,7 +95,7 @@ class Shadow {
   explicit Shadow(std::size_t bytes)
       : words_(make(bytes / kWord + 1)), bytes_(make(bytes + kWord)) {}
 
-  void watch(std::size_t offset, std::size_t bytes, const Touch& now) {
+  void watch(std::size_t offset, std::size_t bytes, Access access, const Touch& now) {
     if (block_ != block_began) {
       block_ = block_began;
       by_byte_ = false;
@@ -103,13 +104,13 @@ class Shadow {
     }
     if (!by_byte_ && (bytes % kWord != 0 || offset % kWord != 0)) split();
     if (by_byte_) {
-      for (std::size_t i = offset; i < offset + bytes; ++i) touch(bytes_[i], now);
+      for (std::size_t i = offset; i < offset + bytes; ++i) touch(bytes_[i], access, now);
       return;
     }
     first_ = std::min(first_, offset / kWord);
     last_ = std::max(last_, (offset + bytes) / kWord);
     for (std::size_t i = offset / kWord; i < (offset + bytes) / kWord; ++i) {
-      touch(words_[i], now);
+      touch(words_[i], access, now);
     }
   }
 
@@ -140,8 +141,7 @@ class Shadow {
     by_byte_ = true;
   }
 
-  static void touch(Cell& cell, const Touch& now) {
-    const Access access = now.access();
+  static void touch(Cell& cell, Access access, const Touch& now) {
     const bool known = cell.write.epoch >= block_began;
     if (!known && (access == Access::load || access == Access::atomic)) {
       fail_thread("the " + std::string(name_of(access)) + " at " + source_text(anchor() + now.pc) +
@@ -149,9 +149,10 @@ class Shadow {
     }
     if (!ordered(cell.write, now.thread) &&
         !(access == Access::atomic && cell.write.access() == Access::atomic)) {
-      report({cell.write, now});
+      report(cell.write, now);
     }
-    if (cell.write.pending && known) fail_pending(cell.write, now);
+    if (cell.write.pending && known) [[unlikely]]
+      fail_pending(cell.write, now);
     if (access == Access::load) {
       if (ordered(cell.read, now.thread)) {
         cell.read = now;
@@ -161,7 +162,7 @@ class Shadow {
       return;
     }
     for (const Touch& read : {cell.read, cell.other_read}) {
-      if (!ordered(read, now.thread)) report({read, now});
+      if (!ordered(read, now.thread)) report(read, now);
     }
     cell.write = now;
   }
@@ -218,12 +219,19 @@ void complete_async(SharedPart, std::size_t, std::size_t) {}
 #else
 namespace {
 
+Shadow& fixed_shadow() {
+  static Shadow shadow(static_shared.size());
+  return shadow;
+}
+Shadow& dynamic_shadow() {
+  static Shadow shadow(kMaxDynamicShared);
+  return shadow;
+}
 Shadow& shadow_of(SharedPart part) {
-  static Shadow fixed(static_shared.size()), dynamic(kMaxDynamicShared);
-  return part == SharedPart::fixed ? fixed : dynamic;
+  return part == SharedPart::fixed ? fixed_shadow() : dynamic_shadow();
 }
 
-Touch touch_now(const void* pc, Access access) {
+[[gnu::always_inline]] inline Touch touch_now(const void* pc, Access access) {
   const unsigned thread = thread_number();
   return {.epoch = epoch,
           .time = own_time(thread),
@@ -237,7 +245,7 @@ Touch touch_now(const void* pc, Access access) {
 
 void watch_shared(const void* pc, SharedPart part, std::size_t offset, std::size_t bytes,
                   Access access) {
-  shadow_of(part).watch(offset, bytes, touch_now(pc, access));
+  shadow_of(part).watch(offset, bytes, access, touch_now(pc, access));
 }
 
 void complete_async(SharedPart part, std::size_t offset, std::size_t bytes) {
