@@ -31,7 +31,7 @@ target_include_directories(ladder_on_host SYSTEM INTERFACE ${LADDER_CUDA_INCLUDE
 target_link_libraries(ladder_on_host INTERFACE ladder_warnings)
 
 # The executor itself
-set(sources counters executor fiber hooks memory module ptx races source warp)
+set(sources counters executor fiber hooks memory module ptx races source steps warp)
 list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/harness/host/\\1.cpp")
 add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/harness/registry.cpp)
 set_target_properties(host_executor PROPERTIES POSITION_INDEPENDENT_CODE ON)

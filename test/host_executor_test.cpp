@@ -879,6 +879,30 @@ TEST_P(AnyOrder, BlocksOf1024Threads) {
     for (int x = 0; x < 32; ++x) ASSERT_EQ(out[y * 32 + x], x * 32 + y);
 }
 
+template <int kBytes>
+__global__ void fill_local_array(int* out) {
+  volatile int values[kBytes / sizeof(int)];
+  constexpr int kPage = 4096 / sizeof(int);
+  for (int i = 0; i < kBytes / 4096; ++i) values[i * kPage] = static_cast<int>(threadIdx.x) + i;
+  __syncthreads();
+  int sum = 0;
+  for (int i = 0; i < kBytes / 4096; ++i) sum += values[i * kPage];
+  out[threadIdx.x] = sum;
+}
+
+template <int kBytes>
+void expect_room(unsigned threads) {
+  Array<int> out(threads);
+  run_block(threads, fill_local_array<kBytes>, out);
+  constexpr int kPages = kBytes / 4096;
+  for (int t = 0; t < static_cast<int>(threads); ++t) {
+    ASSERT_EQ(out[t], kPages * t + kPages * (kPages - 1) / 2);
+  }
+}
+
+TEST_P(AnyOrder, LocalArraysOf64KiB) { expect_room<64 << 10>(1024); }
+TEST_P(AnyOrder, LocalArraysOf512KiB) { expect_room<512 << 10>(64); }
+
 __global__ void add(const float* a, const float* b, float* c, unsigned n) {
   const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) c[i] = a[i] + b[i];

@@ -2,8 +2,12 @@
 // memory that nobody wrote, races. And that nothing else does.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <string>
+#include <utility>
 
+#include "harness/host/steps.hpp"
+#include "harness/ptx/cp_async.hpp"
 #include "host_kernels.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__)  // whose instrumentation takes the place of the checks'
@@ -322,6 +326,226 @@ TEST_P(AnyOrder, AccessesOfDifferentWidthsMeet) {
   Array<float> out(128);
   EXPECT_EQ(error_of([&] { run_block(128, words_then_halves, out, true); }), "");
   EXPECT_NE(error_of([&] { run_block(128, words_then_halves, out, false); }), "");
+}
+
+// --- A missing __syncthreads is called so --------------------------------------------------------
+
+/// Lanes of one warp race first, under every order: the other warps come to the race later.
+__global__ void reverse_in_block(float* out) {
+  __shared__ float values[64];
+  values[threadIdx.x] = 1.0f;
+  __syncthreads();
+  values[threadIdx.x] = 2.0f;
+  __syncwarp(1u << threadIdx.x % 32);
+  out[threadIdx.x] = values[threadIdx.x ^ 1] + values[63 - threadIdx.x];
+}
+
+TEST_P(AnyOrder, ARaceOfAllWarpsLacksSyncthreads) {
+  Array<float> out(64);
+  const std::string error = error_of([&] { run_block(64, reverse_in_block, out); });
+  EXPECT_TRUE(contains(error, "race in shared memory: the "));
+  EXPECT_TRUE(contains(error, "have no __syncthreads between them"));
+}
+
+__global__ void race_and_then(float* out, bool out_of_bounds) {
+  __shared__ float values[64];
+  values[threadIdx.x] = 1.0f;
+  __syncthreads();
+  values[threadIdx.x] = 2.0f;
+  if (values[threadIdx.x ^ 1] == 2.0f && out_of_bounds) out[64] = 1.0f;
+  __syncthreads();
+  out[64] = 1.0f;
+}
+
+TEST_P(AnyOrder, TheRaceComesBeforeWhatComesOfIt) {
+  Array<float> out(64);
+  for (const bool out_of_bounds : {false, true}) {
+    EXPECT_TRUE(contains(error_of([&] { run_block(64, race_and_then, out, out_of_bounds); }),
+                         "have no __syncwarp between them"));
+  }
+}
+
+// --- Asynchronous writes -------------------------------------------------------------------------
+
+enum class Slip { none, refills_too_early, waits_for_too_few, has_no_barrier };
+
+/// The queue of three slices of gemm's v13, two of them on their way. Each thread adds up what
+/// another warp copied.
+template <Slip kSlip>
+__global__ void multistage(const float* in, float* out, int slices) {
+  using namespace ladder::ptx;
+  constexpr int kStages = 3, kSize = 64;
+  auto* const stages = dynamic_shared<float>();
+  const int t = threadIdx.x;
+  auto copy = [&](int slice) {
+    cp_async<4>(&stages[slice % kStages * kSize + t], &in[slice * kSize + t],
+                slice < slices ? 4 : 0);
+    cp_async_commit_group();
+  };
+  float sum = 0;
+  for (int s = 0; s < kStages - 1; ++s) copy(s);
+  for (int slice = 0; slice < slices; ++slice) {
+    if (kSlip == Slip::refills_too_early) copy(slice + kStages - 1);
+    constexpr bool kOneMore = kSlip == Slip::refills_too_early || kSlip == Slip::waits_for_too_few;
+    cp_async_wait_group<kStages - 2 + kOneMore>();
+    if (kSlip != Slip::has_no_barrier || slice == 0) __syncthreads();
+    if (kSlip != Slip::refills_too_early) copy(slice + kStages - 1);
+    sum += stages[slice % kStages * kSize + (t ^ 33)];
+  }
+  out[t] = sum;
+}
+constexpr int kCopy = __LINE__ - 16, kAdd = __LINE__ - 4;
+
+template <Slip kSlip>
+std::string error_of_multistage() {
+  Array<float> in(5 * 64), out(64);
+  std::iota(in.begin(), in.end(), 0.0f);
+  const std::string error = error_of(
+      [&] { launch(multistage<kSlip>, 1, 64, 3 * 64 * sizeof(float), nullptr, in, out, 5); });
+  if (error.empty()) {
+    for (int t = 0; t < 64; ++t) EXPECT_EQ(out[t], 5.0f * static_cast<float>(128 + (t ^ 33)));
+  }
+  return error;
+}
+
+TEST_P(AnyOrder, AQueueOfCopiesIsInOrder) { EXPECT_EQ(error_of_multistage<Slip::none>(), ""); }
+
+TEST_P(AnyOrder, ACopyIsAWriteFromItsIssueOn) {
+  const std::string error = error_of_multistage<Slip::refills_too_early>();
+  EXPECT_TRUE(contains(error, "race in shared memory: the "));
+  EXPECT_TRUE(contains(error, "cp.async"));
+  EXPECT_TRUE(contains(error, ":" + std::to_string(kCopy)));
+  EXPECT_TRUE(contains(error, ":" + std::to_string(kAdd)));
+  EXPECT_TRUE(contains(error, "have no __syncthreads between them"));
+}
+
+TEST_P(AnyOrder, ACopyIsReadAfterItsWait) {
+  const std::string error = error_of_multistage<Slip::waits_for_too_few>();
+  EXPECT_TRUE(contains(error, "read before cp_async_wait_group and a barrier: the load" + at(kAdd) +
+                                  "finds the cp.async of thread ("));
+  EXPECT_TRUE(contains(error, at(kCopy) + "still on its way"));
+}
+
+TEST_P(AnyOrder, ACopyIsReadAfterABarrier) {
+  const std::string error = error_of_multistage<Slip::has_no_barrier>();
+  // What comes first depends on the order: the load, or its thread's wait.
+  EXPECT_TRUE(contains(error, "the load" + at(kAdd)));
+  EXPECT_TRUE(contains(error, "cp.async"));
+  EXPECT_TRUE(contains(error, ":" + std::to_string(kCopy)));
+}
+
+enum class Use { load, store, copy };
+
+/// Each thread uses what it alone copies to, before the wait or after it.
+__global__ void use_own_copy(const float* in, float* out, Use use, bool waits) {
+  using namespace ladder::ptx;
+  auto* const values = dynamic_shared<float>();
+  const int t = threadIdx.x;
+  cp_async<4>(&values[t], &in[t]);
+  cp_async_commit_group();
+  if (waits) cp_async_wait_group<0>();
+  if (use == Use::load) out[t] = values[t];
+  if (use == Use::store) values[t] = 1.0f;
+  if (use == Use::copy) cp_async<4>(&values[t], &in[t]);
+}
+
+TEST_P(AnyOrder, NobodyTouchesTheDestinationBeforeTheWait) {
+  Array<float> in(64), out(64);
+  const auto error = [&](Use use, bool waits) {
+    return error_of(
+        [&] { launch(use_own_copy, 1, 64, 64 * sizeof(float), nullptr, in, out, use, waits); });
+  };
+  EXPECT_TRUE(contains(error(Use::load, false), "read before cp_async_wait_group: the load"));
+  EXPECT_TRUE(contains(error(Use::store, false), "written before cp_async_wait_group: the store"));
+  EXPECT_TRUE(
+      contains(error(Use::copy, false), "written before cp_async_wait_group: the cp.async"));
+  for (const Use use : {Use::load, Use::store, Use::copy}) EXPECT_EQ(error(use, true), "");
+}
+
+__global__ void leave_copies_pending(const float* in) {
+  ladder::ptx::cp_async<4>(&dynamic_shared<float>()[threadIdx.x], &in[threadIdx.x]);
+}
+
+TEST_P(AnyOrder, CopiesEndWithTheirBlock) {
+  Array<float> in(64);
+  EXPECT_EQ(error_of([&] { launch(leave_copies_pending, 3, 64, 256, nullptr, in); }), "");
+}
+
+// --- Kernels that do not end ---------------------------------------------------------------------
+
+enum class Loop { reads, meets, computes };
+
+__global__ void loop(unsigned* ended, Loop kind) {
+  if (kind == Loop::reads) {
+    while (*static_cast<const volatile unsigned*>(ended) == 0) continue;
+  } else if (kind == Loop::meets) {
+    while (*ended == 0) __syncthreads();
+  } else if (blockIdx.x == 1 && threadIdx.x == 40) {
+    unsigned odd = *ended + 1;
+    while (odd != 2) odd *= 5;
+    *ended = odd;
+  }
+}
+constexpr int kReads = __LINE__ - 9, kMeets = __LINE__ - 7, kComputes = __LINE__ - 4;
+
+TEST_P(AnyOrder, AnEndlessLoopEnds) {
+  Array<unsigned> ended(1);
+  ladder::host::set_step_limit(100'000);
+  const auto error = [&](Loop kind) {
+    return error_of([&] { launch(loop, 2, 64, 0, nullptr, ended, kind); });
+  };
+  for (const auto& [kind, line] : {std::pair{Loop::reads, kReads}, std::pair{Loop::meets, kMeets},
+                                   std::pair{Loop::computes, kComputes}}) {
+    EXPECT_TRUE(contains(error(kind),
+                         "endless loop: the block has taken 100000 steps, the last" + at(line)));
+  }
+  EXPECT_EQ(error(Loop::computes).find("block (1,0,0) thread (40,0,0): "), 0u);
+  ended[0] = 1;
+  EXPECT_EQ(error(Loop::meets), "") << "it works after an error";
+  ladder::host::set_step_limit(ladder::host::kMostSteps);
+}
+
+__global__ void count_to(unsigned* out, unsigned n) {
+  for (unsigned i = 0; i < n; ++i) atomicAdd(&out[threadIdx.x], 1u);
+}
+
+TEST_P(AnyOrder, EveryBlockHasItsSteps) {
+  Array<unsigned> out(32);
+  ladder::host::set_step_limit(100'000);
+  EXPECT_EQ(error_of([&] { launch(count_to, 100, 32, 0, nullptr, out, 1000u); }), "");
+  EXPECT_EQ(out[0], 100'000u);
+  EXPECT_TRUE(contains(error_of([&] { launch(count_to, 1, 32, 0, nullptr, out, 100'000u); }),
+                       "endless loop"));
+  ladder::host::set_step_limit(ladder::host::kMostSteps);
+}
+
+// --- Stacks --------------------------------------------------------------------------------------
+
+[[gnu::noinline]] __device__ int descend(int depth) {
+  volatile char frame[1000];
+  frame[depth % 1000] = static_cast<char>(depth);
+  return depth == 0 ? 0 : descend(depth - 1) + frame[depth % 1000];
+}
+__global__ void recurse(int* out, int depth) {
+  if (threadIdx.x == 3) out[0] = descend(depth);
+}
+__global__ void fill_beyond(int* out) {
+  volatile char values[1200 << 10];
+  values[0] = 1;
+  __syncthreads();
+  out[threadIdx.x] = values[0];
+}
+
+TEST_P(AnyOrder, AStackThatIsTooSmallIsAnError) {
+  Array<int> out(32);
+  const auto recursion = [&](int depth) {
+    return error_of([&] { run_block(32, recurse, out, depth); });
+  };
+  const std::string expected = "the local variables take more than 1 MiB: a GPU has 512 KiB";
+  EXPECT_EQ(recursion(400), "");
+  EXPECT_TRUE(contains(recursion(1 << 20), "block (0,0,0) thread (3,0,0): " + expected));
+  EXPECT_TRUE(contains(error_of([&] { run_block(32, fill_beyond, out); }), expected));
+  EXPECT_EQ(recursion(400), "") << "it works after an error";
 }
 
 }  // namespace

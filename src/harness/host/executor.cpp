@@ -1,5 +1,7 @@
 #include "harness/host/executor.hpp"
 
+#include <signal.h>
+
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -14,6 +16,7 @@
 #include "harness/host/memory.hpp"
 #include "harness/host/ptx.hpp"
 #include "harness/host/races.hpp"
+#include "harness/host/steps.hpp"
 
 namespace ladder::host {
 
@@ -170,12 +173,19 @@ std::string waits_at(const Lane& lane) {
   return what + " (" + to_string(lane.at) + ")";
 }
 
+/// The error of a lane's; or of another one's, if what that did is the error.
+std::string error_text(const Lane& lane, const std::string& what) {
+  const auto race = race_in_warp();
+  const Lane& of = race ? lanes[race->thread] : lane;
+  return "block " + to_string(block_index) + " thread " + to_string(of.index) + ": " +
+         (race ? race->text : what);
+}
+
 /// Ends the launch. The threads stop where they are: nothing is thrown through a kernel, which may
 /// have no unwind information where this is called (the compiler believes that hooks don't throw).
 /// So no caller may leave anything on its stack that must be destroyed, nor be in a catch handler.
-[[noreturn]] void fail(const Lane& lane, std::string what) {
-  what.insert(0, "block " + to_string(block_index) + " thread " + to_string(lane.index) + ": ");
-  error = std::move(what);
+[[noreturn]] void fail(const Lane& lane, const std::string& what) {
+  error = error_text(lane, what);
   Fiber::caller().resume();
   __builtin_unreachable();
 }
@@ -239,8 +249,14 @@ void set_current(Lane& lane) {
   thread_index = lane.index;
 }
 
-void release_barrier() {
+/// The threads of the block have met, or ended: a race within a warp is now the error.
+void end_interval() {
+  if (race_in_warp()) fail(*current, {});
   order_block();
+}
+
+void release_barrier() {
+  end_interval();
   if (counting) {
     for (unsigned i = 0; i < warps.size(); ++i) trace_meeting(i, ~warps[i].ended, warps[i].ended);
     count_barrier();
@@ -285,6 +301,7 @@ void end_current() {
   lane.state = Lane::State::ended;
   warp.ended |= lane.bit();
   --alive;
+  if (alive == 0) end_interval();
   if (barrier_state.arrived > 0 && barrier_state.arrived == alive) release_barrier();
   for_each_lane(warp.in_collective, [&](unsigned i) {
     if (warp.in_collective >> i & 1) try_complete(warp, warp.lanes[i].mask);
@@ -337,6 +354,50 @@ void wait() {
   go_on_with(*next);
 }
 
+// --- Stacks that are too small -----------------------------------------------------------------
+
+constexpr char kOverflow[] =
+    "the local variables take more than 1 MiB: a GPU has 512 KiB for a thread's";
+
+volatile sig_atomic_t overflowed = 0;  // whether the running thread's stack has
+
+/// While one exists, a fault in the guard of the running fiber's stack ends the launch. Others are
+/// for whoever handled them before.
+class OverflowWatch {
+ public:
+  OverflowWatch() {
+#if !defined(__SANITIZE_ADDRESS__)  // which has words of its own for this
+    static char stack[64 << 10];    // for the handler: the thread's own is full
+    const stack_t own{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
+    sigaltstack(&own, &stack_before_);
+    struct sigaction action {};
+    action.sa_sigaction = &on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;  // it may not return
+    sigaction(SIGSEGV, &action, &before_);
+#endif
+  }
+  ~OverflowWatch() {
+#if !defined(__SANITIZE_ADDRESS__)
+    sigaction(SIGSEGV, &before_, nullptr);
+    sigaltstack(&stack_before_, nullptr);
+#endif
+  }
+  OverflowWatch(const OverflowWatch&) = delete;
+  OverflowWatch& operator=(const OverflowWatch&) = delete;
+
+ private:
+  static void on_fault(int, siginfo_t* fault, void*) {
+    if (current && Fiber::current().guards(fault->si_addr)) {
+      overflowed = 1;
+      Fiber::caller().resume();
+    }
+    sigaction(SIGSEGV, &before_, nullptr);  // the access is repeated, and faults again
+  }
+
+  static inline struct sigaction before_;
+  static inline stack_t stack_before_;
+};
+
 // --- Blocks ------------------------------------------------------------------------------------
 
 void check_launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes) {
@@ -370,7 +431,8 @@ void prepare_threads(dim3 block) {
 }
 
 void run_block() {
-  forget_shared();
+  forget_shared(static_cast<unsigned>(lanes.size()));
+  allow_steps();
   reset_async_copies();
   barrier_state = {};
   alive = static_cast<unsigned>(lanes.size());
@@ -382,6 +444,8 @@ void run_block() {
     make_ready(lane);
   }
   go_on_with(*ready.pop());
+  if (overflowed) error = error_text(*current, kOverflow);
+  overflowed = 0;
   current = nullptr;
   if (counting) {
     for (unsigned i = 0; i < warps.size(); ++i) merge_traces(i);
@@ -394,6 +458,7 @@ void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, Body k
   check_launch(grid, block, dynamic_shared_bytes);
   prepare_shared(dynamic_shared_bytes);
   prepare_threads(block);
+  const OverflowWatch watch;
   body = kernel;
   block_dim = block;
   grid_dim = grid;
@@ -446,7 +511,7 @@ void collective(const Collective& what, unsigned mask, void* record, std::source
 
 bool in_kernel() { return current != nullptr; }
 
-void fail_thread(std::string what) { fail(*current, std::move(what)); }
+void fail_thread(std::string what) { fail(*current, what); }
 
 std::string thread_text(unsigned number) { return to_string(lanes[number].index); }
 
@@ -458,8 +523,7 @@ unsigned lanes_alive() { return ~warps[current->warp()].ended; }
 
 void fail_collective(unsigned lane_number, std::string what) {
   const Lane& lane = warps[current->warp()].lanes[lane_number];
-  what.insert(0, waits_at(lane) + ": ");
-  fail(lane, std::move(what));
+  fail(lane, waits_at(lane) + ": " + what);
 }
 
 }  // namespace ladder::host

@@ -89,7 +89,7 @@ void note_access(const void* pc, const void* address, std::size_t bytes, Access 
 void note_copy(const void* pc, const void* shared, const void* global, std::size_t bytes,
                std::size_t valid_bytes);
 
-/// Tells of a cp.async that has arrived: its write to shared memory.
-void note_arrival(const void* pc, const void* address, std::size_t bytes);
+/// Tells that a cp.async of the running thread's to this address of shared memory is complete.
+void note_arrival(const void* address, std::size_t bytes);
 
 }  // namespace ladder::host

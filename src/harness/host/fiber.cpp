@@ -6,7 +6,6 @@
 
 #include <sys/mman.h>
 #include <ucontext.h>
-#include <unistd.h>
 
 #include <cstdint>
 #include <new>
@@ -19,12 +18,13 @@
 namespace ladder::host {
 namespace {
 
-// Address space only: the system provides pages when they are touched.
-constexpr std::size_t kStackSize = 256 << 10;
+// Room for the 512 KiB of local variables that a thread of a GPU can have. It is address space only:
+// the system provides pages when they are touched, and small ones, as no huge page fits in.
+constexpr std::size_t kStackSize = 1 << 20;
 
-// Below every stack lies a page that can't be accessed: an overflow ends in a fault, not in another
-// thread's variables.
-std::size_t guard_size() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+// What lies below a stack can't be accessed: an overflow ends in a fault, not in another thread's
+// variables, even that of a function with large arrays, which touches the far end first.
+constexpr std::size_t kGuardSize = 1 << 20;
 
 // The fiber that runs, and the one that ran before it.
 Fiber* running = nullptr;
@@ -35,16 +35,24 @@ Fiber* previous = nullptr;
 Fiber::Fiber() : started_(true) {}
 
 Fiber::Fiber(void (*entry)()) : entry_(entry), stack_size_(kStackSize) {
-  void* memory = mmap(nullptr, guard_size() + kStackSize, PROT_READ | PROT_WRITE,
+  void* memory = mmap(nullptr, kGuardSize + kStackSize, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  mprotect(memory, guard_size(), PROT_NONE);
-  stack_ = static_cast<char*>(memory) + guard_size();
+  stack_ = static_cast<char*>(memory) + kGuardSize;
+  if (mprotect(const_cast<void*>(stack_), kStackSize, PROT_READ | PROT_WRITE) != 0) {
+    munmap(memory, kGuardSize + kStackSize);
+    throw std::bad_alloc();
+  }
 }
 
 Fiber::~Fiber() {
   if (!entry_) return;
-  munmap(static_cast<char*>(const_cast<void*>(stack_)) - guard_size(), guard_size() + kStackSize);
+  munmap(static_cast<char*>(const_cast<void*>(stack_)) - kGuardSize, kGuardSize + kStackSize);
+}
+
+bool Fiber::guards(const void* address) const {
+  const auto end = reinterpret_cast<std::uintptr_t>(stack_);
+  return end - reinterpret_cast<std::uintptr_t>(address) - 1 < kGuardSize;
 }
 
 Fiber& Fiber::caller() {

@@ -26,6 +26,9 @@ class Fiber {
   /// Stops the current fiber, until something resumes it, and goes on with this one.
   void resume();
 
+  /// Whether an address is in the guard below this fiber's stack, where an overflow ends.
+  bool guards(const void* address) const;
+
   /// Forgets what this fiber was doing: when resumed next, it starts at its entry again.
   void restart();
 

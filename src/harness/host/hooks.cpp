@@ -16,6 +16,7 @@
 #include "harness/host/memory.hpp"
 #include "harness/host/races.hpp"
 #include "harness/host/source.hpp"
+#include "harness/host/steps.hpp"
 
 namespace ladder::host {
 namespace {
@@ -44,7 +45,7 @@ void access_shared(const void* pc, const void* address, SharedPart part, std::si
                     std::to_string(static_cast<std::ptrdiff_t>(offset)) + " of " +
                     std::to_string(size));
   }
-  if (access != Access::async) watch_shared(pc, part, offset, bytes, access);
+  watch_shared(pc, part, offset, bytes, access);
   if (counting) trace_access(pc, address, static_cast<unsigned>(bytes), Space::shared, access);
 }
 
@@ -102,12 +103,12 @@ void note_copy(const void* pc, const void* shared, const void* global, std::size
   if (valid_bytes > 0) access(pc, global, valid_bytes, Access::load);
 }
 
-void note_arrival(const void* pc, const void* address, std::size_t bytes) {
+void note_arrival(const void* address, std::size_t bytes) {
   const std::size_t fixed = static_shared.offset(address);
   if (fixed < static_shared.size()) {
-    watch_shared(pc, SharedPart::fixed, fixed, bytes, Access::store);
+    complete_async(SharedPart::fixed, fixed, bytes);
   } else if (const auto dynamic = dynamic_shared_offset(address)) {
-    watch_shared(pc, SharedPart::dynamic, static_cast<std::size_t>(*dynamic), bytes, Access::store);
+    complete_async(SharedPart::dynamic, static_cast<std::size_t>(*dynamic), bytes);
   }
 }
 
@@ -141,6 +142,7 @@ extern "C" void __tsan_write_range(void* p, std::size_t bytes) {
 }
 
 extern "C" void __sanitizer_cov_trace_pc() {
+  ladder::host::take_step(__builtin_return_address(0));
   if (ladder::host::counting && ladder::host::in_kernel()) {
     ladder::host::trace_block(__builtin_return_address(0));
   }

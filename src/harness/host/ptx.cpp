@@ -21,7 +21,6 @@ namespace {
 // --- cp.async ----------------------------------------------------------------------------------
 
 struct Copy {
-  const void* pc;
   void* shared;
   const void* global;
   std::size_t bytes, valid_bytes;
@@ -39,9 +38,9 @@ Copies& own_copies() {
   return copies_of[thread_number()];
 }
 
-/// Moves the bytes. The running thread is the one that copies, and writes shared memory now.
+/// Moves the bytes. The running thread is the one that copies.
 void carry_out(const Copy& copy) {
-  note_arrival(copy.pc, copy.shared, copy.bytes);
+  note_arrival(copy.shared, copy.bytes);
   char* const to = static_cast<char*>(copy.shared);
   std::memcpy(to, copy.global, copy.valid_bytes);
   std::fill(to + copy.valid_bytes, to + copy.bytes, char{0});
@@ -164,7 +163,7 @@ void cp_async(void* shared, const void* global, std::size_t bytes, std::size_t v
   }
   note_copy(pc, shared, global, bytes, valid_bytes);
   Copies& copies = own_copies();
-  copies.pending.push_back({pc, shared, global, bytes, valid_bytes, copies.committed});
+  copies.pending.push_back({shared, global, bytes, valid_bytes, copies.committed});
 }
 
 void cp_async_commit_group() { ++own_copies().committed; }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <string>
 
 namespace ladder::host {
@@ -33,7 +34,10 @@ struct Touch {
   std::uint32_t time;
   std::int32_t pc;  // from anchor()
   std::uint16_t thread;
-  bool atomic;
+  std::uint8_t kind;  // an Access
+  bool pending;       // an asynchronous write that is not complete
+
+  Access access() const { return static_cast<Access>(kind); }
 };
 
 /// The last accesses to a piece. Of its readers two are remembered, of different warps if possible.
@@ -50,13 +54,38 @@ bool ordered(const Touch& past, unsigned thread) {
          clocks[thread][past.thread % kWarpSize] >= past.time;
 }
 
-[[noreturn]] void fail_race(const char* what, const Touch& past, const char* past_what,
-                            const Touch& now) {
-  const bool same_warp = past.thread / kWarpSize == now.thread / kWarpSize;
-  fail_thread("race in shared memory: the " + std::string(what) + " at " +
-              source_text(anchor() + now.pc) + " and the " + past_what + " of thread " +
-              thread_text(past.thread) + " at " + source_text(anchor() + past.pc) + " have no " +
-              (same_warp ? "__syncwarp" : "__syncthreads") + " between them");
+struct Race {
+  Touch past, now;
+
+  bool in_warp() const { return past.thread / kWarpSize == now.thread / kWarpSize; }
+  std::string text() const {
+    return "race in shared memory: the " + std::string(name_of(now.access())) + " at " +
+           source_text(anchor() + now.pc) + " and the " + name_of(past.access()) + " of thread " +
+           thread_text(past.thread) + " at " + source_text(anchor() + past.pc) + " have no " +
+           (in_warp() ? "__syncwarp" : "__syncthreads") + " between them";
+  }
+};
+bool several_warps = false;
+std::optional<Race> first_in_warp;  // since the block's threads last met
+
+[[gnu::cold, gnu::noinline]] void report(const Touch& past, const Touch& now) {
+  const Race race{past, now};
+  if (several_warps && race.in_warp()) {
+    if (!first_in_warp) first_in_warp = race;
+    return;
+  }
+  first_in_warp.reset();
+  fail_thread(race.text());
+}
+
+[[noreturn, gnu::cold]] void fail_pending(const Touch& write, const Touch& now) {
+  const bool reads = now.access() == Access::load;
+  const bool own = write.thread == now.thread;
+  fail_thread(std::string(reads ? "read" : "written") + " before cp_async_wait_group" +
+              (own ? "" : " and a barrier") + ": the " + name_of(now.access()) + " at " +
+              source_text(anchor() + now.pc) + " finds the " + name_of(write.access()) + " of " +
+              (own ? "this thread" : "thread " + thread_text(write.thread)) + " at " +
+              source_text(anchor() + write.pc) + " still on its way");
 }
 
 /// What is known of one part of shared memory: a cell per word, or per byte once a block has
@@ -85,6 +114,18 @@ class Shadow {
     }
   }
 
+  /// The pending writes there become those of `now`, which is their thread's.
+  void complete(std::size_t offset, std::size_t bytes, const Touch& now) {
+    const std::size_t unit = by_byte_ ? 1 : kWord;
+    Cell* const cells = by_byte_ ? bytes_ : words_;
+    for (std::size_t i = offset / unit; i < (offset + bytes) / unit; ++i) {
+      Touch& write = cells[i].write;
+      write.epoch = now.epoch;
+      write.time = now.time;
+      write.pending = false;
+    }
+  }
+
  private:
   static Cell* make(std::size_t cells) {  // zeros, which cost nothing until they are touched
     void* memory = std::calloc(cells, sizeof(Cell));
@@ -106,9 +147,12 @@ class Shadow {
       fail_thread("the " + std::string(name_of(access)) + " at " + source_text(anchor() + now.pc) +
                   " finds shared memory that no thread of the block has written");
     }
-    if (!ordered(cell.write, now.thread) && !(cell.write.atomic && now.atomic)) {
-      fail_race(name_of(access), cell.write, cell.write.atomic ? "atomic operation" : "store", now);
+    if (!ordered(cell.write, now.thread) &&
+        !(access == Access::atomic && cell.write.access() == Access::atomic)) {
+      report(cell.write, now);
     }
+    if (cell.write.pending && known) [[unlikely]]
+      fail_pending(cell.write, now);
     if (access == Access::load) {
       if (ordered(cell.read, now.thread)) {
         cell.read = now;
@@ -118,7 +162,7 @@ class Shadow {
       return;
     }
     for (const Touch& read : {cell.read, cell.other_read}) {
-      if (!ordered(read, now.thread)) fail_race(name_of(access), read, "load", now);
+      if (!ordered(read, now.thread)) report(read, now);
     }
     cell.write = now;
   }
@@ -146,7 +190,16 @@ const char* name_of(Access access) {
   return "cp.async";
 }
 
-void forget_shared() { block_began = ++epoch; }
+void forget_shared(unsigned threads) {
+  block_began = ++epoch;
+  several_warps = threads > kWarpSize;
+  first_in_warp.reset();
+}
+
+std::optional<WarpRace> race_in_warp() {
+  if (!first_in_warp) return {};
+  return WarpRace{first_in_warp->now.thread, first_in_warp->text()};
+}
 
 void order_block() { ++epoch; }
 
@@ -162,22 +215,41 @@ void order_lanes(unsigned warp, unsigned lanes) {
 
 #if defined(__SANITIZE_ADDRESS__)  // where not all accesses are reported
 void watch_shared(const void*, SharedPart, std::size_t, std::size_t, Access) {}
+void complete_async(SharedPart, std::size_t, std::size_t) {}
 #else
+namespace {
+
+Shadow& fixed_shadow() {
+  static Shadow shadow(static_shared.size());
+  return shadow;
+}
+Shadow& dynamic_shadow() {
+  static Shadow shadow(kMaxDynamicShared);
+  return shadow;
+}
+Shadow& shadow_of(SharedPart part) {
+  return part == SharedPart::fixed ? fixed_shadow() : dynamic_shadow();
+}
+
+[[gnu::always_inline]] inline Touch touch_now(const void* pc, Access access) {
+  const unsigned thread = thread_number();
+  return {.epoch = epoch,
+          .time = own_time(thread),
+          .pc = static_cast<std::int32_t>(static_cast<const char*>(pc) - anchor()),
+          .thread = static_cast<std::uint16_t>(thread),
+          .kind = static_cast<std::uint8_t>(access),
+          .pending = access == Access::async};
+}
+
+}  // namespace
+
 void watch_shared(const void* pc, SharedPart part, std::size_t offset, std::size_t bytes,
                   Access access) {
-  const unsigned thread = thread_number();
-  const Touch now{.epoch = epoch,
-                  .time = own_time(thread),
-                  .pc = static_cast<std::int32_t>(static_cast<const char*>(pc) - anchor()),
-                  .thread = static_cast<std::uint16_t>(thread),
-                  .atomic = access == Access::atomic};
-  if (part == SharedPart::fixed) {
-    static Shadow shadow(static_shared.size());
-    shadow.watch(offset, bytes, access, now);
-  } else {
-    static Shadow shadow(kMaxDynamicShared);
-    shadow.watch(offset, bytes, access, now);
-  }
+  shadow_of(part).watch(offset, bytes, access, touch_now(pc, access));
+}
+
+void complete_async(SharedPart part, std::size_t offset, std::size_t bytes) {
+  shadow_of(part).complete(offset, bytes, touch_now(nullptr, Access::store));
 }
 #endif
 
