@@ -1,5 +1,6 @@
 // The checker's own tests: it must reject each kind of wrong kernel. The kernels here are plain C++
 // on the host device's memory, launched the way real ones are.
+#include "forwarding_device.hpp"
 #include "harness/family.hpp"
 
 #include "kernels/elementwise/elementwise.hpp"
@@ -40,37 +41,9 @@ void launch(const void* args, cudaStream_t) {
   F{}(*static_cast<const Args*>(args));
 }
 
-/// The host device as far as the checker uses it, but with canaries: nothing watches the accesses of
-/// the kernels here.
-class Unwatched final : public Device {
- public:
-  Backend backend() const override { return Backend::host; }
-  const DeviceInfo& info() const override { return host_->info(); }
-  const std::vector<Kernel>& kernels() const override { return host_->kernels(); }
-  std::size_t free_memory() const override { return host_->free_memory(); }
-  void* allocate(std::size_t bytes) override { return host_->allocate(bytes); }
-  void release(void* pointer) noexcept override { host_->release(pointer); }
-  void upload(void* to, const void* from, std::size_t n) override { host_->upload(to, from, n); }
-  void download(void* to, const void* from, std::size_t n) override {
-    host_->download(to, from, n);
-  }
-  void fill(void* to, unsigned char byte, std::size_t n) override { host_->fill(to, byte, n); }
-  std::uint64_t checksum(const void* data, std::size_t bytes) override {
-    return host_->checksum(data, bytes);
-  }
-  Comparison compare(DType dtype, const void* actual, const double* expected,
-                     const double* magnitude, std::size_t n, Tolerance tolerance) override {
-    return host_->compare(dtype, actual, expected, magnitude, n, tolerance);
-  }
-  void run(const Kernel& kernel, const void* args) override { host_->run(kernel, args); }
-  KernelResources resources() override { return host_->resources(); }
-  std::vector<Samples> measure(std::span<const Contestant>, Cache, const Sampling&) override {
-    return {};
-  }
-  void profile(const Kernel&, const void*, const std::string&) override {}
-
- private:
-  std::unique_ptr<Device> host_ = open_host_device();
+/// The host device, but with canaries: nothing watches the accesses of the kernels here.
+struct Unwatched final : ForwardingDevice {
+  std::size_t canary_bytes() const override { return Device::canary_bytes(); }
 };
 
 class Check : public testing::Test {

@@ -8,9 +8,10 @@ namespace {
 // The few declarations of nvml.h used here; the header is not part of every toolkit.
 constexpr int kFunctionNotFound = 13;
 constexpr int kClockSm = 1;
-constexpr unsigned long long kPower = 0x04       // software power cap
-                                      | 0x80;    // hardware power brake
-constexpr unsigned long long kThermal = 0x20     // software thermal slowdown
+constexpr unsigned long long kPower = 0x04     // software power cap
+                                      | 0x80;  // hardware power brake
+constexpr unsigned long long kThermal = 0x08  // hardware slowdown, of which 0x40 and 0x80 are kinds
+                                        | 0x20   // software thermal slowdown
                                         | 0x40;  // hardware thermal slowdown
 
 }  // namespace

@@ -76,6 +76,18 @@ class Graph {
   cudaGraphExec_t graph_ = nullptr;
 };
 
+/// Whether a part of the L2 can be reserved for lines that stay: from compute capability 8.0 on.
+/// Below, the limit that says how much cannot be asked for either.
+bool l2_can_be_reserved() {
+  static const bool can = [] {
+    int device = 0, most = 0;
+    LADDER_CUDA(cudaGetDevice(&device));
+    LADDER_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxPersistingL2CacheSize, device));
+    return most > 0;
+  }();
+  return can;
+}
+
 /// What stands before and behind each launch of a sample, or each graph of launches.
 struct Events {
   Event start, stop;
@@ -94,6 +106,7 @@ struct Runner {
   void launch(cudaStream_t stream) const {
     if (graph) return graph->launch(stream);
     contestant.kernel->launch(contestant.args, stream);
+    if (!l2_can_be_reserved()) return;
     std::size_t reserved = 0;
     LADDER_CUDA(cudaDeviceGetLimit(&reserved, cudaLimitPersistingL2CacheSize));
     if (reserved == 0) return;
@@ -195,7 +208,7 @@ class Rounds {
     }
     while (events_.size() < events) events_.emplace_back();
 
-    LADDER_CUDA(cudaCtxResetPersistingL2Cache());
+    if (l2_can_be_reserved()) LADDER_CUDA(cudaCtxResetPersistingL2Cache());
     lead();
     events = 0;
     for (int round = 0; round < rounds; ++round) {
@@ -304,7 +317,7 @@ class Rounds {
 Timer::Timer(cudaStream_t stream, std::size_t l2_bytes, const Nvml& nvml)
     : stream_(stream), nvml_(nvml), flush_bytes_(2 * std::max<std::size_t>(l2_bytes, 1 << 20)) {
   LADDER_CUDA(cudaMalloc(&flush_buffer_, flush_bytes_));
-  LADDER_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0));
+  if (l2_can_be_reserved()) LADDER_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0));
 }
 
 Timer::~Timer() { cudaFree(flush_buffer_); }
