@@ -2,6 +2,7 @@
 #include "clock_lock.hpp"
 #include "console.hpp"
 #include "explain.hpp"
+#include "memory.hpp"
 #include "options.hpp"
 #include "profile.hpp"
 #include "progress.hpp"
@@ -20,6 +21,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +33,8 @@ Opened open_device(const Options& options) {
   if (options.backend == Backend::host) return {open_host_device(), "asked for"};
   try {
     return {open_cuda_device(options.device.value_or(0)), ""};
+  } catch (const std::bad_alloc&) {
+    throw;
   } catch (const std::exception& error) {
     if (options.backend == Backend::cuda || options.device) {
       throw UsageError(fmt::format(
@@ -44,7 +48,8 @@ Opened open_device(const Options& options) {
 
 /// Its file is written by us, and the filter is ours alone, whatever the environment says.
 void initialize_google_benchmark(const Options& options) {
-  std::vector<std::string> arguments = options.passed_on;
+  static std::vector<std::string> arguments;  // whose first it reads again when it reports
+  arguments = options.passed_on;
   arguments.push_back(options.out.empty() ? "--benchmark_out=" : "--benchmark_out=/dev/null");
   arguments.push_back("--benchmark_list_tests=false");
   std::vector<char*> argv;
@@ -55,6 +60,9 @@ void initialize_google_benchmark(const Options& options) {
     throw UsageError("Google Benchmark does not take the value of a --benchmark_ flag.");
   });
   if (argc > 1) throw UsageError(fmt::format("{} is not a flag; --help lists them.", argv[1]));
+  // Where it cannot read about the CPU, it warns or ends the program: now, not in the sweep.
+  benchmark::CPUInfo::Get();
+  forgive_lack();
 }
 
 /// How many versions are measured: the first benchmark of a group measures all of it, and so does
@@ -133,8 +141,15 @@ int sweep(Options options) {
     file = file_reporter(options.out_format,
                          [&](const std::string& text) { return session.keep(*out_file, text); });
   }
-  if (!groups.empty()) benchmark::RunSpecifiedBenchmarks(display.get(), file.get(), ".");
+  try {
+    if (!groups.empty()) benchmark::RunSpecifiedBenchmarks(display.get(), file.get(), ".");
+  } catch (const std::exception& error) {
+    session.stop(reason(error));
+  }
   benchmark::Shutdown();
+  session.seal(csv_file);
+  if (samples_file) session.seal(*samples_file);
+  if (out_file) session.seal(*out_file);
   return session.finish(groups.size());
 }
 

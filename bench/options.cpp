@@ -1,5 +1,6 @@
 #include "options.hpp"
 
+#include "environment.hpp"
 #include "problems.hpp"
 #include "text.hpp"
 
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdlib>
 #include <functional>
 #include <random>
 #include <utility>
@@ -79,12 +79,25 @@ google_flags() {
       {"--benchmark_context",
        [](Text f, Text v) {
          for (const std::string& pair : split(v)) {
-           if (pair.find('=') == std::string::npos) {
+           const std::size_t equals = pair.find('=');
+           if (equals == std::string::npos || equals == 0) {
              throw UsageError(fmt::format("{}={}: KEY=VALUE,… is expected.", f, v));
+           }
+           const std::string key = pair.substr(0, equals);
+           if (key == "device" || key == "backend") {
+             throw UsageError(
+                 fmt::format("{}={}: {} is there already; choose another key.", f, v, key));
            }
          }
        }},
-      {"--benchmark_perf_counters", [](Text, Text) {}},
+      {"--benchmark_perf_counters",
+       [](Text f, Text v) {
+         if (v.empty()) return;
+         throw UsageError(fmt::format(
+             "{}={}: the process that measures is another one, whose counters Google Benchmark "
+             "does not read; leave it out.",
+             f, v));
+       }},
       {"--v", [](Text f, Text v) { number<int>(f, v); }},
   };
   return flags;
@@ -206,7 +219,13 @@ Options parse_options(int argc, char** argv) {
            options.dtypes.push_back(*dtype);
          }
        }},
-      {"--profile", [&](Text, Text v) { options.profile = split(v); }},
+      {"--profile",
+       [&](Text f, Text v) {
+         options.profile = split(v);
+         if (std::ranges::count(options.profile, "") > 0) {  // which would match every name
+           throw UsageError(fmt::format("{}={}: NAME|REGEX,… is expected.", f, v));
+         }
+       }},
       {"--benchmark_format",
        [&](Text f, Text v) {
          options.format = one_of(f, v, {"console", "json", "csv"});
@@ -262,8 +281,8 @@ Options parse_options(int argc, char** argv) {
     std::string name = flag.substr(2);
     std::transform(name.begin(), name.end(), name.begin(),
                    [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-    const char* value = std::getenv(name.c_str());
-    if (!value || *value == '\0') return;
+    const std::string value = benchmark_variable(name);
+    if (value.empty()) return;
     try {
       read(fmt::format("{}={}", flag, value));
     } catch (const UsageError& error) {

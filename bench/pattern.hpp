@@ -3,8 +3,10 @@
 
 #include <regex.h>
 
+#include <cerrno>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 namespace ladder {
@@ -13,10 +15,13 @@ namespace ladder {
 /// the work of hours.
 class Pattern {
  public:
-  /// Empty if the text is no regular expression.
+  /// Empty if the text is no regular expression. Throws std::runtime_error when memory lacks.
   static std::optional<Pattern> parse(const std::string& text) {
     auto compiled = std::make_unique<regex_t>();
-    if (regcomp(compiled.get(), text.c_str(), REG_EXTENDED | REG_NOSUB) != 0) return std::nullopt;
+    errno = 0;
+    const int error = regcomp(compiled.get(), text.c_str(), REG_EXTENDED | REG_NOSUB);
+    expect_memory(error);
+    if (error != 0) return std::nullopt;
     Pattern pattern;
     pattern.compiled_ = {compiled.release(), [](regex_t* regex) {
                            regfree(regex);
@@ -25,13 +30,23 @@ class Pattern {
     return pattern;
   }
 
-  /// Whether it matches some part of a name.
+  /// Whether it matches some part of a name. Throws std::runtime_error when memory lacks.
   bool matches(const std::string& name) const {
-    return regexec(compiled_.get(), name.c_str(), 0, nullptr, 0) == 0;
+    errno = 0;
+    const int error = regexec(compiled_.get(), name.c_str(), 0, nullptr, 0);
+    expect_memory(error);
+    return error == 0;
   }
 
  private:
   Pattern() = default;
+  /// To glibc no memory is no match.
+  static void expect_memory(int error) {
+    if (error != 0 && errno == ENOMEM) {
+      throw std::runtime_error("out of memory for a regular expression");
+    }
+  }
+
   std::shared_ptr<regex_t> compiled_;
 };
 

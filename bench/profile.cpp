@@ -1,11 +1,13 @@
 #include "profile.hpp"
 
+#include "nearest.hpp"
 #include "suite.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
 namespace ladder {
 namespace {
@@ -87,8 +89,11 @@ std::vector<Selected> select(const std::string& wanted, const Options& options,
   auto selected = select_name(wanted, options, device);
   if (selected.empty()) selected = select_pattern(wanted, options, device);
   if (selected.empty()) {
+    std::set<std::string> names;
+    for (const Kernel& kernel : device.kernels()) names.insert(full_name(kernel));
     throw UsageError(fmt::format(
-        "--profile={}: there is no such kernel; --benchmark_list_tests lists the names.", wanted));
+        "--profile={}: there is no such kernel{}; --benchmark_list_tests lists the names.", wanted,
+        near_to(wanted, names)));
   }
   return selected;
 }

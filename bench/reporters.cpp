@@ -1,5 +1,7 @@
 #include "reporters.hpp"
 
+#include "memory.hpp"
+
 #include <sstream>
 #include <utility>
 
@@ -32,7 +34,9 @@ class ConsoleReporter final : public BenchmarkReporter {
 class FileReporter final : public BenchmarkReporter {
  public:
   FileReporter(std::unique_ptr<BenchmarkReporter> inner, Write write)
-      : inner_(std::move(inner)), write_(std::move(write)) {}
+      : inner_(std::move(inner)), write_(std::move(write)) {
+    text_.exceptions(std::ios::badbit);
+  }
   bool ReportContext(const Context& context) override {
     inner_->SetOutputStream(&text_);
     inner_->SetErrorStream(&GetErrorStream());
@@ -53,6 +57,7 @@ class FileReporter final : public BenchmarkReporter {
 
  private:
   void hand_over() {
+    expect_no_lack();
     good_ = good_ && write_(text_.str());
     text_.str("");
   }

@@ -9,10 +9,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -78,14 +81,27 @@ bool is_at(int file, const std::string& path) {
          ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
 }
 
-bool write_all(int file, const char* bytes, std::size_t n) {
-  while (n > 0) {
-    const ssize_t written = write(file, bytes, n);
+/// Writes at a place in the file; without one, for devices and pipes, where they are.
+bool write_all(int file, std::string_view bytes, std::optional<std::size_t> at) {
+  while (!bytes.empty()) {
+    const ssize_t written = at ? pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(*at))
+                               : write(file, bytes.data(), bytes.size());
     if (written < 0 && errno != EINTR) return false;
-    bytes += std::max<ssize_t>(written, 0);
-    n -= static_cast<std::size_t>(std::max<ssize_t>(written, 0));
+    const auto n = static_cast<std::size_t>(std::max<ssize_t>(written, 0));
+    bytes.remove_prefix(n);
+    if (at) *at += n;
   }
   return true;
+}
+
+/// The files that were not placed yet: a library may end the program.
+std::set<std::string>& parts() {
+  static std::set<std::string> all;
+  return all;
+}
+
+void drop_parts() {
+  for (const std::string& part : parts()) unlink(part.c_str());
 }
 
 }  // namespace
@@ -115,7 +131,7 @@ void expect_distinct(std::span<const Output> outputs) {
 ResultFile::ResultFile(const Output& output) : path_(output.path) {
   bool locked = false;
   auto refuse = [&](const std::string& why, const char* way_out = "choose another path") {
-    if (locked) unlink(part_.c_str());
+    if (locked) drop();
     if (file_ >= 0) close(file_);
     throw UsageError(fmt::format("{}={}: {}; {}.", output.flag, path_, why, way_out));
   };
@@ -135,6 +151,7 @@ ResultFile::ResultFile(const Output& output) : path_(output.path) {
 
   target_ = target_of(path_);
   part_ = part_of(target_);
+  std::set<std::string> ours{part_};  // now: once there is a file, nothing may lack to drop it
   while (!locked) {
     file_ = open(part_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (file_ < 0) refuse(std::strerror(errno));
@@ -145,6 +162,8 @@ ResultFile::ResultFile(const Output& output) : path_(output.path) {
     locked = !busy && is_at(file_, part_);
     if (!locked) close(file_);
   }
+  if (parts().empty()) std::atexit(&drop_parts);
+  parts().merge(ours);
   if (ftruncate(file_, 0) != 0) refuse(std::strerror(errno));
   const int earlier = open(target_.c_str(), O_RDWR | O_CLOEXEC);
   if (earlier < 0 && errno != ENOENT) refuse(std::strerror(errno));
@@ -155,34 +174,45 @@ ResultFile::ResultFile(const Output& output) : path_(output.path) {
 }
 
 ResultFile::~ResultFile() {
-  if (!placed_) unlink(part_.c_str());
+  if (!placed_) drop();
   close(file_);
+}
+
+void ResultFile::drop() {
+  unlink(part_.c_str());
+  parts().erase(part_);
 }
 
 void ResultFile::append(const std::string& record, std::size_t over) {
   const std::size_t at = size_ - over;
-  auto replace_end = [&](std::size_t keep, const std::string& text) {
-    if (over > 0) lseek(file_, static_cast<off_t>(keep), SEEK_SET);
-    return write_all(file_, text.data(), text.size());
-  };
-  if (!replace_end(at, record)) {
+  const bool is_file = !target_.empty();
+  if (!write_all(file_, record, is_file ? std::optional(at) : std::nullopt)) {
     const int why = errno;
-    // Back to the last whole record. A device or a pipe cannot go back.
-    if (ftruncate(file_, static_cast<off_t>(at)) == 0 && over > 0) {
-      replace_end(at, last_.substr(last_.size() - over));
+    // Back to the last whole record.
+    if (is_file && ftruncate(file_, static_cast<off_t>(at)) == 0) {
+      write_all(file_, std::string_view(last_).substr(last_.size() - over), at);
     }
-    throw std::runtime_error(fmt::format("{} cannot be written: {}", path_, std::strerror(why)));
+    errno = why;
+    fail("written");
   }
   size_ = at + record.size();
   last_ = record;
 }
 
+void ResultFile::fail(const char* what) const {
+  throw std::runtime_error(fmt::format("{} cannot be {}: {}", path_, what, std::strerror(errno)));
+}
+
+void ResultFile::sync() {
+  const bool is_file = !target_.empty();
+  while (is_file && fsync(file_) != 0) {
+    if (errno != EINTR) fail("written");
+  }
+}
+
 void ResultFile::place() {
   if (placed_) return;
-  auto fail = [&](const char* what) {
-    throw std::runtime_error(fmt::format("{} cannot be {}: {}", path_, what, std::strerror(errno)));
-  };
-  if (fsync(file_) != 0) fail("written");
+  sync();
   std::string backup;
   for (int n = 1; backup.empty(); ++n) {
     const std::string name = fmt::format("{}.{}.bak", target_, n);
@@ -200,6 +230,7 @@ void ResultFile::place() {
     errno = why;
     fail("replaced");
   }
+  parts().erase(part_);
   placed_ = true;
 }
 

@@ -39,10 +39,17 @@ class ResultFile {
   /// then the earlier file is where it was.
   void place();
 
+  /// Waits until what was appended is on the disk: some tell only then that it is full. Throws
+  /// std::runtime_error when that fails.
+  void sync();
+
   bool placed() const { return placed_; }
   const std::string& path() const { return path_; }
 
  private:
+  void drop();
+  [[noreturn]] void fail(const char* what) const;
+
   std::string path_, target_, part_;  ///< as named; without links; beside it
   int file_ = -1;
   bool placed_ = false;

@@ -2,14 +2,15 @@
 
 #include "ladder_git_sha.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <fstream>
-#include <sstream>
 
 namespace ladder {
 std::vector<Record> parse_csv(std::string_view text) {
@@ -59,12 +60,22 @@ void EarlierRows::refuse(const std::string& why) const {
   throw UsageError(fmt::format("--resume={}: {}", path_, why));
 }
 
+std::string EarlierRows::read_file() const {
+  const int file = open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) refuse(fmt::format("{}.", std::strerror(errno)));
+  std::string text;
+  std::array<char, 1 << 16> bytes;
+  while (const ssize_t got = read(file, bytes.data(), bytes.size())) {
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse(fmt::format("{}.", std::strerror(errno)));
+    text.append(bytes.data(), static_cast<std::size_t>(got));
+  }
+  close(file);
+  return text;
+}
+
 EarlierRows::EarlierRows(const std::string& path) : path_(path) {
-  std::ifstream file(path);
-  if (!file) refuse(fmt::format("{}.", std::strerror(errno)));
-  std::ostringstream text;
-  text << file.rdbuf();
-  const std::vector<Record> records = parse_csv(text.str());
+  const std::vector<Record> records = parse_csv(read_file());
   if (records.empty() || records.front().fields != csv_columns()) {
     refuse("it does not have the columns that this ./bench writes.");
   }

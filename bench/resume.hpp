@@ -53,6 +53,7 @@ class EarlierRows {
     Fields fields;
   };
 
+  std::string read_file() const;
   static Fields fields_of(const Row& row, const DeviceInfo& device);
   static Key key_of(const Fields& fields);
   static Key key_of(const Group& group);

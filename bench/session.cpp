@@ -1,5 +1,6 @@
 #include "session.hpp"
 
+#include "memory.hpp"
 #include "signals.hpp"
 #include "streams.hpp"
 
@@ -72,11 +73,24 @@ bool Session::keep(ResultFile& file, const std::string& text) {
   }
 }
 
+void Session::seal(ResultFile& file) {
+  try {
+    file.sync();
+  } catch (const std::exception& error) {
+    stop(reason(error));
+  }
+}
+
+void Session::stop(const std::string& why) {
+  if (why_stopped_.empty()) why_stopped_ = why;
+}
+
 int Session::finish(std::size_t groups) {
   try {
     if (csv_.placed() || groups == 0) console_.summary(csv_.path());
+    expect_no_lack();
   } catch (const std::exception& error) {
-    if (why_stopped_.empty()) why_stopped_ = reason(error);
+    stop(reason(error));
   }
   if (why_stopped_.empty() && measured_.size() < groups) {
     why_stopped_ = "Google Benchmark's flags left problems out";

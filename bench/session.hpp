@@ -30,6 +30,12 @@ class Session {
   /// written; if not, the measuring ends.
   bool keep(ResultFile& file, const std::string& text);
 
+  /// Waits until a file is on the disk.
+  void seal(ResultFile& file);
+
+  /// Ends the measuring, for a reason.
+  void stop(const std::string& why);
+
   /// Prints how it went; groups: how many there were. Returns the exit code: 0 if all of them were
   /// measured, some version was checked, none failed, and all that was printed could be written.
   int finish(std::size_t groups);

@@ -38,7 +38,12 @@ std::string reason(const std::exception& error) {
 }
 
 void complain(const std::string& sentence) {
-  std::fputs(fmt::format("bench: {}\n", sentence).c_str(), stderr);
+  std::string line;
+  for (const char c : sentence) {  // what a user typed may hold anything
+    const auto code = static_cast<unsigned char>(c);
+    line += code < 0x20 || code == 0x7F ? fmt::format("\\x{:02x}", code) : std::string(1, c);
+  }
+  std::fputs(fmt::format("bench: {}\n", line).c_str(), stderr);
 }
 
 }  // namespace ladder

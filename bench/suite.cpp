@@ -1,9 +1,9 @@
 #include "suite.hpp"
 
 #include "harness/registry.hpp"
+#include "nearest.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +27,23 @@ std::vector<const Kernel*> ladder_of(const Family& family, DType dtype, Backend 
   return kernels;
 }
 
+/// On what a kernel is checked; the text is empty for the problem itself, its first inputs, and the
+/// threads in the order of their numbers.
+struct Conditions {
+  std::string text{};
+  unsigned lane_order = 0;
+};
+
+/// What all input sets but the first are tried on: see Contract. The problem itself if a version that
+/// runs it can't run the smaller one.
+std::string problem_of_all_inputs(const Group& group, const DeviceInfo& device) {
+  const std::string smaller = group.family->smaller(group.problem);
+  const bool alike = std::ranges::all_of(group.kernels, [&](const Kernel* kernel) {
+    return supports(*kernel, smaller, device).ok || !supports(*kernel, group.problem, device).ok;
+  });
+  return alike ? smaller : group.problem;
+}
+
 }  // namespace
 
 std::string Group::name_of(const Kernel& kernel) const {
@@ -39,7 +56,7 @@ const std::vector<Kernel>& kernels_for(Backend backend) {
 
 std::vector<Group> select_groups(const Options& options, Backend backend) {
   std::vector<Group> groups;
-  std::set<std::string> ladders;
+  std::set<std::string> names;
   const bool gpu = backend == Backend::cuda;
   for (const Family& family : families()) {
     const auto own = options.problems.find(std::string(family.name));
@@ -47,16 +64,13 @@ std::vector<Group> select_groups(const Options& options, Backend backend) {
         own == options.problems.end() ? family.bench_problems(backend) : own->second;
     for (DType dtype : options.dtypes) {
       const auto kernels = ladder_of(family, dtype, backend);
-      if (!kernels.empty()) {
-        ladders.insert(fmt::format("{}{}{}/{}", family.name, family.op.empty() ? "" : "/",
-                                   family.op, to_string(dtype)));
-      }
       for (const std::string& problem : problems) {
         for (Cache cache : gpu ? options.caches : std::vector{Cache::cold}) {
           Group group{&family, dtype, problem, cache, {}, {}};
           for (const Kernel* kernel : kernels) {
             if (cache == Cache::hot && !kernel->version.capturable) continue;
             const std::string name = group.name_of(*kernel);
+            names.insert(name);
             const bool selected = options.selects(name);
             if (selected) group.selected.push_back(name);
             if (selected || kernel->version.baseline) group.kernels.push_back(kernel);
@@ -68,21 +82,24 @@ std::vector<Group> select_groups(const Options& options, Backend backend) {
   }
   if (groups.empty()) {
     throw UsageError(
-        fmt::format("No benchmark matches --benchmark_filter={} here. There are {}; --list shows "
-                    "their versions, "
+        fmt::format("No benchmark matches --benchmark_filter={} here{}; --list shows the versions, "
                     "--benchmark_list_tests every name.",
-                    options.filter, fmt::join(ladders, ", ")));
+                    options.filter, near_to(options.filter, names)));
   }
   return groups;
 }
 
 std::string lack_of_memory(const Family& family, const std::string& problem, DType dtype,
-                           const Device& device) {
-  const double needed = family.memory(problem, dtype);
+                           const Device& device, double besides) {
+  // The inputs and the answer are made outside the device first: on the host executor that is the
+  // same memory.
+  const int copies = device.backend() == Backend::host ? 2 : 1;
+  const double needed = copies * (family.memory(problem, dtype) + besides);
   const auto free = static_cast<double>(device.free_memory());
   if (needed <= 0.95 * free) return "";
-  return fmt::format("{} needs {:.1f} GB with its reference, {:.1f} GB are free", problem,
-                     needed / 1e9, free / 1e9);
+  return fmt::format(
+      "{} needs {:.1f} GB with its reference, {:.1f} GB are free; choose a smaller problem",
+      problem, needed / 1e9, free / 1e9);
 }
 
 Row unmeasured_row(const Group& group, const Kernel& kernel) {
@@ -124,35 +141,68 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
   auto expect_device = [&](const std::string& reason) {
     if (device.lost()) throw DeviceLost(reason);
   };
-  auto checked = [&](const Row& row, const char* doing, Workload& workload) {
-    on_step({.doing = doing, .kernel = row.kernel, .kernels = 1});
-    CheckResult result = check(*row.kernel, workload, device);
+  auto checked = [&](const Row& row, const char* doing, Workload& workload,
+                     const Conditions& on = {}, std::optional<Counters>* counters = nullptr) {
+    const std::string where = on.text.empty() ? "" : fmt::format(" ({})", on.text);
+    on_step({.doing = doing + where, .kernel = row.kernel, .kernels = 1});
+    device.set_lane_order(on.lane_order);
+    CheckResult result = check(*row.kernel, workload, device, counters);
+    device.set_lane_order(0);
+    if (!result.reason.empty() && !on.text.empty()) result.reason = on.text + "; " + result.reason;
     if (result.verdict == Verdict::failed) expect_device(result.reason);
     return result;
   };
 
-  auto lack = [&] { return lack_of_memory(*group.family, group.problem, group.dtype, device); };
+  const bool gpu = device.backend() == Backend::cuda;
+  const std::vector<InputSet> sets = group.family->input_sets();
+  const std::string smaller = problem_of_all_inputs(group, device.info());
+  const double besides = sets.size() > 1 ? group.family->memory(smaller, group.dtype) : 0;
+  auto lack = [&] {
+    return lack_of_memory(*group.family, group.problem, group.dtype, device, besides);
+  };
   if (!lack().empty()) roofs.forget();
   if (!lack().empty()) return fail(lack());
   std::vector<Contestant> contestants;
   std::unique_ptr<Workload> workload;
   try {
-    const auto open = [&] {
+    const auto open = [&](const InputSet& set, const std::string& problem) {
       on_step({.doing = "preparing the inputs"});
-      return group.family->open(group.problem, group.dtype, group.family->input_sets().front(),
-                                seed, device);
+      return group.family->open(problem, group.dtype, set, seed, device);
     };
-    workload = open();
+    const auto open_own = [&] { return open(sets.front(), group.problem); };
+    workload = open_own();
     std::erase_if(running, [&](Row* row) {
-      row->check = checked(*row, "checking", *workload);
+      row->check = checked(*row, "checking", *workload, {}, &row->counters);
       if (row->check.verdict != Verdict::failed) row->resources = device.resources();
-      if (row->check.verdict == Verdict::passed) {
-        row->counters = device.count(*row->kernel, workload->args());
-        return false;
-      }
-      workload = open();  // a wrong kernel may have damaged it
+      if (row->check.verdict == Verdict::passed) return false;
+      row->counters.reset();
+      workload = open_own();  // a wrong kernel may have damaged it
       return true;
     });
+    // Under another order of the threads, and on the inputs that break careless kernels
+    auto try_all = [&](const InputSet& set, const std::string& problem,
+                       std::unique_ptr<Workload>& inputs) {
+      Conditions on{fmt::format("inputs: {}", set.name)};
+      if (problem != group.problem) on.text += " at " + problem;
+      if (!gpu) {
+        on.lane_order = 1;
+        on.text += "; lane order 1";
+      }
+      std::erase_if(running, [&](Row* row) {
+        if (!must_pass(*row->kernel, set, device.backend())) return false;
+        const CheckResult result = checked(*row, "checking", *inputs, on);
+        if (result.verdict == Verdict::passed) return false;
+        row->check = result;
+        row->counters.reset();
+        inputs = open(set, problem);
+        return true;
+      });
+    };
+    if (!gpu) try_all(sets.front(), group.problem, workload);
+    for (std::size_t i = 1; i < sets.size() && !running.empty(); ++i) {
+      auto inputs = open(sets[i], smaller);
+      try_all(sets[i], smaller, inputs);
+    }
     for (const Row* row : running) {
       workload->prepare(*row->kernel);
       contestants.push_back({row->kernel, workload->args()});
@@ -163,7 +213,6 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
     expect_device(error.what());
     return fail(error.what());
   }
-  const bool gpu = device.backend() == Backend::cuda;
   const Cost& cost = rows.front().cost;
   std::size_t memory_roofs = 0;
   const Roofs::Arithmetic* arithmetic = nullptr;

@@ -33,9 +33,10 @@ const std::vector<Kernel>& kernels_for(Backend backend);
 /// Throws UsageError when there are none.
 std::vector<Group> select_groups(const Options& options, Backend backend);
 
-/// Why a problem does not fit into a device's free memory, its reference included; empty if it does.
+/// Why a problem does not fit into a device's free memory, its reference included, with other bytes
+/// besides; empty if it does.
 std::string lack_of_memory(const Family& family, const std::string& problem, DType dtype,
-                           const Device& device);
+                           const Device& device, double besides = 0);
 
 /// A row of which nothing is known yet but what is to be measured.
 Row unmeasured_row(const Group& group, const Kernel& kernel);
@@ -57,8 +58,10 @@ struct DeviceLost : std::runtime_error {
 /// The fastest version but for the baseline; a suspect one only if all are. Null if none was timed.
 const Row* fastest(std::span<const Row> rows);
 
-/// Checks the kernels of a group; times those that passed, the first of them twice, together with
-/// the roofs; and checks them again, on other inputs. Tells on_step before every step. Throws
+/// Checks the kernels of a group, on all of the family's input sets (the first on the problem itself,
+/// the others on Family::smaller of it) and on the host executor under two orders of the threads;
+/// times those that passed, the first of them twice, together with the roofs; and checks them again,
+/// on other inputs. Tells on_step before every step. Throws
 /// DeviceLost.
 std::vector<Row> measure(
     const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,

@@ -17,14 +17,38 @@
 
 namespace ladder {
 
+/// A message that is not as it was packed: a kernel has written over its worker's memory.
+struct BrokenMessage : std::runtime_error {
+  BrokenMessage() : runtime_error("its process sent a message that cannot be read") {}
+};
+
+constexpr Backend last_value(Backend) { return Backend::host; }
+constexpr Cache last_value(Cache) { return Cache::hot; }
+constexpr DType last_value(DType) { return DType::i64; }
+constexpr Verdict last_value(Verdict) { return Verdict::unsupported; }
+
+template <class T>
+concept Enumeration = std::is_enum_v<T>;
+
+/// What any bytes are a value of.
+template <class T>
+concept Plain = std::is_trivially_copyable_v<T> && !Enumeration<T> && !std::same_as<T, bool> &&
+                !std::same_as<T, GpuState> && !std::same_as<T, std::optional<Estimate>>;
+
+/// A value that may be const or not, for functions that serve packing and unpacking alike.
+template <class T, class Value>
+concept Like = std::same_as<std::remove_const_t<T>, Value>;
+
+void transfer(auto& io, Like<GpuState> auto& state);
+
 /// Appends values to a message.
 class Packer {
  public:
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
-  void operator()(const T& value) {
+  void operator()(const Plain auto& value) {
     message_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
+  void operator()(bool value) { (*this)(static_cast<unsigned char>(value)); }
+  void operator()(Enumeration auto value) { (*this)(static_cast<unsigned char>(value)); }
   void operator()(const std::string& text) {
     (*this)(text.size());
     message_ += text;
@@ -34,47 +58,77 @@ class Packer {
     (*this)(values.size());
     for (const T& value : values) (*this)(value);
   }
+  void operator()(const std::optional<Estimate>& estimate) {
+    (*this)(estimate.has_value());
+    if (estimate) (*this)(*estimate);
+  }
+  void operator()(const GpuState& state) { transfer(*this, state); }
   const std::string& message() const { return message_; }
 
  private:
   std::string message_;
 };
 
-/// Takes them out again, in the same order; the message must outlive it. Throws std::logic_error at
-/// the message's end.
+/// Takes them out again, in the same order; the message must outlive it. Throws BrokenMessage where
+/// there is no such value, before it asks for memory.
 class Unpacker {
  public:
   explicit Unpacker(std::string_view message) : message_(message) {}
 
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
-  void operator()(T& value) { std::memcpy(&value, take(sizeof value), sizeof value); }
+  template <Plain T>
+  void operator()(T& value) {
+    std::memcpy(&value, take(sizeof value), sizeof value);
+  }
+  void operator()(bool& value) { value = number_up_to(1) == 1; }
+  template <Enumeration T>
+  void operator()(T& value) {
+    value = static_cast<T>(number_up_to(static_cast<unsigned char>(last_value(T{}))));
+  }
   void operator()(std::string& text) {
-    std::size_t size = 0;
-    (*this)(size);
+    const std::size_t size = size_of_next();
     text.assign(take(size), size);
   }
   template <class T>
   void operator()(std::vector<T>& values) {
+    values.clear();
+    for (std::size_t n = size_of_next(); n > 0; --n) (*this)(values.emplace_back());
+  }
+  void operator()(std::optional<Estimate>& estimate) {
+    bool known = false;
+    (*this)(known);
+    estimate.reset();
+    if (known) (*this)(estimate.emplace());
+  }
+  void operator()(GpuState& state) { transfer(*this, state); }
+
+  void expect(bool right) const {
+    if (!right) throw BrokenMessage();
+  }
+  void expect_end() const { expect(at_ == message_.size()); }
+
+  /// How many values follow, each of a byte at least.
+  std::size_t size_of_next() {
     std::size_t size = 0;
     (*this)(size);
-    values.clear();
-    for (; size > 0; --size) (*this)(values.emplace_back());
+    expect(size <= message_.size() - at_);
+    return size;
   }
 
  private:
+  unsigned char number_up_to(unsigned char most) {
+    unsigned char number = 0;
+    (*this)(number);
+    expect(number <= most);
+    return number;
+  }
   const char* take(std::size_t bytes) {
-    if (bytes > message_.size() - at_) throw std::logic_error("a message is too short");
+    expect(bytes <= message_.size() - at_);
     return message_.data() + std::exchange(at_, at_ + bytes);
   }
 
   std::string_view message_;
   std::size_t at_ = 0;
 };
-
-/// A value that may be const or not, for functions that serve packing and unpacking alike.
-template <class T, class Value>
-concept Like = std::same_as<std::remove_const_t<T>, Value>;
 
 /// Applies a Packer or an Unpacker to every part of a value, but for a group's `selected` and the
 /// counters' `lines`, which stay with those who asked.
@@ -95,6 +149,13 @@ void transfer(auto& io, Like<DeviceInfo> auto& info) {
   io(info.driver);
   io(info.pin_gbps);
   io(info.pin_gflops);
+}
+
+void transfer(auto& io, Like<GpuState> auto& state) {
+  io(state.sm_mhz);
+  io(state.power_w);
+  io(state.power_limited);
+  io(state.thermal_limited);
 }
 
 void transfer(auto& io, Like<Step> auto& step) {

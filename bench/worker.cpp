@@ -1,11 +1,11 @@
 #include "worker.hpp"
 
+#include "memory.hpp"
 #include "signals.hpp"
 #include "wire.hpp"
 
 #include <fmt/format.h>
 #include <malloc.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -17,6 +17,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
+#include <thread>
 
 namespace ladder {
 namespace {
@@ -29,55 +30,18 @@ enum class Kind : char {
   fault     ///< why there are none
 };
 
-/// Sends a message behind its length. Returns whether the other side is still there.
-bool send_message(int socket, const std::string& message) {
-  const std::size_t size = message.size();
-  std::string bytes(reinterpret_cast<const char*>(&size), sizeof size);
-  bytes += message;
-  for (std::size_t at = 0; at < bytes.size();) {
-    const ssize_t sent = send(socket, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
-    if (sent < 0 && errno != EINTR) return false;
-    at += static_cast<std::size_t>(std::max<ssize_t>(sent, 0));
-  }
-  return true;
-}
-
-bool receive_bytes(int socket, char* to, std::size_t bytes) {
-  while (bytes > 0) {
-    const ssize_t got = recv(socket, to, bytes, 0);
-    if (got == 0 || (got < 0 && errno != EINTR)) return false;
-    to += std::max<ssize_t>(got, 0);
-    bytes -= static_cast<std::size_t>(std::max<ssize_t>(got, 0));
-  }
-  return true;
-}
-
-/// The next message; nullopt when the other side is gone.
-std::optional<std::string> receive_message(int socket) {
-  std::size_t size = 0;
-  if (!receive_bytes(socket, reinterpret_cast<char*>(&size), sizeof size)) return {};
-  std::string message(size, '\0');
-  if (!receive_bytes(socket, message.data(), size)) return {};
-  return message;
-}
-
-/// Whether there is something to receive, within a moment short enough to notice a signal.
-bool readable(int socket) {
-  constexpr int kMilliseconds = 200;
-  pollfd poller{.fd = socket, .events = POLLIN, .revents = 0};
-  return poll(&poller, 1, kMilliseconds) > 0;
-}
+constexpr Kind last_value(Kind) { return Kind::fault; }
 
 // The worker's side
 
-bool send_text(int socket, Kind kind, const std::string& text) {
+void send_text(Channel& channel, Kind kind, const std::string& text) {
   Packer pack;
   pack(kind);
   pack(text);
-  return send_message(socket, pack.message());
+  channel.send(pack.message());
 }
 
-void serve(int socket, const std::function<Opened()>& open, std::uint64_t seed,
+void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t seed,
            const Sampling& sampling) {
   Opened opened;
   try {
@@ -88,37 +52,49 @@ void serve(int socket, const std::function<Opened()>& open, std::uint64_t seed,
     transfer(pack, opened.device->info());
     pack(opened.device->free_memory());
     pack(opened.why_host);
-    send_message(socket, pack.message());
+    if (!channel.send(pack.message())) return;
   } catch (const std::exception& error) {
-    send_text(socket, Kind::refusal, error.what());
+    send_text(channel, Kind::refusal, error.what());
     return;
   }
   // What one group's references give back the next one's get, without a page fault for each 4 KiB.
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, -1);
   Roofs roofs(*opened.device, seed);
-  while (const auto message = receive_message(socket)) {
-    Group group{};
-    Unpacker unpack(*message);
-    transfer(unpack, group);
+  std::string message;
+  for (auto arrival = channel.receive(message); arrival != Channel::Arrival::end;
+       arrival = channel.receive(message)) {
+    if (arrival == Channel::Arrival::nothing) continue;
     try {
+      Group group{};
+      Unpacker unpack(message);
+      transfer(unpack, group);
       const auto rows =
           measure(group, *opened.device, seed, roofs, sampling, [&](const Step& step) {
             Packer pack;
             pack(Kind::step);
             transfer(pack, step);
-            send_message(socket, pack.message());
+            if (!channel.send(pack.message())) _exit(1);  // nobody waits for it
           });
       Packer pack;
       pack(Kind::rows);
       pack(rows.size());
       for (const Row& row : rows) transfer(pack, row);
-      send_message(socket, pack.message());
+      if (!channel.send(pack.message())) return;
     } catch (const std::exception& error) {
-      send_text(socket, Kind::fault, error.what());
+      send_text(channel, Kind::fault, error.what());
       return;
     }
   }
+}
+
+/// Nothing is thrown into what the parent was doing when it forked.
+[[noreturn]] void be_worker(int socket, const std::function<Opened()>& open, std::uint64_t seed,
+                            const Sampling& sampling) noexcept {
+  leave_last_words_to_parent();
+  Channel channel(socket);
+  serve(channel, open, seed, sampling);
+  _exit(0);
 }
 
 }  // namespace
@@ -136,15 +112,27 @@ Worker::Worker(const std::function<Opened()>& open, std::uint64_t seed, const Sa
     if (getppid() != parent) _exit(0);  // it died before that
     std::signal(SIGINT, SIG_IGN);       // Ctrl-C reaches both; the other one decides
     std::signal(SIGTERM, SIG_IGN);
-    serve(sockets[1], open, seed, sampling);
-    _exit(0);
+    be_worker(sockets[1], open, seed, sampling);
   }
   close(sockets[1]);
-  socket_ = sockets[0];
+  try {
+    channel_.emplace(sockets[0]);
+    receive_machine();
+  } catch (...) {
+    end();
+    throw;
+  }
+  idle_ = true;
+}
 
-  const auto message = receive_message(socket_);
-  if (!message) throw std::runtime_error(how_it_ended() + " while opening the device");
-  Unpacker unpack(*message);
+void Worker::receive_machine() {
+  std::string message;
+  auto arrival = Channel::Arrival::nothing;
+  while (arrival == Channel::Arrival::nothing) arrival = channel_->receive(message);
+  if (arrival == Channel::Arrival::end) {
+    throw std::runtime_error(how_it_ended() + " while opening the device");
+  }
+  Unpacker unpack(message);
   Kind kind{};
   unpack(kind);
   if (kind == Kind::refusal) {
@@ -152,27 +140,40 @@ Worker::Worker(const std::function<Opened()>& open, std::uint64_t seed, const Sa
     unpack(reason);
     throw std::runtime_error(reason);
   }
+  unpack.expect(kind == Kind::machine);
   unpack(machine_.backend);
   transfer(unpack, machine_.info);
   unpack(machine_.free_memory);
   unpack(machine_.why_host);
-  idle_ = true;
+  unpack.expect_end();
 }
 
-Worker::~Worker() {
+Worker::~Worker() { end(); }
+
+void Worker::end() noexcept {
   if (process_ > 0 && !idle_) kill(process_, SIGKILL);
-  close(socket_);
-  if (process_ > 0) waitpid(process_, nullptr, 0);
+  channel_.reset();
+  if (process_ > 0) waitpid(std::exchange(process_, -1), nullptr, 0);
 }
 
 std::string Worker::how_it_ended() {
+  // It has ended or is about to, unless a kernel has closed its socket.
+  using namespace std::chrono;
+  constexpr auto kPatience = seconds(5);
   int status = 0;
-  waitpid(std::exchange(process_, -1), &status, 0);
-  if (!WIFSIGNALED(status)) {
-    return fmt::format("its process ended with exit code {}", WEXITSTATUS(status));
+  const auto began = steady_clock::now();
+  while (waitpid(process_, &status, WNOHANG) == 0) {
+    if (steady_clock::now() - began > kPatience) return "its process does not answer any more";
+    std::this_thread::sleep_for(milliseconds(1));
   }
-  const int number = WTERMSIG(status);
-  return fmt::format("its process was ended by signal {} ({})", number, strsignal(number));
+  process_ = -1;
+  if (WIFSIGNALED(status)) {
+    const int number = WTERMSIG(status);
+    return fmt::format("its process was ended by signal {} ({}{})", number, strsignal(number),
+                       number == SIGKILL ? ", as the system does when memory runs out" : "");
+  }
+  if (WEXITSTATUS(status) == kNoMemoryExit) return "its process ran out of memory";
+  return fmt::format("its process ended with exit code {}", WEXITSTATUS(status));
 }
 
 std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double seconds_per_kernel,
@@ -181,7 +182,9 @@ std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double
   idle_ = false;
   Packer request;
   transfer(request, group);
-  send_message(socket_, request.message());
+  if (!channel_->send(request.message())) {
+    return Fault{nullptr, fmt::format("its process cannot be reached: {}", std::strerror(errno))};
+  }
 
   Step step;
   auto began = Clock::now();
@@ -190,36 +193,53 @@ std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double
   };
   while (true) {
     if (remembered_signal()) throw Interrupted();
-    if (!readable(socket_)) {
-      const std::chrono::duration<double> spent = Clock::now() - began;
-      const double limit = seconds_per_kernel * static_cast<double>(step.kernels);
-      if (step.kernels > 0 && spent.count() > limit) {
-        return fault(fmt::format("did not end within {:g} s", limit));
+    try {
+      constexpr int kMilliseconds = 200;  // short enough to notice a signal
+      std::string message;
+      const auto arrival = channel_->receive(message, kMilliseconds);
+      if (remembered_signal()) throw Interrupted();  // it may have been sent to both
+      if (arrival == Channel::Arrival::end) return fault(how_it_ended());
+      if (arrival == Channel::Arrival::nothing) {
+        const std::chrono::duration<double> spent = Clock::now() - began;
+        const double limit = seconds_per_kernel * static_cast<double>(step.kernels);
+        if (step.kernels > 0 && spent.count() > limit) {
+          return fault(fmt::format("did not end within {:g} s", limit));
+        }
+        on_step(step);
+        continue;
       }
-      on_step(step);
-      continue;
-    }
-    const auto message = receive_message(socket_);
-    if (remembered_signal()) throw Interrupted();  // it may have been sent to both
-    if (!message) return fault(how_it_ended());
-    Unpacker unpack(*message);
-    Kind kind{};
-    unpack(kind);
-    if (kind == Kind::step) {
-      transfer(unpack, step);
-      began = Clock::now();
-      on_step(step);
-    } else if (kind == Kind::fault) {
-      std::string reason;
-      unpack(reason);
-      return Fault{step.kernel, reason};
-    } else {
-      std::size_t size = 0;
-      unpack(size);
-      std::vector<Row> rows(size);
-      for (Row& row : rows) transfer(unpack, row);
-      idle_ = true;
-      return rows;
+      Unpacker unpack(message);
+      Kind kind{};
+      unpack(kind);
+      if (kind == Kind::step) {
+        Step next;
+        transfer(unpack, next);
+        unpack.expect_end();
+        unpack.expect(!next.kernel ||
+                      std::count(group.kernels.begin(), group.kernels.end(), next.kernel) > 0);
+        step = next;
+        began = Clock::now();
+        on_step(step);
+      } else if (kind == Kind::fault) {
+        std::string reason;
+        unpack(reason);
+        return Fault{step.kernel, reason};
+      } else {
+        unpack.expect(kind == Kind::rows);
+        unpack.expect(unpack.size_of_next() == group.kernels.size());
+        std::vector<Row> rows(group.kernels.size());
+        for (Row& row : rows) transfer(unpack, row);
+        unpack.expect_end();
+        unpack.expect(std::equal(rows.begin(), rows.end(), group.kernels.begin(),
+                                 [&](const Row& row, const Kernel* kernel) {
+                                   return row.kernel == kernel && row.problem == group.problem &&
+                                          row.cache == group.cache;
+                                 }));
+        idle_ = true;
+        return rows;
+      }
+    } catch (const BrokenMessage& broken) {
+      return fault(broken.what());
     }
   }
 }

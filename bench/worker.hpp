@@ -2,6 +2,7 @@
 // process unable to use the GPU, or one that never ends, takes nothing else with it.
 #pragma once
 
+#include "channel.hpp"
 #include "suite.hpp"
 
 #include <sys/types.h>
@@ -61,10 +62,12 @@ class Worker {
                                                 const OnStep& on_step);
 
  private:
+  void receive_machine();
   std::string how_it_ended();
+  void end() noexcept;
 
   pid_t process_ = -1;
-  int socket_ = -1;
+  std::optional<Channel> channel_;
   bool idle_ = false;  ///< it waits for a group, and ends by itself when there are no more
   Machine machine_;
 };

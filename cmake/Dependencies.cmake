@@ -1,4 +1,5 @@
-# Finds what the suite stands on: installed packages first, pinned sources second.
+# Finds what the suite stands on: installed packages first, sources pinned by the hash of their commit
+# second.
 #
 # ladder_cuda: the CUDA runtime, cuBLAS, cuBLASLt, cuDNN if it is installed, and the headers; without
 # LADDER_CUDA only the headers.
@@ -12,13 +13,16 @@ set(BENCHMARK_ENABLE_TESTING OFF)
 set(BENCHMARK_ENABLE_INSTALL OFF)
 set(INSTALL_GTEST OFF)
 FetchContent_Declare(fmt
-  GIT_REPOSITORY https://github.com/fmtlib/fmt.git GIT_TAG 9.1.0 GIT_SHALLOW ON
+  GIT_REPOSITORY https://github.com/fmtlib/fmt.git
+  GIT_TAG a33701196adfad74917046096bf5a2aa0ab0bb50 # 9.1.0
   FIND_PACKAGE_ARGS 8)
 FetchContent_Declare(benchmark
-  GIT_REPOSITORY https://github.com/google/benchmark.git GIT_TAG v1.8.3 GIT_SHALLOW ON
+  GIT_REPOSITORY https://github.com/google/benchmark.git
+  GIT_TAG 344117638c8ff7e239044fd0fa7085839fc03021 # v1.8.3
   FIND_PACKAGE_ARGS 1.6)
 FetchContent_Declare(GTest
-  GIT_REPOSITORY https://github.com/google/googletest.git GIT_TAG v1.14.0 GIT_SHALLOW ON
+  GIT_REPOSITORY https://github.com/google/googletest.git
+  GIT_TAG f8d7d77c06936315286eb55f8de22cd23c188571 # v1.14.0
   FIND_PACKAGE_ARGS 1.11)
 FetchContent_MakeAvailable(fmt benchmark GTest)
 if(NOT TARGET GTest::gmock)
@@ -43,7 +47,8 @@ if(LADDER_CUDA)
     endif()
   endif()
   enable_language(CUDA)
-  if(choose_architecture AND CMAKE_CUDA_ARCHITECTURES_NATIVE) # CMake has asked the GPUs
+  # CMake has asked the GPUs; from 3.28 on it has the words "No CUDA devices found" here without one.
+  if(choose_architecture AND CMAKE_CUDA_ARCHITECTURES_NATIVE MATCHES "^[0-9]")
     set(CMAKE_CUDA_ARCHITECTURES native)
   endif()
   if(CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12)
@@ -91,4 +96,18 @@ elseif(NOT LADDER_CUDA_INCLUDE_DIRS)
   endif()
   set(LADDER_CUDA_INCLUDE_DIRS ${LADDER_CUDA_FP16_DIR} ${LADDER_CUDA_CCCL_DIR})
 endif()
+foreach(folder IN LISTS LADDER_CUDA_INCLUDE_DIRS)
+  if(NOT IS_DIRECTORY "${folder}")
+    message(FATAL_ERROR "LADDER_CUDA_INCLUDE_DIRS: there is no folder ${folder}; without the variable CMake looks "
+                        "in the usual places.")
+  endif()
+endforeach()
+foreach(header cuda_fp16.h nv/target)
+  find_file(found ${header} PATHS ${LADDER_CUDA_INCLUDE_DIRS} NO_DEFAULT_PATH NO_CACHE)
+  if(NOT found)
+    message(FATAL_ERROR "LADDER_CUDA_INCLUDE_DIRS=${LADDER_CUDA_INCLUDE_DIRS}: ${header} is in none of these "
+                        "folders; without the variable CMake looks in the usual places.")
+  endif()
+  unset(found)
+endforeach()
 target_include_directories(ladder_cuda SYSTEM INTERFACE ${LADDER_CUDA_INCLUDE_DIRS})

@@ -16,7 +16,8 @@ function(ladder_host_executor target)
   if(NOT LADDER_SANITIZE)
     target_compile_options(${target}_kernels PRIVATE
       -gdwarf-4 -fno-tree-sra -fno-thread-jumps -fno-reorder-blocks
-      -fsanitize=thread -fsanitize-coverage=trace-pc --param=tsan-instrument-func-entry-exit=0)
+      -fsanitize=thread -fsanitize-coverage=trace-pc --param=tsan-instrument-func-entry-exit=0
+      --param=tsan-distinguish-volatile=1)
   endif()
   target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels>
                                    $<TARGET_OBJECTS:host_executor>)
@@ -31,8 +32,10 @@ target_include_directories(ladder_on_host SYSTEM INTERFACE ${LADDER_CUDA_INCLUDE
 target_link_libraries(ladder_on_host INTERFACE ladder_warnings)
 
 # The executor itself
-set(sources counters executor fiber hooks memory module ptx races source steps warp)
+set(sources counters executor fiber global_races hooks launch_bounds memory module ptx races source steps
+            touches warp)
 list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/harness/host/\\1.cpp")
-add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/harness/registry.cpp)
+add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/harness/out_of_memory.cpp
+                                 ${CMAKE_SOURCE_DIR}/src/harness/registry.cpp)
 set_target_properties(host_executor PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(host_executor PRIVATE ladder_on_host)

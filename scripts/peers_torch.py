@@ -9,8 +9,8 @@
 
 The problems are those that ./bench timed with a cold L2 cache on this GPU. All contestants of a
 problem read the same tensors and take turns on PyTorch's current stream by one protocol, that of
-./bench: a buffer of twice the L2's size is overwritten before each launch, two in a row make a
-sample, all are enqueued before the GPU gets there, and each round has all contestants in a new random
+./bench: a buffer of twice the L2's size is overwritten before each launch, up to four in a row make
+a sample, all are enqueued before the GPU gets there, and each round has all contestants in a new random
 order, one of them twice as if it were two. Each result is first compared with the same formula in
 fp64.
 
@@ -45,7 +45,7 @@ from typing import Any, Callable, Iterable, NamedTuple, Protocol, Sequence
 
 import ladder_csv
 from ladder_csv import LadderError, time_text
-from peers.library import CUDA, UNSUPPORTED, Kernel, Launcher, Library, LibraryError
+from peers.library import CUDA, UNSUPPORTED, Kernel, Launcher, Library, LibraryError, memset
 from peers.operations import Operation, operations
 from peers.ratios import Ratio, middle_mean, paired_ratio
 
@@ -190,13 +190,13 @@ class Clock:
     MIN, MAX = 12, 1000  # samples of each
     TARGET = 0.005  # half the width of every ratio's 95 % interval
     MAX_US = 2e6  # the sum of the samples of all
-    LONG_US = 1000.0  # a sample is one call; below, the mean of two: see src/harness/timer.hpp
+    SAMPLE_US, MOST = 1000.0, 4  # calls of a sample: as many as fit, see src/harness/timer.hpp
     BATCH = 8  # rounds enqueued at once, at most
     LEAD = 256  # flushes before the first sample, at most: more than 1000 launches are not queued
     WARM_UP_S = 1.0
 
-    def __init__(self, torch: Any) -> None:
-        self.torch = torch
+    def __init__(self, torch: Any, memset: Callable[[int, int, int], None]) -> None:
+        self.torch, self.memset = torch, memset
         self.random = random.Random(SEED)
         l2 = torch.cuda.get_device_properties(0).L2_cache_size
         self.buffer = torch.empty(2 * max(l2, 1 << 20), dtype=torch.uint8, device="cuda")
@@ -210,7 +210,9 @@ class Clock:
         self.flush_s = (time.perf_counter() - begin) / flushes
 
     def flush(self) -> None:
-        self.buffer.zero_()
+        """By the memset of ./bench: PyTorch's kernel for it would leave the L2 in another state."""
+        stream = self.torch.cuda.current_stream().cuda_stream
+        self.memset(self.buffer.data_ptr(), self.buffer.nbytes, stream)
 
     def sample(self, call: Callable[[], Any], launches: int) -> list[tuple[Any, Any]]:
         """Enqueues one; the two events around each of its launches."""
@@ -233,9 +235,8 @@ class Clock:
         once = [self.sample(call, 1)[0] for call in calls]
         enqueue_s = 2 * (time.perf_counter() - begin)
         cuda.synchronize()
-        launches = [
-            1 if 1e3 * start.elapsed_time(stop) > self.LONG_US else 2 for start, stop in once
-        ]
+        alone_us = (1e3 * start.elapsed_time(stop) for start, stop in once)
+        launches = [max(1, min(self.MOST, int(self.SAMPLE_US / us))) for us in alone_us]
 
         us: list[list[float]] = [[] for _ in calls]
         batch, late = self.BATCH, 0
@@ -395,7 +396,7 @@ class Torch:
         if not self.torch.cuda.is_available():
             raise LadderError("PyTorch finds no NVIDIA GPU here.")
         self.device = self.torch.cuda.get_device_name(0)
-        self.clock = Clock(self.torch)
+        self.clock = Clock(self.torch, memset())
         self.stream = self.torch.cuda.current_stream().cuda_stream
 
     def measure(self, problem: Problem) -> Group:

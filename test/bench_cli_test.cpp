@@ -568,10 +568,17 @@ TEST_F(BenchCli, TheEnvironmentIsReadAsFlags) {
                          "BENCHMARK_OUT=out.json BENCHMARK_REPETITIONS=2");
   EXPECT_EQ(out.exit_code, 0) << out.err;
   EXPECT_EQ(lines(slurp(file("results.csv"))), 1 + 3 * 2) << "the group, and for each name again";
-  EXPECT_THAT(slurp(file("out.json")), HasSubstr("v02_coalesced/8x8x8_mean"));
+  EXPECT_THAT(slurp(file("out.json")), AllOf(HasSubstr("v02_coalesced/8x8x8_mean"),
+                                             HasSubstr("\"executable\": \"" LADDER_BENCH "\"")));
   const auto before = files();
-  for (const char* wrong : {"BENCHMARK_TIME_UNIT=foo", "BENCHMARK_FILTER=nothing",
-                            "BENCHMARK_COLOR=maybe", "BENCHMARK_FORMAT=xml"}) {
+  const Result idle = run(LADDER_BENCH, own + " --benchmark_list_tests",
+                          "BENCHMARK_REPETITIONS= BENCHMARK_MIN_TIME= BENCHMARK_NO_FLAG=x V=x");
+  EXPECT_EQ(idle.exit_code, 0);
+  EXPECT_EQ(idle.err, "") << "Google Benchmark reads none of them itself";
+  for (const char* wrong :
+       {"BENCHMARK_TIME_UNIT=foo", "BENCHMARK_CONTEXT=a=b,c", "BENCHMARK_REPETITIONS=many",
+        "BENCHMARK_MIN_WARMUP_TIME=long", "BENCHMARK_FILTER=nothing", "BENCHMARK_COLOR=maybe",
+        "BENCHMARK_FORMAT=xml"}) {
     const Result refused = run(LADDER_BENCH, own, wrong);
     EXPECT_EQ(refused.exit_code, 1) << wrong;
     EXPECT_EQ(lines(refused.err), 1) << refused.err;
@@ -600,7 +607,9 @@ TEST_F(BenchCli, WhatWasNotCheckedDidNotPass) {
 
 TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   std::ofstream(file("results.csv")) << "precious\n";
-  expect_refused("--benchmark_filter=nothing_has_this_name", "elementwise/add/f32");
+  expect_refused("--benchmark_filter=nothing_has_this_name", "here; --list shows the versions");
+  expect_refused("--benchmark_filter='^softmx/f32'", "here; near it is softmax/f32; --list shows");
+  expect_refused("--benchmark_filter='soft\nm\ax'", "=soft\\x0am\\x07x here; near it is softmax");
   expect_refused("--benchmark_filter='gemm('", "not a regular expression");
   expect_refused("--no_such_flag", "--no_such_flag is not a flag; --help lists them");
   expect_refused("--benchmark_no_such_flag=1", "--benchmark_no_such_flag=1 is not a flag");
@@ -610,6 +619,9 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--benchmark_time_unit=foo", "one of ns, us, ms, s");
   expect_refused("--benchmark_min_time=soon", "seconds above 0");
   expect_refused("--benchmark_context=key", "KEY=VALUE");
+  expect_refused("--benchmark_context==value", "KEY=VALUE");
+  expect_refused("--benchmark_context=a=b,device=x", "device is there already");
+  expect_refused("--benchmark_perf_counters=CYCLES", "leave it out");
   expect_refused("--benchmark_report_aggregates_only=maybe", "one of true, false");
   expect_refused("--benchmark_out=/no/such/folder/x", "No such file or directory; choose another");
   expect_refused("gemm", "gemm is not a flag");
@@ -629,8 +641,8 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--gemm=[0:4]x4x4", "--gemm=0x4x4: a problem of gemm is MxNxK");
   expect_refused("--gemm=random:0", "random:N with N from 1 to 10,000");
   expect_refused("--gemm=[1:6000]x4x4,random:6000", "more than 10,000 problems");
-  for (const char* bad : {"5", "1001"}) {
-    expect_refused(std::string("--min-samples=") + bad, "a whole number from 6 to 1000");
+  for (const char* bad : {"5", "4001"}) {
+    expect_refused(std::string("--min-samples=") + bad, "a whole number from 6 to 4000");
   }
   expect_refused("--min-samples=ten", "a whole number");
   for (const char* bad : {"0", "-1", "nan", "inf", "101", "0.5%", "1e999"}) {
@@ -644,6 +656,9 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--explain --lock-clocks=1410", "leave out");
   expect_refused("--csv=/no/such/folder/x.csv", "No such file or directory; choose another path");
   expect_refused("--profile=gemm/f32/v99_none", "no such kernel");
+  expect_refused("--profile=gem/f32/v01_nave", "no such kernel; near it are gemm/f32/v01_naive, ");
+  expect_refused("--profile=,", "NAME|REGEX,… is expected");
+  expect_refused("--profile=gemm/f32/v01_naive,", "NAME|REGEX,… is expected");
   expect_refused("--profile=gemm/f32/v01_naive/12", "MxNxK");
   expect_refused("'--profile=gemm('", "neither a name nor a regular expression");
   expect_refused("--explain=", "one of table (the default), lines, json");

@@ -62,7 +62,7 @@ TEST_P(AnyOrder, IndexVariablesInTwoDimensions) { expect_indices({3, 4}, {7, 5})
 TEST_P(AnyOrder, IndexVariablesInThreeDimensions) { expect_indices({2, 3, 4}, {5, 3, 2}); }
 
 __global__ void record_turns(unsigned* turns, unsigned* order) {
-  order[(*turns)++] = blockIdx.x * blockDim.x + threadIdx.x;
+  order[atomicAdd(turns, 1u)] = blockIdx.x * blockDim.x + threadIdx.x;
 }
 
 std::vector<unsigned> order_of_turns(unsigned seed) {
@@ -182,7 +182,7 @@ TEST_P(AnyOrder, BarriersThatVote) {
 
 __global__ void reverse_dynamic(double* data, std::uintptr_t* address) {
   auto* values = dynamic_shared<double>();
-  *address = reinterpret_cast<std::uintptr_t>(values);
+  if (threadIdx.x == 0) *address = reinterpret_cast<std::uintptr_t>(values);
   values[threadIdx.x] = data[threadIdx.x];
   __syncthreads();
   data[threadIdx.x] = values[blockDim.x - 1 - threadIdx.x];

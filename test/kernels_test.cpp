@@ -37,19 +37,6 @@ std::uint64_t seed() {
   return value;
 }
 
-/// Inputs that a version is not asked for on a GPU.
-struct Exception {
-  std::string_view version, inputs;
-};
-constexpr Exception kExceptions[] = {
-    // Of a row of nothing but -inf it makes zeros, others make NaNs.
-    {"softmax/f32/v00_cudnn", "mostly masked"},
-    // fp32 atomics on global memory take subnormal numbers for zero (PTX ISA, red).
-    {"reduction/sum/f32/v12_atomic_add", "denormal"},
-    {"reduction/sum/f16/v12_atomic_add", "denormal"},
-    {"reduction/sum/bf16/v12_atomic_add", "denormal"},
-};
-
 /// For scripts/test, which says in the end what was checked on what: a line for each kernel, with
 /// the number of checks, in the file that LADDER_TEST_SUMMARY names.
 void note_checks(std::string_view device, const Kernel& kernel, int checks) {
@@ -131,7 +118,7 @@ class KernelTest : public testing::Test {
 
  private:
   void check_one(const std::string& problem, const InputSet& set, unsigned lane_order) {
-    if (is_excepted(set)) return;
+    if (!must_pass(kernel_, set, device_.backend())) return;
     device_.set_lane_order(lane_order);
     Workload& workload = workloads.get(kernel_, problem, set, device_);
     const CheckResult result = check(kernel_, workload, device_);
@@ -141,13 +128,6 @@ class KernelTest : public testing::Test {
         << result.reason;
     if (result.verdict != Verdict::passed) workloads.clear();
     ++checks_;
-  }
-
-  bool is_excepted(const InputSet& set) const {
-    return device_.backend() == Backend::cuda &&
-           std::ranges::any_of(kExceptions, [&](const Exception& e) {
-             return full_name(kernel_) == e.version && set.name == e.inputs;
-           });
   }
 
   Kernel kernel_;

@@ -23,14 +23,19 @@ Texts drawn(std::string_view family, std::size_t count, Backend backend, std::ui
   return draw_problems(operations_of(family), {{}, count}, backend, seed);
 }
 
+Texts stub_problems;
+bool (*is_stub_problem)(std::string_view);
+
 /// A family of one operation, whose problems are these, and some more that `is_problem` knows.
-Family stub(const Texts& bench_problems, std::function<bool(std::string_view)> is_problem) {
+Family stub(const Texts& bench_problems, bool (*is_problem)(std::string_view)) {
+  stub_problems = bench_problems;
+  is_stub_problem = is_problem;
   Family family{};
   family.name = "stub";
-  family.normalize = [=](std::string_view text) {
-    return is_problem(text) ? std::optional(std::string(text)) : std::nullopt;
+  family.normalize = [](std::string_view text) {
+    return is_stub_problem(text) ? std::optional(std::string(text)) : std::nullopt;
   };
-  family.bench_problems = [=](Backend) { return bench_problems; };
+  family.bench_problems = [](Backend) { return stub_problems; };
   family.cost = [](std::string_view, DType) { return Cost{1, 1, 1}; };
   family.memory = [](std::string_view, DType) { return 1.0; };
   return family;
@@ -156,7 +161,7 @@ TEST(RandomProblems, HaveNoLargerNumbersAndNeedNoMoreMemory) {
   EXPECT_EQ(numbers(50), expected);
   EXPECT_THROW(numbers(51), UsageError);
 
-  family.memory = [](std::string_view problem, DType) { return problem.ends_with('9') ? 2 : 1; };
+  family.memory = [](std::string_view problem, DType) { return problem.ends_with('9') ? 2. : 1.; };
   std::erase_if(expected, [](int n) { return n % 10 == 9; });
   EXPECT_EQ(numbers(45), expected);
   EXPECT_THROW(numbers(46), UsageError);

@@ -4,7 +4,9 @@
 
 #include <gmock/gmock.h>
 
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -55,6 +57,17 @@ TEST(Registry, EveryKernelHasAFamilyAndAnIdea) {
     EXPECT_EQ(family_of(kernel).name, kernel.family);
     EXPECT_STRNE(kernel.version.idea, "");
   }
+}
+
+TEST(Registry, CostsOfCausalSoftmaxAreOfWhatIsSeen) {
+  const Kernel causal{"softmax", "causal", DType::f32, {"idea"}, "v20.cu", {}, nullptr, nullptr};
+  const auto flops = [&](const char* problem) {
+    return family_of(causal).cost(problem, DType::f32).flops;
+  };
+  EXPECT_EQ(flops("1x1"), 5);
+  EXPECT_EQ(flops("3x5"), 5 * (3 + 4 + 5));
+  EXPECT_EQ(flops("5x3"), 5 * (1 + 2 + 3));
+  EXPECT_EQ(flops("1073741824x331"), 5 * 331 * 332 / 2) << "and not row by row";
 }
 
 TEST(Registry, NamesComeFromFiles) {
@@ -109,6 +122,30 @@ TEST(DType, Tf32IsTheNearestTiesToEven) {
   EXPECT_EQ(rounded(1 + 3 * 0x1p-11f), 1 + 0x1p-9f);
   EXPECT_EQ(rounded(0x1.fffffep127f), HUGE_VALF);
   EXPECT_TRUE(std::isnan(rounded(std::nanf("")))) << rounded(std::nanf(""));
+}
+
+// Floats of every kind; every fourth lies halfway between two of T's, with or without one bit more.
+template <class T>
+double any_float(std::uint64_t bits, int) {
+  constexpr unsigned kHalfway = std::is_same_v<T, half> ? 0x1000 : 0x8000;
+  auto word = static_cast<std::uint32_t>(bits >> 32);
+  if (bits % 4 == 0) word = (word & ~(2 * kHalfway - 1)) | kHalfway | (bits / 4 % 2);
+  return std::bit_cast<float>(word);
+}
+template <class T>
+void expect_rounded_as_by_cuda() {
+  constexpr std::size_t kN = 1 << 20;
+  const std::vector<T> made = make_input<T>({"any", any_float<T>}, kN, 42, 0);
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < kN; ++i) {
+    const T right(static_cast<float>(any_float<T>(random_bits(42, 0, i), 0)));
+    if (std::memcmp(&made[i], &right, sizeof right) != 0) ++wrong;
+  }
+  EXPECT_EQ(wrong, 0);
+}
+TEST(Family, SixteenBitInputsAreRoundedToTheNearest) {
+  expect_rounded_as_by_cuda<half>();
+  expect_rounded_as_by_cuda<bfloat16>();
 }
 
 TEST(Family, RandomInputsAreUniformAndRepeatable) {

@@ -40,12 +40,13 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
       kernel("v05_right.cu", right),
       kernel("v06_flaky.cu",
              [](const void* args, cudaStream_t) {
-               static int runs = 0;  // right in the first check and while timed, wrong in the last
-               if (++runs <= 2) right(args, nullptr);
+               static int runs = 0;  // right in the three checks before and while timed
+               if (++runs <= 4) right(args, nullptr);
              }),
       kernel("v07_remembers.cu", [](const void* args, cudaStream_t) {
         const auto& r = *static_cast<const Relu*>(args);
-        static std::vector<float> result;  // of the first launch
+        static std::map<const float*, std::vector<float>> results;  // of the first launch on these
+        std::vector<float>& result = results[r.x[0]];
         if (result.empty()) {
           right(args, nullptr);
           result.assign(r.y, r.y + r.n);
@@ -162,7 +163,43 @@ TEST(Suite, FailsAGroupThatDoesNotFitInMemory) {
   Roofs roofs(*device, 1);
   const std::vector<Row> rows = measure(group, *device, 1, roofs);
   EXPECT_EQ(rows[0].check.verdict, Verdict::failed);
-  EXPECT_THAT(rows[0].check.reason, testing::HasSubstr("GB are free"));
+  EXPECT_THAT(rows[0].check.reason,
+              testing::MatchesRegex("1000000000000 needs 48000.1 GB with its reference, .* GB are "
+                                    "free; choose a smaller problem"));
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which ends the program
+
+/// As large as one likes.
+struct Endless : ForwardingDevice {
+  std::size_t free_memory() const override { return SIZE_MAX; }
+  void* allocate(std::size_t) override { return nullptr; }
+  void release(void*) noexcept override {}
+  void upload(void*, const void*, std::size_t) override {}
+};
+
+TEST(Suite, AGroupFailsForWhichTheHostLacksMemory) {
+  const Kernel k = kernel("v01_right.cu", right);
+  Endless device;
+  const Group group{&family_of(k), DType::f32, "1000000000000", Cache::cold, {&k}, {}};
+  Roofs roofs(device, 1);
+  const std::vector<Row> rows = measure(group, device, 1, roofs);
+  EXPECT_EQ(rows[0].check.verdict, Verdict::failed);
+  EXPECT_THAT(rows[0].check.reason,
+              testing::MatchesRegex("out of memory: 20000.0 GB are needed for the inputs and the "
+                                    "answer, .* are free; choose a smaller problem"));
+}
+
+#endif
+
+TEST(ParallelFor, ThrowsWhatAPartThrew) {
+  for (const std::size_t bad : {0, 999}) {
+    EXPECT_THROW(parallel_for(1000, 1,
+                              [&](std::size_t begin, std::size_t end) {
+                                if (begin <= bad && bad < end) throw std::bad_alloc();
+                              }),
+                 std::bad_alloc);
+  }
 }
 
 }  // namespace

@@ -8,13 +8,21 @@
 
 #include <gmock/gmock.h>
 
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
+#include <optional>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 namespace ladder {
 namespace {
 
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using enum Verdict;
@@ -31,12 +39,8 @@ void right(const void* args, cudaStream_t) {
   for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = r.x[0][i] > 0 ? r.x[0][i] : 0;
 }
 
-/// The run of a kernel that is timed: it is checked first, and counted where that is possible.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int kTimedRun = 2;
-#else
-constexpr int kTimedRun = 3;
-#endif
+/// The run of a kernel that is timed, after those on both of relu's input sets and in another order.
+constexpr int kTimedRun = 4;
 
 Opened open_host() { return {open_host_device(), "asked for"}; }
 
@@ -93,13 +97,67 @@ TEST(Sweep, AFaultLosesItsOwnRow) {
   Sweep sweep(open_host, 1, {});
   const auto rows = sweep.measure(group_of({&first, &killed, &exits, &last}), told.listener());
   EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed, failed, passed));
-  EXPECT_EQ(rows[1].check.reason, "its process was ended by signal 9 (Killed) while checking");
+  EXPECT_EQ(rows[1].check.reason,
+            "its process was ended by signal 9 (Killed, as the system does when memory runs out) "
+            "while checking");
   EXPECT_EQ(rows[2].check.reason, "its process ended with exit code 3 while checking");
   EXPECT_TRUE(rows[0].timed() && rows[3].timed());
   EXPECT_EQ(told.faults.size(), 2);
   EXPECT_THAT(verdicts(sweep.measure(group_of({&first}), told.listener())), ElementsAre(passed))
       << "the next group";
 }
+
+/// What a kernel does that overwrites its process' memory may end in bytes like these.
+void send_to_sweep(const std::string& bytes) {
+  for (int file = 3; file < 64; ++file) send(file, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+}
+
+TEST(Sweep, AWorkerThatSendsNonsenseLosesItsRow) {
+  const Kernel first = kernel("v01_right.cu", right);
+  const Kernel length = kernel(
+      "v02_length.cu", [](const void*, cudaStream_t) { send_to_sweep(std::string(1000, '\xff')); });
+  const Kernel content = kernel("v03_content.cu", [](const void*, cudaStream_t) {
+    send_to_sweep(std::string(8, '\1') + std::string(1000, '\2'));
+  });
+  const Kernel cut = kernel("v04_cut.cu", [](const void*, cudaStream_t) {
+    send_to_sweep({"\x20\0\0\0\0\0\0\0cut", 11});
+    std::_Exit(0);
+  });
+  const Kernel last = kernel("v05_right.cu", right);
+  Told told;
+  Sweep sweep(open_host, 1, 5);
+  const auto rows =
+      sweep.measure(group_of({&first, &length, &content, &cut, &last}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed, failed, failed, passed));
+  const char* unreadable = "its process sent a message that cannot be read while checking";
+  EXPECT_EQ(rows[1].check.reason, unreadable);
+  EXPECT_EQ(rows[2].check.reason, unreadable);
+  EXPECT_EQ(rows[3].check.reason, "its process ended with exit code 0 while checking");
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which ends the program
+
+void take_all_memory() {
+  static std::vector<char> memory;
+  memory.resize(SIZE_MAX / 4);
+}
+
+TEST(Sweep, AWorkerWithoutMemoryLosesItsRow) {
+  const Kernel first = kernel("v01_right.cu", right);
+  const Kernel greedy = kernel(
+      "v02_greedy.cu", [](const void*, cudaStream_t) { []() noexcept { take_all_memory(); }(); });
+  const Kernel honest =
+      kernel("v03_honest.cu", [](const void*, cudaStream_t) { take_all_memory(); });
+  Told told;
+  Sweep sweep(open_host, 1, {});
+  const auto rows = sweep.measure(group_of({&first, &greedy, &honest}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed, failed));
+  EXPECT_EQ(rows[1].check.reason, "its process ran out of memory while checking");
+  EXPECT_THAT(rows[2].check.reason, AllOf(HasSubstr("out of memory: 4611686018.4 GB are needed, "),
+                                          HasSubstr("are free")));
+}
+
+#endif
 
 TEST(Sweep, AKernelThatNeverEndsIsEnded) {
   const Kernel first = kernel("v01_right.cu", right);
@@ -171,16 +229,23 @@ TEST(Sweep, ALostDeviceIsOpenedAnew) {
   });
   const Kernel late = kernel("v03_late.cu", [](const void* args, cudaStream_t) {
     static int runs = 0;
-    if (++runs == 2) throw std::runtime_error("a late fault");
+    if (++runs == kTimedRun) throw std::runtime_error("a late fault");
     right(args, nullptr);
   });
-  const Kernel last = kernel("v04_right.cu", right);
+  const Kernel fickle = kernel("v04_fickle.cu", [](const void* args, cudaStream_t) {
+    static int runs = 0;
+    if (++runs == 2) throw std::runtime_error("a fault in another order");
+    right(args, nullptr);
+  });
+  const Kernel last = kernel("v05_right.cu", right);
   Told told;
   Sweep sweep(Fragile::open, 1, {});
-  const auto rows = sweep.measure(group_of({&first, &faults, &late, &last}), told.listener());
-  EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed, failed, passed));
+  const auto rows =
+      sweep.measure(group_of({&first, &faults, &late, &fickle, &last}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed, failed, failed, passed));
   EXPECT_EQ(rows[1].check.reason, "an illegal memory access");
   EXPECT_EQ(rows[2].check.reason, "a late fault");
+  EXPECT_EQ(rows[3].check.reason, "inputs: uniform; lane order 1; a fault in another order");
 }
 
 TEST(Sweep, ADeviceThatCannotBeOpenedIsRefused) {
@@ -266,9 +331,100 @@ TEST(Wire, ARowArrivesAsItWas) {
   transfer(empty, filled);
   EXPECT_FALSE(filled.vs_baseline.has_value());
 
-  const std::string cut = pack.message().substr(0, pack.message().size() - 1);
-  Unpacker broken(cut);
-  EXPECT_THROW(transfer(broken, arrived), std::logic_error);
+  const std::string& message = pack.message();
+  for (std::size_t size = 0; size < message.size(); ++size) {
+    Unpacker cut(std::string_view(message).substr(0, size));
+    EXPECT_THROW(transfer(cut, arrived), BrokenMessage) << size;
+  }
+}
+
+/// Whether bytes are a row; asks for no more memory than they justify.
+bool is_row(const std::string& bytes) {
+  try {
+    Row row;
+    Unpacker unpack(bytes);
+    transfer(unpack, row);
+    unpack.expect_end();
+    EXPECT_LE(row.check.verdict, unsupported);
+    EXPECT_LE(row.cache, Cache::hot);
+    return true;
+  } catch (const BrokenMessage&) {
+    return false;
+  }
+}
+
+TEST(Wire, ARowWithBytesOverwrittenIsRefusedOrARow) {
+  Row row;
+  row.problem = "12x34";
+  row.samples.us = {1.5, 2.5};
+  row.samples.states = {{1980, 700, true, false}};
+  row.aa = Estimate{1, 1, 1};
+  Packer pack;
+  transfer(pack, std::as_const(row));
+  ASSERT_TRUE(is_row(pack.message()));
+  EXPECT_FALSE(is_row(pack.message() + "x"));
+  std::size_t refused = 0;
+  for (std::size_t at = 0; at < pack.message().size(); ++at) {
+    for (const char byte : {'\x02', '\x7f', '\xff'}) {
+      std::string message = pack.message();
+      message[at] = byte;
+      refused += !is_row(message);
+      message.replace(at, 8, 8, byte);  // a length, perhaps
+      refused += !is_row(message);
+    }
+  }
+  EXPECT_GT(refused, pack.message().size() / 4);
+}
+
+class ChannelTest : public testing::Test {
+ protected:
+  ChannelTest() { socketpair(AF_UNIX, SOCK_STREAM, 0, sockets_); }
+  ~ChannelTest() override { close(sockets_[0]); }
+
+  void write(const std::string& bytes) {
+    ASSERT_EQ(send(sockets_[0], bytes.data(), bytes.size(), 0), bytes.size());
+  }
+  void hang_up() { shutdown(sockets_[0], SHUT_RDWR); }
+  Channel::Arrival receive() { return channel().receive(message_, 0); }
+  Channel& channel() {
+    if (!channel_) channel_.emplace(sockets_[1]);
+    return *channel_;
+  }
+  static std::string length(std::size_t bytes) {
+    return {reinterpret_cast<const char*>(&bytes), sizeof bytes};
+  }
+
+  std::string message_;
+
+ private:
+  int sockets_[2];
+  std::optional<Channel> channel_;
+};
+using enum Channel::Arrival;
+
+TEST_F(ChannelTest, AMessageThatComesInPiecesIsWhole) {
+  EXPECT_EQ(receive(), nothing);
+  for (const char byte : length(3) + "ab") {
+    write(std::string(1, byte));
+    EXPECT_EQ(receive(), nothing);
+  }
+  write("c" + length(0) + length(1) + "d");
+  for (const char* expected : {"abc", "", "d"}) {
+    EXPECT_EQ(receive(), message);
+    EXPECT_EQ(message_, expected);
+  }
+  EXPECT_EQ(receive(), nothing);
+}
+
+TEST_F(ChannelTest, ALengthThatNobodySendsIsRefused) {
+  write(length(Channel::kMostBytes + 1));
+  EXPECT_THROW(receive(), BrokenMessage);
+}
+
+TEST_F(ChannelTest, AMessageThatIsCutOffIsTheEnd) {
+  write(length(3) + "ab");
+  hang_up();
+  EXPECT_EQ(receive(), end);
 }
 
 }  // namespace

@@ -34,6 +34,12 @@ ladder_test_program(kernels_on_host_test test/kernels_test.cpp test/kernel_count
 target_link_libraries(kernels_on_host_test PRIVATE ladder)
 ladder_discover(kernels_on_host_test quick FILTER -*.host_full)
 ladder_discover(kernels_on_host_test full FILTER *.host_full)
+# The same on problems beyond 2^32, of which a few blocks run
+if(NOT LADDER_SANITIZE) # whose allocations are memory, not address space
+  ladder_test_program(limits_test test/limits_test.cpp)
+  target_link_libraries(limits_test PRIVATE ladder)
+  ladder_discover(limits_test full)
+endif()
 if(LADDER_CUDA)
   # One ctest entry per family: on a GPU, starting a process costs more than testing a kernel.
   ladder_test_program(kernels_on_gpu_test test/kernels_test.cpp)
@@ -59,6 +65,8 @@ ladder_test(harness_test
   test/check_test.cpp
   test/console_test.cpp
   test/explain_test.cpp
+  test/hard_inputs_test.cpp
+  test/nearest_test.cpp
   test/options_test.cpp
   test/problems_test.cpp
   test/registry_test.cpp
@@ -87,6 +95,10 @@ target_link_libraries(fuzz_problems_test PRIVATE ladder GTest::gtest)
 if(Python3_Interpreter_FOUND)
   add_test(NAME bench.random_flags
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/fuzz_flags_test.py $<TARGET_FILE:bench>)
+  set(fuzz_files Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/fuzz_files_test.py $<TARGET_FILE:bench>)
+  add_test(NAME scripts.damaged_files COMMAND ${fuzz_files})
+  add_test(NAME scripts.many_damaged_files COMMAND ${fuzz_files} --seconds=60)
+  set_tests_properties(scripts.many_damaged_files PROPERTIES LABELS full)
 endif()
 
 # The command line of ./bench, and the driver that its GPU's clocks are locked by
@@ -102,6 +114,22 @@ target_compile_definitions(bench_cli_test PRIVATE "LADDER_BENCH=\"$<TARGET_FILE:
                                                   "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\""
                                                   "LADDER_FAKE_DRIVER=\"${CMAKE_BINARY_DIR}/tests/fake_driver\"")
 add_dependencies(bench_cli_test bench fake_cuda fake_nvidia-ml)
+
+# ./bench where a call fails, at every point of a small sweep
+if(Python3_Interpreter_FOUND AND NOT LADDER_SANITIZE # whose allocator must come first
+   AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|aarch64)$")
+  add_library(failing_calls SHARED test/failing_calls.cpp)
+  target_link_libraries(failing_calls PRIVATE ladder_warnings ${CMAKE_DL_LIBS})
+  set_target_properties(failing_calls PROPERTIES
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set(failing_calls Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/failing_calls_test.py
+      $<TARGET_FILE:bench> $<TARGET_FILE:failing_calls>)
+  add_test(NAME bench.some_calls_fail COMMAND ${failing_calls})
+  add_test(NAME bench.every_call_fails COMMAND ${failing_calls} --seconds=150)
+  set_tests_properties(bench.every_call_fails PROPERTIES LABELS full)
+  set_tests_properties(bench.some_calls_fail bench.every_call_fails PROPERTIES
+    SKIP_RETURN_CODE 77 PROCESSORS 2)
+endif()
 
 # ./bench with kernels that fault, each in its own way
 add_executable(faulty_bench bench/main.cpp test/faulting_host_kernels.cpp)
@@ -119,7 +147,7 @@ add_dependencies(faults_test faulty_bench)
 # The host executor
 ladder_test(host_executor_test)
 ladder_host_executor(host_executor_test KERNELS
-  test/host_counters_test.cpp test/host_executor_test.cpp test/host_faults_test.cpp)
+  test/host_counters_test.cpp test/host_executor_test.cpp test/host_faults_test.cpp test/host_global_test.cpp)
 target_link_libraries(host_executor_test PRIVATE GTest::gtest_main)
 target_link_libraries(host_executor_test_kernels PRIVATE GTest::gtest)
 target_compile_definitions(host_executor_test_kernels
@@ -181,6 +209,8 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/scripts_test.py)
   add_test(NAME scripts.setup_test_and_bench
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/setup_test.py)
+  add_test(NAME cmake.refusals_and_recorded_commit
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/configure_test.py)
   add_test(NAME scripts.report
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/report_page_test.py)
   set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
@@ -188,6 +218,8 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
   add_test(NAME scripts.autotune
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/autotune_test.py)
+  add_test(NAME scripts.mutate
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/mutate_test.py)
   add_test(NAME scripts.check_architectures
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/check_architectures_test.py)
   add_test(NAME scripts.compare

@@ -6,9 +6,9 @@ Names and meanings are those of src/library/kernel_ladder.h.
 from __future__ import annotations
 
 import ctypes
-from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_ubyte, c_uint64, c_void_p
 from pathlib import Path
-from typing import NamedTuple, Sequence
+from typing import Callable, NamedTuple, Sequence
 
 OK, INVALID, UNSUPPORTED, FAILED = range(4)
 CUDA, HOST = range(2)
@@ -140,3 +140,15 @@ class Launcher:
         status = self.launch_on(self.handle, stream)
         if status != OK:
             self.library.check(status)
+
+
+def memset() -> Callable[[int, int, int], None]:
+    """The CUDA driver's: of an address, a number of bytes, and a stream, it writes zeros."""
+    enqueue = ctypes.CDLL("libcuda.so.1").cuMemsetD8Async
+    enqueue.argtypes = (c_uint64, c_ubyte, c_size_t, c_void_p)
+
+    def zeros(address: int, size: int, stream: int) -> None:
+        if error := enqueue(address, 0, size, stream):
+            raise LibraryError(FAILED, f"the CUDA driver refuses a memset: error {error}")
+
+    return zeros

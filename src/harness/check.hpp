@@ -1,10 +1,12 @@
 // The check every kernel must pass before it is timed, and again after.
 #pragma once
 
+#include "harness/counters.hpp"
 #include "harness/kernel.hpp"
 
 #include <cmath>
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace ladder {
@@ -86,7 +88,9 @@ struct CheckResult {
 
 /// Runs the kernel on the workload with poisoned output, and accepts the result only if every
 /// element is within its limit, the inputs are unchanged and no canary was touched. It runs once, or
-/// where the output is integers twice: any poison could be the right answer there, but not two.
-CheckResult check(const Kernel& kernel, Workload& workload, Device& device);
+/// where the output is integers twice: any poison could be the right answer there, but not two. Where
+/// the device can count what the first run does to memory, it is put into *counters.
+CheckResult check(const Kernel& kernel, Workload& workload, Device& device,
+                  std::optional<Counters>* counters = nullptr);
 
 }  // namespace ladder

@@ -84,7 +84,7 @@ class Device {
   /// Runs a kernel once and waits for it.
   virtual void run(const Kernel& kernel, const void* args) = 0;
 
-  /// Like run; returns what the kernel did to memory, which only the host executor can tell.
+  /// Like run; returns what the kernel did to memory. Where the device can't tell, nothing runs.
   virtual std::optional<Counters> count(const Kernel&, const void* /*args*/) { return {}; }
 
   /// Resources of the kernel that ran last. On the host executor only the launch is known.

@@ -1,6 +1,7 @@
 #include "harness/family.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <stdexcept>
 #include <tuple>
@@ -21,14 +22,21 @@ double uniform_value(std::uint64_t bits, int) {
 
 double small_integer_value(std::uint64_t bits, int) { return static_cast<double>(bits % 9) - 4.0; }
 
-std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
-  auto mix = [](std::uint64_t z) {
-    z += 0x9E3779B97F4A7C15;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
-  };
-  return mix(mix(mix(seed) + stream) + index);
+bool must_pass(const Kernel& kernel, const InputSet& set, Backend backend) {
+  return backend == Backend::host || !set.gpu_exception || label(kernel) != set.gpu_exception;
+}
+
+std::int64_t shortened(std::int64_t n, std::int64_t most) {
+  if (n <= most) return n;
+  const auto quarter = static_cast<std::uint64_t>(std::max<std::int64_t>(most / 4, 1));
+  const auto step =
+      static_cast<std::int64_t>(std::bit_floor(std::min<std::uint64_t>(quarter, 256)));
+  return most - (most - n % step) % step;
+}
+
+std::int64_t fewer_rows(std::int64_t rows, std::int64_t cols) {
+  constexpr std::int64_t kElements = 1 << 20;
+  return shortened(rows, std::max<std::int64_t>(8, kElements / std::max<std::int64_t>(cols, 1)));
 }
 
 std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,

@@ -3,14 +3,17 @@
 #pragma once
 
 #include "harness/device.hpp"
+#include "harness/out_of_memory.hpp"
 #include "harness/parallel.hpp"
 
 #include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +45,19 @@ struct InputSet {
   bool exact = false;  ///< correct kernels give the exact result: the tolerance is zero
   /// What stands for value where elements are integers; without it they are values cut towards 0.
   double (*integer)(std::uint64_t bits, int input) = nullptr;
+  /// A version, by its label, that is not asked for these inputs on a GPU.
+  const char* gpu_exception = nullptr;
 };
+
+/// Whether a kernel must be right on these inputs.
+bool must_pass(const Kernel& kernel, const InputSet& set, Backend backend);
+
+/// n, or if that is more than `most` the largest number up to it whose remainder is n's, divided by
+/// 256 or by the power of two that is a quarter of `most` if not less: tiles and vectors end alike.
+std::int64_t shortened(std::int64_t n, std::int64_t most);
+
+/// The same of a number of rows, to as many as have 2^20 elements, or 8.
+std::int64_t fewer_rows(std::int64_t rows, std::int64_t cols);
 
 /// Uniform in [-1, 1].
 double uniform_value(std::uint64_t bits, int input);
@@ -50,8 +65,25 @@ double uniform_value(std::uint64_t bits, int input);
 /// Integers from -4 to 4: sums of fewer than 2^20 products of two are exact in fp32.
 double small_integer_value(std::uint64_t bits, int input);
 
-/// Random bits number `index` of a stream; the same on every machine (splitmix64).
-std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index);
+/// The random bits of a stream, by their number; the same on every machine (splitmix64).
+class RandomBits {
+ public:
+  RandomBits(std::uint64_t seed, std::uint64_t stream) : key_(mix(mix(seed) + stream)) {}
+  std::uint64_t operator[](std::uint64_t index) const { return mix(key_ + index); }
+
+ private:
+  static std::uint64_t mix(std::uint64_t z) {
+    z += 0x9E3779B97F4A7C15;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return z ^ (z >> 31);
+  }
+
+  std::uint64_t key_;
+};
+inline std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  return RandomBits(seed, stream)[index];
+}
 
 /// The right answer in fp64. magnitude is empty, or has the size of values (see Tolerance).
 struct Expected {
@@ -77,7 +109,10 @@ struct OutputOf<C, T> {
 /// What a family (or one op of it) must define. Problems are written as their text, the last part
 /// of a benchmark's name. bind makes the kernel's Args from device pointers; Args has a member
 /// `void* workspace` where versions need scratch memory. A family whose arithmetic is not fp32
-/// multiply-adds also has `static ComputeRoof compute_roof(DType)`.
+/// multiply-adds also has `static ComputeRoof compute_roof(DType)`; one whose problems may be large,
+/// or of whose input sets some do for small ones only, `static Problem smaller(const Problem&)`: what
+/// ./bench tries all input sets on but the first. What decides which code runs stays, what only adds
+/// more of the same is shortened.
 template <class C>
 concept Contract = requires(const typename C::Problem& p, Backend backend, DType dtype,
                             std::string_view text, std::span<float* const> inputs, float* output,
@@ -155,19 +190,19 @@ class Binding {
 /// A family (or one op of it) behind one type for the programs. Problems go by their text.
 struct Family {
   std::string_view name, op, problem_help;
-  std::function<std::optional<std::string>(std::string_view)> normalize;  ///< nullopt: no problem
-  std::function<std::vector<std::string>()> test_problems;
-  std::function<std::vector<std::string>(const Kernel&)> own_test_problems;
-  std::function<std::vector<std::string>(Backend)> bench_problems;
-  std::function<std::vector<InputSet>()> input_sets;
-  std::function<Cost(std::string_view problem, DType)> cost;
-  std::function<ComputeRoof(DType)> compute_roof;
-  std::function<double(std::string_view problem, DType)> memory;  ///< device bytes a check needs
-  std::function<Support(const Kernel&, std::string_view problem)> supports;
-  std::function<std::unique_ptr<Workload>(std::string_view problem, DType, const InputSet&,
-                                          std::uint64_t seed, Device&)>
-      open;
-  std::function<std::unique_ptr<Binding>(std::string_view problem, DType)> bind;
+  std::optional<std::string> (*normalize)(std::string_view);  ///< nullopt: no problem
+  std::vector<std::string> (*test_problems)();
+  std::vector<std::string> (*own_test_problems)(const Kernel&);
+  std::vector<std::string> (*bench_problems)(Backend);
+  std::vector<InputSet> (*input_sets)();
+  std::string (*smaller)(std::string_view problem);  ///< or the problem itself
+  Cost (*cost)(std::string_view problem, DType);
+  ComputeRoof (*compute_roof)(DType);
+  double (*memory)(std::string_view problem, DType);  ///< device bytes a check needs
+  Support (*supports)(const Kernel&, std::string_view problem);
+  std::unique_ptr<Workload> (*open)(std::string_view problem, DType, const InputSet&,
+                                    std::uint64_t seed, Device&);
+  std::unique_ptr<Binding> (*bind)(std::string_view problem, DType);
 };
 
 /// Every family, by name and op.
@@ -218,8 +253,8 @@ class WorkloadOf final : public Workload {
     for (Buffer& buffer : inputs_) {
       const int input = static_cast<int>(values.size());
       const std::size_t size = buffer.bytes() / sizeof(T);
-      const auto& array = values.emplace_back(make_input<T>(set_, size, seed, input));
-      device_.upload(buffer.data(), array.data(), buffer.bytes());
+      values.push_back(in_host_memory([&] { return make_input<T>(set_, size, seed, input); }));
+      device_.upload(buffer.data(), values.back().data(), buffer.bytes());
     }
     seal(device_);
     set_expected(problem_, values, device_);
@@ -234,6 +269,23 @@ class WorkloadOf final : public Workload {
   }
 
  private:
+  /// What f makes. Throws OutOfMemory with what the whole problem needs.
+  auto in_host_memory(auto f) const {
+    auto lack = [this] {
+      double bytes = 2 * sizeof(double) * static_cast<double>(output_size_);
+      for (const Buffer& buffer : inputs_) bytes += static_cast<double>(buffer.bytes());
+      return OutOfMemory(bytes, static_cast<double>(free_host_memory()),
+                         "the inputs and the answer");
+    };
+    try {
+      return f();
+    } catch (const std::bad_alloc&) {
+      throw lack();
+    } catch (const std::length_error&) {  // more than a vector may ever hold
+      throw lack();
+    }
+  }
+
   void set_expected(const typename C::Problem& problem, const std::vector<std::vector<T>>& values,
                     Device& device) {
     if constexpr (requires { C::reference_on_gpu(bound_, nullptr, nullptr); }) {
@@ -245,7 +297,8 @@ class WorkloadOf final : public Workload {
         return;
       }
     }
-    const Expected expected = C::reference(problem, std::span<const std::vector<T>>(values));
+    const Expected expected = in_host_memory(
+        [&] { return C::reference(problem, std::span<const std::vector<T>>(values)); });
     auto put = [&](std::optional<Buffer>& to, const std::vector<double>& from) {
       to.emplace(device, from.size() * sizeof(double));
       device.upload(to->data(), from.data(), from.size() * sizeof(double));
@@ -291,14 +344,16 @@ class BindingOf final : public Binding {
 /// Registers a family (or one op of it) with the element types its kernels may have.
 template <Contract C, class... Ts>
 struct RegisterFamily {
+  using Problem = typename C::Problem;
+
+  static Problem parse(std::string_view text) { return C::parse(text).value(); }
+  static std::vector<std::string> texts(const std::vector<Problem>& problems) {
+    std::vector<std::string> out;
+    for (const Problem& p : problems) out.push_back(C::text(p));
+    return out;
+  }
+
   RegisterFamily() {
-    using Problem = typename C::Problem;
-    auto texts = [](const std::vector<Problem>& problems) {
-      std::vector<std::string> out;
-      for (const Problem& p : problems) out.push_back(C::text(p));
-      return out;
-    };
-    auto parse = [](std::string_view text) { return C::parse(text).value(); };
     add_family({
         .name = C::family,
         .op = C::op,
@@ -307,21 +362,28 @@ struct RegisterFamily {
           const auto problem = C::parse(text);
           return problem ? std::optional(C::text(*problem)) : std::nullopt;
         },
-        .test_problems = [=] { return texts(C::test_problems()); },
+        .test_problems = [] { return texts(C::test_problems()); },
         .own_test_problems =
-            [=](const Kernel& kernel) {
+            [](const Kernel& kernel) {
               const auto* first = static_cast<const Problem*>(kernel.test_problems);
               return texts({first, first + kernel.test_problem_count});
             },
-        .bench_problems = [=](Backend backend) { return texts(C::bench_problems(backend)); },
+        .bench_problems = [](Backend backend) { return texts(C::bench_problems(backend)); },
         .input_sets = [] { return C::input_sets(); },
-        .cost = [=](std::string_view text, DType dtype) { return C::cost(parse(text), dtype); },
+        .smaller = [](std::string_view text) -> std::string {
+          if constexpr (requires(const Problem& p) { C::smaller(p); }) {
+            return C::text(C::smaller(parse(text)));
+          } else {
+            return std::string(text);
+          }
+        },
+        .cost = [](std::string_view text, DType dtype) { return C::cost(parse(text), dtype); },
         .compute_roof = [](DType dtype) -> ComputeRoof {
           if constexpr (requires { C::compute_roof(dtype); }) return C::compute_roof(dtype);
           return {};
         },
         .memory =
-            [=](std::string_view text, DType dtype) {
+            [](std::string_view text, DType dtype) {
               const Problem p = parse(text);
               double elements = static_cast<double>(C::output_size(p));
               const double doubles = 2 * elements;  // expected and magnitude
@@ -329,12 +391,12 @@ struct RegisterFamily {
               return elements * static_cast<double>(size_of(dtype)) + 8 * doubles;
             },
         .supports =
-            [=](const Kernel& kernel, std::string_view text) {
+            [](const Kernel& kernel, std::string_view text) {
               const Problem p = parse(text);
               return kernel.supports(&p);
             },
-        .open = [=](std::string_view text, DType dtype, const InputSet& set, std::uint64_t seed,
-                    Device& device) -> std::unique_ptr<Workload> {
+        .open = [](std::string_view text, DType dtype, const InputSet& set, std::uint64_t seed,
+                   Device& device) -> std::unique_ptr<Workload> {
           std::unique_ptr<Workload> workload;
           ((DTypeOf<Ts>::value == dtype ? void(workload = std::make_unique<WorkloadOf<C, Ts>>(
                                                    parse(text), set, seed, device))
@@ -342,7 +404,7 @@ struct RegisterFamily {
            ...);
           return workload;
         },
-        .bind = [=](std::string_view text, DType dtype) -> std::unique_ptr<Binding> {
+        .bind = [](std::string_view text, DType dtype) -> std::unique_ptr<Binding> {
           std::unique_ptr<Binding> binding;
           ((DTypeOf<Ts>::value == dtype
                 ? void(binding = std::make_unique<BindingOf<C, Ts>>(parse(text)))

@@ -143,6 +143,9 @@ struct Register {
   }
   template <class T>
   static void launch(const void* args, cudaStream_t stream) {
+#if defined(LADDER_HOST_EXECUTOR)
+    const host::LaunchStream given(stream);
+#endif
     V::launch(*static_cast<const typename Contract::template Args<T>*>(args), stream);
   }
   template <class T>
@@ -224,15 +227,19 @@ T* dynamic_shared() {
   return static_cast<T*>(host::dynamic_shared());
 }
 
-inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStream_t) {
+inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStream_t stream) {
+  host::expect_stream(stream);
   if (bytes > 0) std::memset(to, byte, bytes);
 }
 
 template <class... P, class... A>
-void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t,
-            A&&... args) {
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, A&&... args) {
+  host::expect_stream(stream);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  record_launch({reinterpret_cast<const void*>(kernel), grid, block, shared_bytes});
+  const auto* function = reinterpret_cast<const void*>(kernel);
+  record_launch({function, grid, block, shared_bytes});
+  host::expect_launch_bounds(function, block);
   host::run(grid, block, shared_bytes, [&] { kernel(static_cast<P>(args)...); });
 }
 

@@ -6,7 +6,7 @@
 namespace ladder {
 
 #if defined(LADDER_HOST_EXECUTOR)
-inline int multiprocessors() { return 2; }
+inline int multiprocessors() { return host::multiprocessors(); }
 #else
 inline int multiprocessors() {
   static const int count = [] {

@@ -11,19 +11,20 @@ namespace ladder {
 
 /// State of the L2 cache at the start of every sample.
 ///   cold: twice the L2's size is overwritten, then one launch is timed between two events; and both
-///         once more if it takes less than a millisecond, because a short kernel's time goes up and
-///         down by turns, launch by launch;
+///         up to four times, as often as fits into a millisecond, because a short kernel's time goes
+///         up and down by turns, launch by launch;
 ///   hot:  a CUDA graph of many launches on the same data is timed, per launch.
 enum class Cache { cold, hot };
 
 /// When the rounds of a group end: after min_samples, as soon as the ratio of the first contestant's
-/// time to every other's is known to within `target` (the half-width of its 95 % interval); in any
-/// case after max_samples, or after min_samples once the rounds have taken max_seconds.
+/// time to every other's is known to within `target` (the half-width of its 95 % interval). Once the
+/// rounds have taken an eighth of max_seconds, only its ratio to itself is still waited for, if it is
+/// among the contestants twice. In any case after max_samples, or after min_samples and max_seconds.
 struct Sampling {
   int min_samples = 12;
-  int max_samples = 1000;
+  int max_samples = 4000;
   double target = 0.003;
-  double max_seconds = 1;
+  double max_seconds = 2.4;
 };
 
 /// A kernel and what it is launched with.

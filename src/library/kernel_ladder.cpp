@@ -3,6 +3,7 @@
 #include "harness/family.hpp"
 #include "harness/host/api.hpp"
 #include "harness/needs.hpp"
+#include "harness/out_of_memory.hpp"
 #include "harness/registry.hpp"
 #include "ladder_git_sha.hpp"
 
@@ -12,6 +13,7 @@
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <utility>
 #include <vector>
@@ -80,6 +82,10 @@ kl_status guarded(F body) noexcept {
     } catch (Refused& refused) {
       status = refused.status;
       last_error = std::move(refused.why);
+    } catch (const OutOfMemory& error) {
+      last_error = error.what();
+    } catch (const std::bad_alloc&) {
+      last_error = "out of memory";
     } catch (const std::exception& error) {
       last_error = error.what();
     } catch (...) {

@@ -1,6 +1,7 @@
 #include "harness/cuda/cublas.hpp"
 
 #include "harness/cuda/error.hpp"
+#include "harness/cuda/memory.hpp"
 
 namespace ladder {
 
@@ -18,11 +19,7 @@ cublasHandle_t cublas(cudaStream_t stream) {
     return made;
   }();
   constexpr std::size_t kWorkspaceBytes = 32 << 20;  // what NVIDIA recommends for Hopper
-  static void* const workspace = [] {
-    void* made = nullptr;
-    LADDER_CUDA(cudaMalloc(&made, kWorkspaceBytes));
-    return made;
-  }();
+  static void* const workspace = allocate_on_gpu(kWorkspaceBytes, "cuBLAS's workspace");
   static cudaStream_t current = cudaStreamPerThread;  // none of ours
   if (current != stream) {
     LADDER_CUBLAS(cublasSetStream(handle, stream));

@@ -1,6 +1,7 @@
 #include "harness/cuda/timer.hpp"
 
 #include "harness/cuda/error.hpp"
+#include "harness/cuda/memory.hpp"
 #include "harness/registry.hpp"
 #include "harness/statistics.hpp"
 
@@ -18,8 +19,8 @@ namespace ladder {
 namespace {
 
 constexpr int kUntimedLaunches = 2;
-constexpr int kColdLaunches = 2;     // of a sample, which is their mean
-constexpr double kSingleUs = 1000;   // a launch that takes longer is a sample by itself
+constexpr int kMostLaunches = 4;     // of a cold sample, which is their mean,
+constexpr double kSampleUs = 1000;   // and of as many as fit into a millisecond, or of one
 constexpr double kFlushUs = 50;      // about
 constexpr double kBatchUs = 20'000;  // of rounds that are enqueued at once
 
@@ -103,6 +104,10 @@ struct Runner {
   int launches = 1;                ///< of a sample with a cold cache
 
   bool runs() const { return samples.error.empty(); }
+  bool is(const Runner& other) const {
+    return contestant.kernel == other.contestant.kernel && contestant.args == other.contestant.args;
+  }
+  double sample_us() const { return (graph ? graph->launches() : launches) * launch_us; }
   void launch(cudaStream_t stream) const {
     if (graph) return graph->launch(stream);
     contestant.kernel->launch(contestant.args, stream);
@@ -152,10 +157,11 @@ class Rounds {
         constexpr double kGraphUs = 1000;
         const int launches = std::clamp(static_cast<int>(kGraphUs / runner.launch_us), 1, 200);
         runner.graph = std::make_unique<Graph>(runner.contestant, launches, stream_);
-        round_us_ += launches * runner.launch_us;
+        round_us_ += runner.sample_us();
       } else {
-        if (runner.launch_us < kSingleUs) runner.launches = kColdLaunches;
-        round_us_ += runner.launches * (runner.launch_us + kFlushUs);
+        runner.launches =
+            std::clamp(static_cast<int>(kSampleUs / runner.launch_us), 1, kMostLaunches);
+        round_us_ += runner.sample_us() + runner.launches * kFlushUs;
       }
     } catch (const std::exception& error) {
       cudaGetLastError();  // or the next launch would be blamed for it
@@ -164,29 +170,34 @@ class Rounds {
   }
 
   void take_samples(const Sampling& sampling) {
-    bool may_settle = true;
-    double us = 0;
     const std::vector<double>& reference = reference_->samples.us;
-    while (true) {
+    double us = 0;
+    for (std::size_t look = 0;;) {
       us += run();
-      if (may_settle && power_limits()) {
-        may_settle = false;
+      if (!settling_ && power_limits()) {
+        settling_ = true;
         us = 0;
         settle();
         continue;
       }
-      const auto n = static_cast<int>(reference.size());
-      const bool late = us >= sampling.max_seconds * 1e6;
-      const bool enough = n >= sampling.min_samples && (late || known_to_within(sampling.target));
-      if (enough || n >= sampling.max_samples) return;
+      const std::size_t n = reference.size();
+      if (n >= static_cast<std::size_t>(sampling.max_samples)) return;
+      if (n < static_cast<std::size_t>(sampling.min_samples) || n < look) continue;
+      if (known(sampling, us / 1e6)) return;
+      look = n + n / 8;  // the GPU waits meanwhile
     }
   }
 
-  bool known_to_within(double target) const {
+  /// Whether the ratios are, that are still waited for after so many seconds of rounds.
+  bool known(const Sampling& sampling, double seconds) const {
+    constexpr double kOthers = 1. / 8;
+    if (seconds >= sampling.max_seconds) return true;
+    const bool late = seconds >= kOthers * sampling.max_seconds;
     return std::all_of(runners_.begin(), runners_.end(), [&](const Runner& runner) {
-      if (!runner.runs() || &runner == &*reference_) return true;
+      const bool again = runner.is(*reference_);
+      if (!runner.runs() || &runner == &*reference_ || (late && !again)) return true;
       const Estimate ratio = paired_ratio(reference_->samples.us, runner.samples.us);
-      return std::log(ratio.high / ratio.low) / 2 <= target;
+      return std::log(ratio.high / ratio.low) / 2 <= sampling.target;
     });
   }
 
@@ -222,6 +233,7 @@ class Rounds {
           events_[events].stop.record(stream_);
         }
         samples.push_back({runner, first, events - 1});
+        if (settling_) keep_clock_after(*runner);
       }
     }
     recorded_launches().clear();
@@ -245,6 +257,19 @@ class Rounds {
     return events_[events - 1].stop.us_since(events_[0].start);
   }
 
+  /// At the power limit a slow contestant, which draws little, would leave the next ones a higher
+  /// clock than theirs: the reference runs behind it, for twice as long.
+  void keep_clock_after(const Runner& runner) {
+    constexpr double kSlow = 2, kTimesAsLong = 2;
+    const Runner& reference = *reference_;
+    if (runner.sample_us() < kSlow * reference.sample_us()) return;
+    const double launch_us = reference.sample_us() / reference.launches;
+    for (double us = kTimesAsLong * runner.sample_us(); us > 0; us -= launch_us) {
+      if (!reference.graph) flush_();
+      reference.launch(stream_);
+    }
+  }
+
   /// Keeps the GPU busy until the first sample is enqueued.
   void lead() {
     for (int i = 0; i < 4; ++i) flush_();
@@ -257,9 +282,9 @@ class Rounds {
     return 2 * static_cast<std::size_t>(limited) > states.size();
   }
 
-  /// Rounds until the clock is the same in two windows of time, or for four seconds.
+  /// Rounds until the clock is the same in two windows of time, or for two seconds.
   void settle() {
-    constexpr double kWindowUs = 0.4e6, kMostUs = 4e6, kSame = 0.01;
+    constexpr double kWindowUs = 0.4e6, kMostUs = 2e6, kSame = 0.01;
     double total_us = 0, before = 0;
     for (bool same = false; !same && total_us < kMostUs;) {
       forget();
@@ -284,13 +309,13 @@ class Rounds {
     }
   }
 
-  // The pause leaves the GPU idle for nine tenths of the time at least.
   void time_burst(Runner& runner) {
     constexpr int kLaunches = 3;
+    constexpr double kLeastPauseUs = 20'000, kMostPauseUs = 100'000;
+    const double pause_us = std::clamp(9 * runner.launch_us, kLeastPauseUs, kMostPauseUs);
     std::vector<double> us;
     for (int i = 0; i < kLaunches; ++i) {
-      std::this_thread::sleep_for(
-          std::chrono::duration<double, std::micro>(std::max(kBatchUs, 9 * runner.launch_us)));
+      std::this_thread::sleep_for(std::chrono::duration<double, std::micro>(pause_us));
       Events events;
       lead();
       events.start.record(stream_);
@@ -309,14 +334,15 @@ class Rounds {
   std::vector<Runner> runners_;
   std::vector<Runner>::iterator reference_;
   std::deque<Events> events_;
-  double round_us_ = 0;  ///< about
+  double round_us_ = 0;    ///< about
+  bool settling_ = false;  ///< the power limit has been met
 };
 
 }  // namespace
 
 Timer::Timer(cudaStream_t stream, std::size_t l2_bytes, const Nvml& nvml)
     : stream_(stream), nvml_(nvml), flush_bytes_(2 * std::max<std::size_t>(l2_bytes, 1 << 20)) {
-  LADDER_CUDA(cudaMalloc(&flush_buffer_, flush_bytes_));
+  flush_buffer_ = allocate_on_gpu(flush_bytes_, "the buffer that overwrites the L2");
   if (l2_can_be_reserved()) LADDER_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0));
 }
 

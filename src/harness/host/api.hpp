@@ -22,6 +22,11 @@ struct Api {
   /// random one. A correct kernel gives the same result under every order.
   void (*set_lane_order)(unsigned seed);
 
+  /// Which blocks of a grid run; null: all (executor.hpp).
+  void (*set_blocks)(std::function<std::vector<uint3>(dim3 grid)> choose);
+
+  void (*set_multiprocessors)(int count);  ///< that kernels find, to fill them
+
   /// Counts what the launches in work() do. If it throws, so does this. Null in builds for
   /// AddressSanitizer, whose instrumentation takes the place of the counters'.
   Counters (*count)(const std::function<void()>& work);

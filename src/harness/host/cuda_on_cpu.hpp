@@ -20,6 +20,8 @@
 #include <type_traits>
 
 #include "harness/host/executor.hpp"
+#include "harness/host/global_races.hpp"
+#include "harness/host/launch_bounds.hpp"
 #include "harness/host/memory.hpp"
 #include "harness/host/warp.hpp"
 
@@ -45,7 +47,14 @@
 #define __global__ __attribute__((flatten))
 
 #undef __launch_bounds__
+#if defined(__x86_64__) && !defined(__clang__)
+// A room of so many bytes in front of the kernel, where launch_bounds.cpp finds it. (The product
+// makes the compiler evaluate the name of a constant.)
+#define LADDER_ROOM(threads, ...) patchable_function_entry((threads)*1, (threads)*1)
+#define __launch_bounds__(...) __attribute__((LADDER_ROOM(__VA_ARGS__, )))
+#else
 #define __launch_bounds__(...)
+#endif
 #undef __maxnreg__
 #define __maxnreg__(...)
 #undef __grid_constant__
@@ -80,10 +89,10 @@ LADDER_INLINE void __syncwarp(unsigned mask = 0xffffffffu, LADDER_HERE) {
   ladder::host::syncwarp(mask, at);
 }
 
-// One thread runs at a time, and what it writes is seen at once.
-LADDER_INLINE void __threadfence() {}
+// One thread runs at a time, and what it writes is seen at once; but other blocks must not rely on it.
+LADDER_INLINE void __threadfence() { ladder::host::fence(); }
 LADDER_INLINE void __threadfence_block() {}
-LADDER_INLINE void __threadfence_system() {}
+LADDER_INLINE void __threadfence_system() { ladder::host::fence(); }
 
 // --- Warps -------------------------------------------------------------------------------------
 
@@ -185,8 +194,10 @@ using Same = std::type_identity_t<T>;  // of an argument that converts to what a
 template <class T, class Next>
 LADDER_NO_HOOKS T read_modify_write(T* address, Next next) {
   note_access(__builtin_return_address(0), address, sizeof(T), Access::atomic);
-  const T old = *address;
-  *address = next(old);
+  T old;  // copied by bytes: the assignments of CUDA's pairs of halves would be reported, too
+  std::memcpy(static_cast<void*>(&old), address, sizeof(T));
+  const T changed = next(old);
+  std::memcpy(static_cast<void*>(address), &changed, sizeof(T));
   return old;
 }
 

@@ -2,23 +2,36 @@
 #include "harness/device.hpp"
 
 #include "harness/host/api.hpp"
+#include "harness/out_of_memory.hpp"
 #include "harness/parallel.hpp"
 
-#include <unistd.h>
-
+#include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
-#include <fstream>
+#include <memory>
 #include <mutex>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace ladder {
 namespace {
 
 std::string cpu_name() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen("/proc/cpuinfo", "re"),
+                                                             &std::fclose);
+  if (!file && errno == ENOENT) return "CPU";
+  char bytes[256];
+  while (file && std::fgets(bytes, sizeof bytes, file.get())) {
+    const std::string_view line = bytes;
+    if (!line.starts_with("model name")) continue;
+    const std::string_view name = line.substr(std::min(line.find(':') + 2, line.size()));
+    return std::string(name.substr(0, name.find('\n')));
+  }
+  if (!file || std::ferror(file.get())) {
+    throw std::runtime_error(std::string("/proc/cpuinfo cannot be read: ") + std::strerror(errno));
   }
   return "CPU";
 }
@@ -42,10 +55,7 @@ class HostDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   const std::vector<Kernel>& kernels() const override { return api_.kernels(); }
 
-  std::size_t free_memory() const override {
-    return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
-           static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  }
+  std::size_t free_memory() const override { return free_host_memory(); }
   std::size_t canary_bytes() const override { return 0; }  // every access is checked
   void* allocate(std::size_t bytes) override { return api_.allocate(bytes); }
   void release(void* pointer) noexcept override { api_.release(pointer); }
@@ -108,7 +118,7 @@ class HostDevice final : public Device {
 
   void run(const Kernel& kernel, const void* args) override {
     api_.launches().clear();
-    kernel.launch(args, nullptr);
+    kernel.launch(args, stream_);
   }
 
   std::optional<Counters> count(const Kernel& kernel, const void* args) override {
@@ -146,6 +156,7 @@ class HostDevice final : public Device {
   }
 
   const host::Api& api_ = *ladder_host_api();
+  const cudaStream_t stream_ = reinterpret_cast<cudaStream_t>(this);  // not the null stream
   DeviceInfo info_;
 };
 

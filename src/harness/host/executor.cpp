@@ -12,11 +12,12 @@
 
 #include "harness/host/counters.hpp"
 #include "harness/host/fiber.hpp"
+#include "harness/host/global_races.hpp"
 #include "harness/host/lanes.hpp"
 #include "harness/host/memory.hpp"
 #include "harness/host/ptx.hpp"
-#include "harness/host/races.hpp"
 #include "harness/host/steps.hpp"
+#include "harness/host/touches.hpp"
 
 namespace ladder::host {
 
@@ -125,6 +126,9 @@ class FiberPool {
 
 // The executor's state. One kernel runs at a time.
 unsigned lane_order = 0;
+BlockChoice choose_blocks;            // null: all
+const void* launch_stream = nullptr;  // that launches go into
+int multiprocessor_count = 2;
 FiberPool fibers;
 ReadyQueue ready;
 Body body;
@@ -431,7 +435,8 @@ void prepare_threads(dim3 block) {
 }
 
 void run_block() {
-  forget_shared(static_cast<unsigned>(lanes.size()));
+  begin_block(static_cast<unsigned>(lanes.size()));
+  begin_block_of_launch(block_index);
   allow_steps();
   reset_async_copies();
   barrier_state = {};
@@ -462,17 +467,38 @@ void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, Body k
   body = kernel;
   block_dim = block;
   grid_dim = grid;
-  for (block_index.z = 0; block_index.z < grid.z; ++block_index.z) {
-    for (block_index.y = 0; block_index.y < grid.y; ++block_index.y) {
-      for (block_index.x = 0; block_index.x < grid.x; ++block_index.x) {
-        run_block();
-        if (!error.empty()) {
-          fibers.reclaim();
-          throw std::runtime_error(std::exchange(error, {}));
-        }
-      }
+  begin_launch();
+  const auto run = [](uint3 index) {
+    block_index = index;
+    run_block();
+    if (error.empty()) return;
+    fibers.reclaim();
+    throw std::runtime_error(std::exchange(error, {}));
+  };
+  if (choose_blocks) {
+    for (const uint3 index : choose_blocks(grid)) run(index);
+    return;
+  }
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) run({x, y, z});
     }
   }
+}
+
+void set_multiprocessors(int count) { multiprocessor_count = count; }
+int multiprocessors() { return multiprocessor_count; }
+
+void set_blocks(BlockChoice choose) { choose_blocks = std::move(choose); }
+
+LaunchStream::LaunchStream(const void* stream) : before_(std::exchange(launch_stream, stream)) {}
+LaunchStream::~LaunchStream() { launch_stream = before_; }
+
+void expect_stream(const void* stream) {
+  if (stream == launch_stream) return;
+  throw std::runtime_error(
+      stream ? "a launch into another stream than the one that launch() was given"
+             : "a launch into the null stream, not the one that launch() was given");
 }
 
 void set_lane_order(unsigned seed) { lane_order = seed; }

@@ -9,8 +9,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <source_location>
 #include <string>
+#include <vector>
 
 #include <vector_types.h>
 
@@ -34,6 +36,31 @@ void run(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const F& body)
   run_threads(grid, block, dynamic_shared_bytes,
               {[](const void* callable) { (*static_cast<const F*>(callable))(); }, &body});
 }
+
+/// The blocks of a grid that run, in their order.
+using BlockChoice = std::function<std::vector<uint3>(dim3 grid)>;
+
+/// Lets launches run no more than these blocks, whose accesses are checked as always: so the limits
+/// of a kernel are tried on problems that are too large to be computed. Null: all blocks.
+void set_blocks(BlockChoice choose);
+
+/// How many multiprocessors kernels find, to fill them: 2, so that little work fills them.
+void set_multiprocessors(int count);
+int multiprocessors();
+
+/// While one exists, launches must go into this stream; otherwise into the null stream.
+class LaunchStream {
+ public:
+  explicit LaunchStream(const void* stream);
+  ~LaunchStream();
+  LaunchStream(const LaunchStream&) = delete;
+  LaunchStream& operator=(const LaunchStream&) = delete;
+
+ private:
+  const void* before_;
+};
+/// Throws std::runtime_error if launches must go into another stream.
+void expect_stream(const void* stream);
 
 /// The order in which threads take turns: 0 is ascending, any other value seeds a random one.
 void set_lane_order(unsigned seed);

@@ -8,7 +8,8 @@
 #include <ucontext.h>
 
 #include <cstdint>
-#include <new>
+
+#include "harness/out_of_memory.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -26,22 +27,36 @@ constexpr std::size_t kStackSize = 1 << 20;
 // variables, even that of a function with large arrays, which touches the far end first.
 constexpr std::size_t kGuardSize = 1 << 20;
 
+// Stacks begin at other pages and lines of the caches than those before them. Did all begin at
+// multiples of 2 MiB, a few ways of the TLB and the caches would be all that they share, and a switch
+// would take twice as long.
+std::size_t next_offset() {
+  static std::size_t fibers = 0;
+  constexpr std::size_t kPageAndLine = 4096 + 64;
+  return fibers++ % 64 * kPageAndLine;
+}
+
 // The fiber that runs, and the one that ran before it.
 Fiber* running = nullptr;
 Fiber* previous = nullptr;
+
+[[noreturn]] void throw_no_stack() {
+  throw OutOfMemory(double{kGuardSize + kStackSize}, static_cast<double>(free_host_memory()),
+                    "the stack of a thread of the block");
+}
 
 }  // namespace
 
 Fiber::Fiber() : started_(true) {}
 
-Fiber::Fiber(void (*entry)()) : entry_(entry), stack_size_(kStackSize) {
+Fiber::Fiber(void (*entry)()) : entry_(entry), stack_size_(kStackSize - next_offset()) {
   void* memory = mmap(nullptr, kGuardSize + kStackSize, PROT_NONE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
+  if (memory == MAP_FAILED) throw_no_stack();
   stack_ = static_cast<char*>(memory) + kGuardSize;
   if (mprotect(const_cast<void*>(stack_), kStackSize, PROT_READ | PROT_WRITE) != 0) {
     munmap(memory, kGuardSize + kStackSize);
-    throw std::bad_alloc();
+    throw_no_stack();
   }
 }
 

@@ -13,10 +13,12 @@
 
 #include "harness/host/counters.hpp"
 #include "harness/host/executor.hpp"
+#include "harness/host/global_races.hpp"
 #include "harness/host/memory.hpp"
 #include "harness/host/races.hpp"
 #include "harness/host/source.hpp"
 #include "harness/host/steps.hpp"
+#include "harness/host/touches.hpp"
 
 namespace ladder::host {
 namespace {
@@ -57,13 +59,17 @@ void access_shared(const void* pc, const void* address, SharedPart part, std::si
 }
 
 [[gnu::always_inline]] inline void access(const void* pc, const void* address, std::size_t bytes,
-                                          Access kind) {
+                                          Access kind, bool is_volatile = false) {
   if (!in_kernel()) return;
   if (global_memory.contains(address)) {
-    if (!global_memory.allocated(address, bytes, pc)) {
+    const GlobalMemory::Range* const range = global_memory.find(address, bytes, pc);
+    if (!range) {
       fail_access(pc, address, bytes, kind, "is out of bounds: " + global_memory.describe(address));
     }
     check_alignment(pc, address, bytes, kind);
+    const std::size_t offset = reinterpret_cast<std::uintptr_t>(address) - range->begin;
+    range->shadow->watch(pc, offset, bytes, kind, is_volatile);
+    if (is_volatile || kind == Access::atomic) meet_blocks(address, kind);
     if (counting) trace_access(pc, address, static_cast<unsigned>(bytes), Space::global, kind);
   } else if (const std::size_t fixed = static_shared.offset(address);
              fixed < static_shared.size() + kNearStatic) {
@@ -74,10 +80,15 @@ void access_shared(const void* pc, const void* address, SharedPart part, std::si
     access_shared(pc, address, SharedPart::dynamic, static_cast<std::size_t>(*dynamic),
                   dynamic_shared_bytes(), bytes, kind);
   } else if (in_device_variable(address)) {
+    if (is_volatile || kind == Access::atomic) meet_blocks(address, kind);
     if (counting) trace_access(pc, address, static_cast<unsigned>(bytes), Space::global, kind);
   } else if (reinterpret_cast<std::uintptr_t>(address) < kNull) {
     fail_access(pc, address, bytes, kind, "is at a null pointer");
   }
+}
+
+void access_volatile(const void* pc, const void* address, std::size_t bytes, Access kind) {
+  access(pc, address, bytes, kind, true);
 }
 
 /// An access of a type that is less aligned than it is large, a struct say: a GPU makes several.
@@ -129,6 +140,11 @@ LADDER_HOOKS(access, , 2)
 LADDER_HOOKS(access, , 4)
 LADDER_HOOKS(access, , 8)
 LADDER_HOOKS(access, , 16)
+LADDER_HOOKS(access_volatile, volatile_, 1)
+LADDER_HOOKS(access_volatile, volatile_, 2)
+LADDER_HOOKS(access_volatile, volatile_, 4)
+LADDER_HOOKS(access_volatile, volatile_, 8)
+LADDER_HOOKS(access_volatile, volatile_, 16)
 LADDER_HOOKS(access_in_pieces, unaligned_, 2)
 LADDER_HOOKS(access_in_pieces, unaligned_, 4)
 LADDER_HOOKS(access_in_pieces, unaligned_, 8)

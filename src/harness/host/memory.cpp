@@ -1,11 +1,13 @@
 #include "harness/host/memory.hpp"
 
+#include "harness/out_of_memory.hpp"
+
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <limits>
-#include <new>
+#include <memory>
+#include <utility>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -15,13 +17,19 @@ namespace ladder::host {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kPage = 4096;
 
-constexpr std::size_t kGap = 4096;                            // around allocations
 constexpr std::size_t kDynamicGap = 128 << 10;                // around dynamic shared memory
-constexpr std::size_t kMostAddresses = std::size_t{1} << 40;  // of global memory
+constexpr std::size_t kMostAddresses = std::size_t{1} << 46;  // of global memory
 constexpr std::size_t kFewestAddresses = std::size_t{1} << 32;
+constexpr std::size_t kSlots = 1 << 13;  // of the addresses
 
 std::size_t dynamic_bytes_in_use = 0;
+
+[[noreturn]] void throw_no_memory(std::size_t bytes) {
+  throw OutOfMemory(static_cast<double>(bytes), static_cast<double>(free_host_memory()),
+                    "an array of the host executor's");
+}
 
 }  // namespace
 
@@ -32,7 +40,7 @@ GlobalMemory global_memory;
 
 void* allocate(std::size_t bytes) {
   void* pointer = nullptr;
-  if (posix_memalign(&pointer, kAlignment, bytes) != 0) throw std::bad_alloc();
+  if (posix_memalign(&pointer, kAlignment, bytes) != 0) throw_no_memory(bytes);
   return pointer;
 }
 
@@ -40,31 +48,35 @@ void release(void* pointer) { std::free(pointer); }
 
 #else
 
+// An allocation is in the middle of a slot of the addresses, or has slots of its own and as many
+// before and behind it. Slots begin at other places of pages and caches each.
 void* allocate(std::size_t bytes) {
   GlobalMemory& memory = global_memory;
   memory.reserve();
-  if (bytes > memory.size_) throw std::bad_alloc();
-  const std::size_t needed =
-      (std::max<std::size_t>(bytes, 1) + kGap + kAlignment - 1) & ~(kAlignment - 1);
-  // The first gap that is large enough.
-  std::uintptr_t begin = memory.base_ + kGap;
-  for (const auto& [other, end] : memory.allocations_) {
-    if (begin + needed <= other) break;
-    begin = (end + kGap + kAlignment - 1) & ~(kAlignment - 1);
+  if (bytes > memory.size_) throw_no_memory(bytes);
+  const std::size_t slot = memory.size_ / kSlots;
+  const std::size_t own = bytes <= slot / 4 ? 0 : bytes / slot + 1;
+  const std::size_t needed = own == 0 ? 1 : 3 * own;
+  std::size_t first = 0;  // of the first free ones
+  for (const auto& [begin, other] : memory.allocations_) {
+    if (first + needed <= other.first_slot) break;
+    first = other.first_slot + other.slots;
   }
-  if (begin + needed > memory.base_ + memory.size_) throw std::bad_alloc();
-  memory.allocations_[begin] = begin + bytes;
+  if (first + needed > kSlots) throw_no_memory(bytes);
+  const std::uintptr_t begin = memory.base_ + first * slot + (own == 0 ? slot / 2 : own * slot) +
+                               first % 16 * (kPage + kAlignment);
+  auto shadow = std::make_unique<GlobalShadow>(bytes);
+  memory.allocations_[begin] = {begin + bytes, first, needed, std::move(shadow)};
   return reinterpret_cast<void*>(begin);
 }
 
 void release(void* pointer) {
-  constexpr std::size_t kPage = 4096;
   GlobalMemory& memory = global_memory;
   const auto found = memory.allocations_.find(reinterpret_cast<std::uintptr_t>(pointer));
   if (found == memory.allocations_.end()) return;
-  const auto [begin, end] = *found;
+  const std::uintptr_t begin = found->first, end = found->second.end;
   const std::uintptr_t first = (begin + kPage - 1) & ~(kPage - 1), last = end & ~(kPage - 1);
-  if (last > first + (1 << 20)) {  // back to the system
+  if (last > first + (1 << 18)) {  // back to the system
     madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
   }
   memory.allocations_.erase(found);
@@ -75,20 +87,22 @@ void release(void* pointer) {
 
 void GlobalMemory::reserve() {
   for (std::size_t bytes = kMostAddresses; size_ == 0; bytes /= 2) {
-    if (bytes < kFewestAddresses) throw std::bad_alloc();
+    if (bytes < kFewestAddresses) throw_no_memory(kFewestAddresses);
     void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) continue;
     base_ = reinterpret_cast<std::uintptr_t>(memory);
     size_ = bytes;
+    madvise(memory, bytes, MADV_NOHUGEPAGE);  // of which a kernel may touch few bytes each
+    madvise(memory, bytes, MADV_DONTDUMP);
   }
 }
 
 GlobalMemory::Range GlobalMemory::find(std::uintptr_t address) const {
   const auto after = allocations_.upper_bound(address);
   if (after == allocations_.begin()) return {};
-  const auto [begin, end] = *std::prev(after);
-  return {begin, end};
+  const auto& [begin, allocation] = *std::prev(after);
+  return {begin, allocation.end, allocation.shadow.get()};
 }
 
 std::string GlobalMemory::describe(const void* pointer) const {
@@ -104,7 +118,7 @@ std::string GlobalMemory::describe(const void* pointer) const {
   }
   if (after != allocations_.end() &&
       (before.end == 0 || after->first - address < address - before.end)) {
-    return text(after->first - address, "before", after->second - after->first);
+    return text(after->first - address, "before", after->second.end - after->first);
   }
   if (before.end == 0) return "in no allocation";
   return text(address - before.end, "past the end of", before.end - before.begin);
@@ -114,7 +128,7 @@ void* dynamic_shared() {
   static void* const region = [] {
     void* memory = mmap(nullptr, kDynamicGap + kMaxDynamicShared + kDynamicGap,
                         PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw std::bad_alloc();
+    if (memory == MAP_FAILED) throw_no_memory(kDynamicGap + kMaxDynamicShared + kDynamicGap);
     return static_cast<char*>(memory) + kDynamicGap;
   }();
   return region;

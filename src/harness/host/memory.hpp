@@ -11,34 +11,42 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 
+#include "harness/host/global_races.hpp"
 #include "harness/host/module.hpp"
 
 namespace ladder::host {
 
-/// Global memory: `bytes` bytes, 256-byte aligned as cudaMalloc's are, with gaps around them.
-/// Throws std::bad_alloc.
+/// Global memory: `bytes` bytes, 256-byte aligned as cudaMalloc's are. Its pages are the system's
+/// until they are touched. Throws std::bad_alloc.
 void* allocate(std::size_t bytes);
 void release(void* pointer);
 
 /// The addresses that allocations come from: a large part of the address space, set aside at the
-/// first allocation, so that an address far beyond an allocation is still recognized. (In builds for
+/// first allocation. Between two allocations are gigabytes, and as much as the larger of them: an
+/// index that is wrong, or has overflowed in 32 bits, meets no other allocation. (In builds for
 /// AddressSanitizer allocations are its own, and this is empty.)
 class GlobalMemory {
  public:
+  struct Range {
+    std::uintptr_t begin = 0, end = 0;
+    GlobalShadow* shadow = nullptr;
+  };
+
   bool contains(const void* address) const {
     return reinterpret_cast<std::uintptr_t>(address) - base_ < size_;
   }
 
-  /// Whether all the bytes belong to one allocation. pc only helps to guess which.
-  bool allocated(const void* address, std::size_t bytes, const void* pc) {
+  /// The allocation that all the bytes belong to, if there is one. pc only helps to guess which.
+  const Range* find(const void* address, std::size_t bytes, const void* pc) {
     const auto begin = reinterpret_cast<std::uintptr_t>(address);
     Range& guess = recent_[reinterpret_cast<std::uintptr_t>(pc) / 4 % kRecent];
-    if (begin >= guess.begin && begin + bytes <= guess.end) return true;
+    if (begin >= guess.begin && begin + bytes <= guess.end) return &guess;
     guess = find(begin);
-    return begin >= guess.begin && begin + bytes <= guess.end;
+    return begin >= guess.begin && begin + bytes <= guess.end ? &guess : nullptr;
   }
 
   /// Where an address is that belongs to no allocation: "12 bytes past the end of an allocation of
@@ -49,8 +57,10 @@ class GlobalMemory {
   friend void* allocate(std::size_t bytes);
   friend void release(void* pointer);
 
-  struct Range {
-    std::uintptr_t begin = 0, end = 0;
+  struct Allocation {
+    std::uintptr_t end;
+    std::size_t first_slot, slots;
+    std::unique_ptr<GlobalShadow> shadow;
   };
   static constexpr std::size_t kRecent = 64;
 
@@ -59,7 +69,7 @@ class GlobalMemory {
 
   std::uintptr_t base_ = 0;
   std::size_t size_ = 0;
-  std::map<std::uintptr_t, std::uintptr_t> allocations_;  // begin and end
+  std::map<std::uintptr_t, Allocation> allocations_;  // by where they begin
   std::array<Range, kRecent> recent_;
 };
 extern GlobalMemory global_memory;

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "harness/host/lanes.hpp"
-#include "harness/host/races.hpp"
+#include "harness/host/touches.hpp"
 
 namespace ladder::host {
 namespace {

@@ -120,6 +120,10 @@ struct Contract : Op {
     return {{1, 1 << 20}, {1, 100'000'007}, {1, 1 << 28}};
   }
   static std::vector<ladder::InputSet> input_sets() { return input_sets_of<Op>(); }
+  static Problem smaller(const Problem& p) {
+    const std::int64_t cols = ladder::shortened(p.cols, 1 << 20);
+    return {ladder::fewer_rows(p.rows, cols), cols};
+  }
 
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
     double read = 0;  // elements

@@ -2,7 +2,7 @@
 #include "gemm.hpp"
 #include "reference.hpp"
 
-#include <limits>
+#include <algorithm>
 
 namespace {
 
@@ -11,10 +11,8 @@ struct Contract : gemm {
 
   static std::optional<Problem> parse(std::string_view text) {
     const auto d = ladder::parse_dimensions(text, 3, 0);
-    if (!d) return std::nullopt;
-    for (std::int64_t size : *d) {
-      if (size > std::numeric_limits<int>::max()) return std::nullopt;
-    }
+    constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
+    if (!d || std::max({(*d)[0], (*d)[1], (*d)[2]}) > kMost) return std::nullopt;
     return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1]), static_cast<int>((*d)[2])};
   }
   static std::string text(const Problem& p) {
@@ -33,6 +31,11 @@ struct Contract : gemm {
       return {{128, 128, 128}, {100, 77, 130}, {4, 128, 70}};
     }
     return {{1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096}, {1000, 3000, 777}};
+  }
+  // More tiles than a GPU runs at a time.
+  static Problem smaller(const Problem& p) {
+    const auto size = [](int n, int most) { return static_cast<int>(ladder::shortened(n, most)); };
+    return {size(p.m, 2048), size(p.n, 2048), size(p.k, 4096)};
   }
   static std::vector<ladder::InputSet> input_sets() {
     return {{"uniform", ladder::uniform_value},

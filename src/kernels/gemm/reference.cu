@@ -2,6 +2,7 @@
 
 #include "harness/cuda/cublas.hpp"
 #include "harness/cuda/error.hpp"
+#include "harness/cuda/memory.hpp"
 
 namespace {
 
@@ -16,8 +17,9 @@ __global__ void widen(const T* from, double* to, std::size_t n, bool absolute) {
 class Wide {
  public:
   template <class T>
-  Wide(const T* from, std::size_t n, bool absolute) {
-    LADDER_CUDA(cudaMalloc(&data_, n * sizeof(double)));
+  Wide(const T* from, std::size_t n, bool absolute)
+      : data_(static_cast<double*>(
+            ladder::allocate_on_gpu(n * sizeof(double), "an operand in fp64"))) {
     widen<<<static_cast<unsigned>(ladder::ceil_div(n, 256)), 256>>>(from, data_, n, absolute);
     LADDER_CUDA(cudaGetLastError());
   }
@@ -27,7 +29,7 @@ class Wide {
   const double* data() const { return data_; }
 
  private:
-  double* data_ = nullptr;
+  double* data_;
 };
 
 template <class T>

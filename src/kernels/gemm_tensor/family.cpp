@@ -3,7 +3,7 @@
 #include "kernels/gemm/reference.hpp"
 #include "reference.hpp"
 
-#include <limits>
+#include <algorithm>
 
 namespace {
 
@@ -14,10 +14,8 @@ struct Contract : Op {
 
   static std::optional<Problem> parse(std::string_view text) {
     const auto d = ladder::parse_dimensions(text, 3, 0);
-    if (!d) return std::nullopt;
-    for (std::int64_t size : *d) {
-      if (size > std::numeric_limits<int>::max()) return std::nullopt;
-    }
+    constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
+    if (!d || std::max({(*d)[0], (*d)[1], (*d)[2]}) > kMost) return std::nullopt;
     return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1]), static_cast<int>((*d)[2])};
   }
   static std::string text(const Problem& p) {
@@ -36,6 +34,12 @@ struct Contract : Op {
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
     if (backend == ladder::Backend::host) return {{128, 256, 128}, {144, 272, 80}, {143, 271, 80}};
     return {{2048, 2048, 2048}, {4096, 4096, 4096}, {8192, 8192, 8192}};
+  }
+
+  /// More tiles than a GPU runs at a time; K as sign_value needs it.
+  static Problem smaller(const Problem& p) {
+    const auto size = [](int n, int most) { return static_cast<int>(ladder::shortened(n, most)); };
+    return {size(p.m, 2048), size(p.n, 2048), size(p.k, 1024)};
   }
 
   /// -1, 0 or 1: sums of up to 1040 products stay below 256 but for 12 standard deviations, and are

@@ -9,6 +9,7 @@
 #include "gemm_tensor.hpp"
 #include "harness/cuda/cublas.hpp"
 #include "harness/cuda/error.hpp"
+#include "harness/cuda/memory.hpp"
 
 #include <limits>
 #include <map>
@@ -119,14 +120,15 @@ cublasStatus_t multiply(const Plan& plan, const Algorithm& algorithm, const void
 /// Device memory for as long as it is needed.
 class Scratch {
  public:
-  explicit Scratch(std::size_t bytes) { LADDER_CUDA(cudaMalloc(&data_, bytes)); }
+  explicit Scratch(std::size_t bytes)
+      : data_(ladder::allocate_on_gpu(bytes, "cuBLASLt's workspace")) {}
   ~Scratch() { cudaFree(data_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
   void* data() const { return data_; }
 
  private:
-  void* data_ = nullptr;
+  void* data_;
 };
 
 /// Milliseconds of a launch, the best of five after a first one; infinite if it is refused.

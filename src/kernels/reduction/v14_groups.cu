@@ -78,6 +78,7 @@ __global__ void __launch_bounds__(kBlock) in_groups(reduction::Args<Op, T> a) {
 }
 
 struct Groups {
+  static constexpr reduction::Problem test_problems[] = {{2'100'001}};  // two groups, in fp64
   static constexpr ladder::Version version{"tickets in two levels, one tile per block"};
 
   template <class Op, class T>

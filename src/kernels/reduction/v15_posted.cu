@@ -12,6 +12,7 @@
 namespace {
 
 struct Posted {
+  static constexpr reduction::Problem test_problems[] = {{4'200'013}};  // two groups, in fp32
   static constexpr ladder::Version version{"numbers with a flag in one store, no tickets"};
 
   template <class Op, class T>

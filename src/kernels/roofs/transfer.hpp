@@ -5,9 +5,9 @@
 #include "roofs.hpp"
 
 #include "harness/cuda/error.hpp"
+#include "harness/out_of_memory.hpp"
 
 #include <cstdlib>
-#include <new>
 
 namespace roofs {
 
@@ -34,9 +34,11 @@ class HostArray {
     void* memory = nullptr;
     if constexpr (kKind == HostMemory::pageable) {
       memory = std::malloc(bytes);
-      if (!memory) throw std::bad_alloc();
+      if (!memory) throw_no_memory(bytes);
     } else if constexpr (kKind == HostMemory::pinned) {
-      LADDER_CUDA(cudaMallocHost(&memory, bytes));
+      const cudaError_t error = cudaMallocHost(&memory, bytes);
+      if (error == cudaErrorMemoryAllocation) throw_no_memory(bytes);
+      LADDER_CUDA(error);
     } else {
       int device = 0;
       LADDER_CUDA(cudaGetDevice(&device));
@@ -45,6 +47,12 @@ class HostArray {
       advise(memory, bytes, cudaMemAdviseSetAccessedBy, device);
     }
     return static_cast<float*>(memory);
+  }
+  [[noreturn]] static void throw_no_memory(std::size_t bytes) {
+    cudaGetLastError();
+    throw ladder::OutOfMemory(static_cast<double>(bytes),
+                              static_cast<double>(ladder::free_host_memory()),
+                              "an array of the host's");
   }
   void release() {
     float* const old = std::exchange(data_, nullptr);

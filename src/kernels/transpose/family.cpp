@@ -48,6 +48,10 @@ struct Contract : transpose {
     if (backend == ladder::Backend::host) return {{128, 128}, {100, 130}};
     return {{1000, 3000}, {4096, 4096}, {4095, 4097}, {8192, 8192}};
   }
+  static Problem smaller(const Problem& p) {
+    const auto side = [](int n) { return static_cast<int>(ladder::shortened(n, 1024)); };
+    return {side(p.rows), side(p.cols)};
+  }
   static std::vector<ladder::InputSet> input_sets() {
     return {{"uniform", ladder::uniform_value, true}, {"edges", edge_value, true}};
   }

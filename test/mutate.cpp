@@ -1,7 +1,10 @@
-// What scripts/mutate_barriers links into a copy of the host executor's library, in front of
+// What scripts/mutate links into its copies of the host executor's library. In front of
 // host::barrier (ld's --wrap): LADDER_WITHOUT_BARRIER=src/kernels/gemm/v03_smem_tile.cu:28 lets all
-// threads run on through the __syncthreads of that line, as if it were not there.
+// threads run on through the __syncthreads of that line, as if it were not there. And
+// LADDER_STEPS=200000000 ends endless loops, which mutated kernels often have, after so many steps of
+// a block.
 #include "harness/host/executor.hpp"
+#include "harness/host/steps.hpp"
 
 #include <charconv>
 #include <cstdio>
@@ -31,6 +34,12 @@ struct Dropped {
     std::from_chars(place.data() + colon + 1, place.data() + place.size(), line);
   }
 } dropped;
+
+const bool is_limited = [] {
+  const char* const steps = std::getenv("LADDER_STEPS");
+  if (steps != nullptr) set_step_limit(std::atoll(steps));
+  return steps != nullptr;
+}();
 
 }  // namespace
 

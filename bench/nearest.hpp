@@ -1,0 +1,13 @@
+// What a user may have meant by a name that there is not.
+#pragma once
+
+#include <set>
+#include <string>
+
+namespace ladder {
+
+/// The few parts of names, from slash to slash, that are most like a text, the nearest first, as
+/// "; near it are …"; empty if none is. Of a regular expression only what stands for itself counts.
+std::string near_to(const std::string& text, const std::set<std::string>& names);
+
+}  // namespace ladder

@@ -1,0 +1,50 @@
+"""The versions that run on the host executor, and the files that they are made of."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+SOURCES = ROOT / "src"
+# What the host executor puts in the place of a header of the GPU's
+REPLACED = re.compile(r"harness/(ptx|host|cuda)/")
+
+
+@cache
+def versions() -> list[Path]:
+    """The files of versions that run on the host executor, relative to src/."""
+    found = sorted(SOURCES.glob("kernels/*/v*.cu"))
+    return [
+        f.relative_to(SOURCES) for f in found if ".gpu." not in f.name and ".sm90a." not in f.name
+    ]
+
+
+@cache
+def includes(file: Path) -> list[Path]:
+    """What a file includes itself of this tree."""
+    found = []
+    for name in re.findall(r'^\s*#include "([^"]+)"', (SOURCES / file).read_text(), re.MULTILINE):
+        for path in (file.parent / name, Path(name)):
+            if (SOURCES / path).is_file() and not REPLACED.match(str(path)):
+                found.append(path)
+                break
+    return found
+
+
+@cache
+def made_of(file: Path) -> frozenset[Path]:
+    """A file and what it includes, by others too."""
+    return frozenset([file]).union(*(made_of(i) for i in includes(file)))
+
+
+@cache
+def versions_with(file: Path) -> list[Path]:
+    return [v for v in versions() if file in made_of(v)]
+
+
+def files() -> list[Path]:
+    """All that have device code, of the versions and of the headers that they share."""
+    everything = frozenset().union(*(made_of(v) for v in versions()))
+    return sorted(f for f in everything if f not in made_of(Path("harness/kernel.hpp")))

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""What CMake refuses to configure, each in a sentence, and which commit a build records. Nothing is
+compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+GNU = ["-DCMAKE_CXX_COMPILER_FORCED=1", "-DCMAKE_CXX_COMPILER_ID=GNU",
+       "-DCMAKE_CXX_COMPILER_VERSION=12.2.0"]  # which spares trying the compiler  # fmt: skip
+
+
+class Case(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory(prefix="ladder configure ")
+        self.addCleanup(folder.cleanup)
+        self.here = Path(folder.name).resolve()
+
+    def refused(self, sentence: str, source: Path, build: Path, *options: str) -> None:
+        result = subprocess.run(
+            ["cmake", "-S", str(source), "-B", str(build), "-DLADDER_CUDA=OFF", *options],
+            capture_output=True, text=True, encoding="utf-8")  # fmt: skip
+        self.assertEqual(result.returncode, 1, result)
+        said = " ".join(result.stderr.split())
+        self.assertRegex(said, r"^CMake Error at \S+ \(message\): " + sentence)
+        self.assertEqual(said.count("CMake Error"), 1)
+
+
+class Refusals(Case):
+    def test_paths_that_tools_would_misread(self) -> None:
+        for letter in "'\"`$;,#&|<>*?!%:{}[]":
+            source = self.here / f"a{letter}b"
+            source.mkdir()
+            shutil.copy(ROOT / "CMakeLists.txt", source)
+            self.refused(f'"{re.escape(str(source))}": paths with any of ', source,
+                         self.here / f"build{ord(letter)}")  # fmt: skip
+        self.refused('".*/b;c": paths with any of .* rename the folder', ROOT, self.here / "b;c")
+
+    def test_other_compilers(self) -> None:
+        for name, version in (("Clang", "19.1.0"), ("GNU", "11.4.0")):
+            self.refused(f"The C\\+\\+ compiler must be g\\+\\+ 12 or newer, .*, not {name} {version}: "
+                         "set CXX=g\\+\\+ and", ROOT, self.here / name,
+                         *GNU[:1], f"-DCMAKE_CXX_COMPILER_ID={name}",
+                         f"-DCMAKE_CXX_COMPILER_VERSION={version}")  # fmt: skip
+
+    def test_folders_without_the_headers(self) -> None:
+        for folders, sentence in (
+            ("/no/such", "LADDER_CUDA_INCLUDE_DIRS: there is no folder /no/such; without"),
+            (str(self.here), f"LADDER_CUDA_INCLUDE_DIRS={self.here}: cuda_fp16.h is in none of")):
+            self.refused(sentence, ROOT, self.here / f"build{len(folders)}",
+                         f"-DLADDER_CUDA_INCLUDE_DIRS={folders}")  # fmt: skip
+
+    def test_an_older_cmake_reads_the_presets_and_so_hears_what_it_lacks(self) -> None:
+        presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
+        self.assertLessEqual(presets["version"], 3)  # CMake 3.21
+        self.assertNotIn("cmakeMinimumRequired", presets)
+        first = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8").splitlines()[0]
+        self.assertEqual(first, "cmake_minimum_required(VERSION 3.24)")
+
+
+class Sources(Case):
+    def test_what_is_fetched_is_named_by_its_hash(self) -> None:
+        text = (ROOT / "cmake/Dependencies.cmake").read_text(encoding="utf-8")
+        tags = re.findall(r"GIT_TAG (\S+)", text)
+        self.assertEqual(len(tags), text.count("FetchContent_Declare("))
+        for tag in tags:
+            self.assertRegex(tag, r"^[0-9a-f]{40}$")
+
+
+@unittest.skipUnless(shutil.which("git"), "there is no git")
+class Commit(Case):
+    def recorded(self, source: Path) -> str:
+        header = self.here / "sha.hpp"
+        subprocess.run(["cmake", f"-DSOURCE={source}", f"-DOUTPUT={header}", "-P",
+                        str(ROOT / "cmake/GitSha.cmake")], check=True)  # fmt: skip
+        return re.findall('"(.*)"', header.read_text(encoding="utf-8"))[0]
+
+    def commit(self, repository: Path) -> str:
+        def git(*words: str) -> str:
+            command = ["git", "-C", str(repository), "-c", "user.name=n", "-c", "user.email=e", *words]
+            return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        git("init", "--quiet")
+        (repository / "file").write_text("text")
+        git("add", "file")
+        git("commit", "--quiet", "--message=message")
+        return git("rev-parse", "--short=12", "HEAD").strip()
+
+    def test_is_the_repository_s_own(self) -> None:
+        sha = self.commit(self.here)
+        self.assertEqual(self.recorded(self.here), sha)
+        (self.here / "file").write_text("changed")
+        self.assertEqual(self.recorded(self.here), sha + "-dirty")
+        unpacked = self.here / "kernel-ladder"  # a tarball, in somebody else's repository
+        unpacked.mkdir()
+        self.assertEqual(self.recorded(unpacked), "unknown")
+        own = self.commit(unpacked)
+        self.assertEqual(self.recorded(unpacked), own)
+
+    def test_is_not_that_of_a_hook_s_repository(self) -> None:
+        self.commit(self.here)
+        unpacked = self.here / "kernel-ladder"
+        unpacked.mkdir()
+        os.environ["GIT_DIR"] = str(self.here / ".git")
+        self.addCleanup(os.environ.pop, "GIT_DIR")
+        self.assertEqual(self.recorded(unpacked), "unknown")
+
+
+if __name__ == "__main__":
+    unittest.main()

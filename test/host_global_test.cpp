@@ -1,0 +1,363 @@
+// What ends a kernel on the host executor in global memory, between blocks and at its launch. And
+// that nothing else does.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "host_kernels.hpp"
+
+#if !defined(__SANITIZE_ADDRESS__)  // whose instrumentation takes the place of the checks'
+
+namespace {
+
+using namespace ladder::test;
+using ladder::launch;
+
+std::string at(int line) { return " at host_global_test.cpp:" + std::to_string(line) + " "; }
+
+// --- Races within a block ------------------------------------------------------------------------
+
+enum class Fence { none, shuffle, warp, block };
+
+__device__ void fence(Fence kind) {
+  if (kind == Fence::shuffle) __shfl_xor_sync(kAllLanes, 1, 1);
+  if (kind == Fence::warp) __syncwarp();
+  if (kind == Fence::block) __syncthreads();
+}
+
+__global__ void add_all(float* sum) { *sum += 1.0f; }
+constexpr int kAddAll = __LINE__ - 1;
+
+TEST_P(AnyOrder, AThousandThreadsAddToOneNumber) {
+  Array<float> sum(1);
+  const std::string error = error_of([&] { run_block(1024, add_all, sum); });
+  EXPECT_TRUE(
+      contains(error, "race in global memory: the load" + at(kAddAll) + "and the store of "));
+  EXPECT_TRUE(contains(error, at(kAddAll) + "have no __syncthreads between them"));
+  EXPECT_EQ(error_of([&] { launch(add_all, 1, 1, 0, nullptr, sum); }), "");
+}
+
+/// Thread t writes, and then reads what thread t ^ distance wrote.
+template <class T>
+__global__ void exchange(T* values, float* out, unsigned distance, Fence kind) {
+  values[threadIdx.x] = T{2};
+  fence(kind);
+  out[threadIdx.x] = static_cast<float>(values[threadIdx.x ^ distance]);
+}
+constexpr int kWrite = __LINE__ - 4, kRead = __LINE__ - 2;
+
+template <class T>
+void expect_read_after_write() {
+  Array<T> values(64);
+  Array<float> out(64);
+  const auto error = [&](unsigned distance, Fence kind) {
+    return error_of([&] { run_block(64, exchange<T>, values, out, distance, kind); });
+  };
+  for (const Fence kind : {Fence::none, Fence::shuffle}) {
+    const std::string text = error(1, kind);
+    EXPECT_TRUE(contains(text, "race in global memory: the "));
+    EXPECT_TRUE(contains(text, ":" + std::to_string(kRead)));
+    EXPECT_TRUE(contains(text, ":" + std::to_string(kWrite)));
+    EXPECT_TRUE(contains(text, "have no __syncwarp between them"));
+  }
+  EXPECT_EQ(error(1, Fence::warp), "");
+  for (const Fence kind : {Fence::none, Fence::shuffle, Fence::warp}) {
+    EXPECT_TRUE(contains(error(32, kind), "have no __syncthreads between them"));
+  }
+  EXPECT_EQ(error(32, Fence::block), "");
+  EXPECT_EQ(error(0, Fence::none), "") << "a thread and itself";
+}
+
+TEST_P(AnyOrder, ReadAfterWriteInGlobalMemory) { expect_read_after_write<float>(); }
+TEST_P(AnyOrder, ReadAfterWriteOfShorts) { expect_read_after_write<short>(); }
+
+/// In place, by threads that should have met in between.
+__global__ void shift(float* values, Fence kind) {
+  const float next = values[threadIdx.x + 1];
+  fence(kind);
+  values[threadIdx.x] = next;
+}
+
+TEST_P(AnyOrder, WriteAfterReadInGlobalMemory) {
+  Array<float> values(65);
+  const auto error = [&](Fence kind) {
+    return error_of([&] { run_block(64, shift, values, kind); });
+  };
+  EXPECT_TRUE(contains(error(Fence::none), "race in global memory"));
+  EXPECT_TRUE(contains(error(Fence::warp), "__syncthreads"));
+  EXPECT_EQ(error(Fence::block), "");
+}
+
+__global__ void write_at(float* out, unsigned divisor) { out[threadIdx.x / divisor] = 1.0f; }
+
+TEST_P(AnyOrder, WriteAfterWriteInGlobalMemory) {
+  Array<float> out(64);
+  EXPECT_EQ(error_of([&] { run_block(64, write_at, out, 1u); }), "");
+  EXPECT_TRUE(
+      contains(error_of([&] { run_block(64, write_at, out, 2u); }), "race in global memory"));
+}
+
+/// Four floats at once, then the bytes of some.
+__global__ void words_then_bytes(float4* values, float* out, Fence kind) {
+  if (threadIdx.x < 16) values[threadIdx.x] = make_float4(1, 2, 3, 4);
+  fence(kind);
+  out[threadIdx.x] = reinterpret_cast<const char*>(values)[4 * threadIdx.x + 3];
+}
+
+TEST_P(AnyOrder, WidthsMeetInGlobalMemory) {
+  Array<float4> values(16);
+  Array<float> out(64);
+  EXPECT_EQ(error_of([&] { run_block(64, words_then_bytes, values, out, Fence::block); }), "");
+  Array<float4> fresh(16);
+  EXPECT_TRUE(contains(error_of([&] { run_block(64, words_then_bytes, fresh, out, Fence::warp); }),
+                       "race in global memory"));
+}
+
+__global__ void tally(unsigned* counts, unsigned* out, Fence kind) {
+  atomicAdd(&counts[threadIdx.x % 2], 1u);
+  fence(kind);
+  if (threadIdx.x < 2) out[threadIdx.x] = counts[threadIdx.x];
+}
+
+TEST_P(AnyOrder, AtomicOperationsInGlobalMemoryRaceOnlyWithOthers) {
+  Array<unsigned> counts(2), out(2);
+  EXPECT_EQ(error_of([&] { run_block(64, tally, counts, out, Fence::block); }), "");
+  EXPECT_EQ(out[0], 32u);
+  EXPECT_TRUE(contains(error_of([&] { run_block(64, tally, counts, out, Fence::none); }),
+                       "race in global memory"));
+}
+
+// --- Races between blocks ------------------------------------------------------------------------
+
+__global__ void add_blocks(float* sum) { *sum += 1.0f; }
+constexpr int kAddBlocks = __LINE__ - 1;
+
+TEST_P(AnyOrder, BlocksAddToOneNumber) {
+  Array<float> sum(1);
+  const std::string error = error_of([&] { launch(add_blocks, dim3(2, 3), 1, 0, nullptr, sum); });
+  EXPECT_TRUE(contains(error, "block (1,0,0) thread (0,0,0): race in global memory: the load" +
+                                  at(kAddBlocks) + "and the store of block (0,0,0) thread (0,0,0)" +
+                                  at(kAddBlocks) +
+                                  "are in no order: between blocks that takes a "));
+  EXPECT_EQ(error_of([&] { launch(add_blocks, 1, 1, 0, nullptr, sum); }), "") << "another launch";
+}
+
+__global__ void overlap(float* out, unsigned step) { out[blockIdx.x * step + threadIdx.x] = 1.0f; }
+
+TEST_P(AnyOrder, TilesOverlap) {
+  Array<float> out(128);
+  EXPECT_EQ(error_of([&] { launch(overlap, 2, 64, 0, nullptr, out, 64u); }), "");
+  EXPECT_TRUE(contains(error_of([&] { launch(overlap, 2, 64, 0, nullptr, out, 63u); }),
+                       "block (1,0,0) thread (0,0,0): race in global memory: the store"));
+}
+
+/// Which fence is left out.
+enum class Lacks { nothing, before_the_ticket, behind_the_ticket, the_ticket, the_barrier };
+
+/// The last block adds up what all have written, one number per thread.
+template <Lacks kLacks, bool kEachThread>
+__global__ void last_block_adds(float* numbers, unsigned* done, float* sum) {
+  numbers[blockIdx.x * blockDim.x + threadIdx.x] = 1.0f;
+  if (kEachThread && kLacks != Lacks::before_the_ticket) __threadfence();
+  if (kLacks != Lacks::the_barrier) __syncthreads();
+  bool is_last = false;
+  if (threadIdx.x == 0) {
+    if (!kEachThread && kLacks != Lacks::before_the_ticket) __threadfence();
+    if (kLacks != Lacks::the_ticket) {
+      is_last = atomicAdd(done, 1u) == gridDim.x - 1;
+    } else {
+      is_last = blockIdx.x == gridDim.x - 1;
+    }
+    if (!kEachThread && kLacks != Lacks::behind_the_ticket) __threadfence();
+  }
+  is_last = __syncthreads_or(is_last);
+  if (kEachThread && kLacks != Lacks::behind_the_ticket) __threadfence();
+  if (!is_last) return;
+  for (unsigned i = 0; i < gridDim.x; ++i) {
+    atomicAdd(sum, numbers[i * blockDim.x + threadIdx.x]);
+  }
+}
+constexpr int kAddNumbers = __LINE__ - 3;
+
+template <Lacks kLacks, bool kEachThread>
+std::string error_of_last_block() {
+  Array<float> numbers(5 * 64), sum(1);
+  Array<unsigned> done(1);
+  const std::string error = error_of(
+      [&] { launch(last_block_adds<kLacks, kEachThread>, 5, 64, 0, nullptr, numbers, done, sum); });
+  EXPECT_TRUE(!error.empty() || sum[0] == 5.0f * 64);
+  return error;
+}
+
+TEST_P(AnyOrder, TheLastBlockSeesWhatTheOthersWrote) {
+  EXPECT_EQ((error_of_last_block<Lacks::nothing, false>()), "");
+  EXPECT_EQ((error_of_last_block<Lacks::nothing, true>()), "");
+}
+
+TEST_P(AnyOrder, WithoutAFenceTheLastBlockDoesNot) {
+  const auto expect_race = [](const std::string& error) {
+    EXPECT_TRUE(contains(error, "block (4,0,0) thread ("));
+    EXPECT_TRUE(contains(error, "race in global memory: the load" + at(kAddNumbers)));
+    EXPECT_TRUE(contains(error, "are in no order: between blocks"));
+  };
+  expect_race(error_of_last_block<Lacks::before_the_ticket, false>());
+  expect_race(error_of_last_block<Lacks::before_the_ticket, true>());
+  expect_race(error_of_last_block<Lacks::behind_the_ticket, false>());
+  expect_race(error_of_last_block<Lacks::behind_the_ticket, true>());
+  expect_race(error_of_last_block<Lacks::the_ticket, false>());
+  expect_race(error_of_last_block<Lacks::the_ticket, true>());
+}
+
+TEST(LastBlock, NeedsABarrierBeforeItsTicket) {  // ascending: thread 0 is the first
+  EXPECT_TRUE(contains((error_of_last_block<Lacks::the_barrier, false>()), "are in no order"));
+}
+
+/// The lanes of a warp fence what they wrote, one of them takes the ticket.
+__global__ void warps_add(float* numbers, unsigned* done, float* sum, bool fenced, bool met) {
+  numbers[blockIdx.x * 32 + threadIdx.x] = 1.0f;
+  if (fenced) __threadfence();
+  if (met) __syncwarp();
+  unsigned before = 0;
+  if (threadIdx.x == 0) {
+    before = atomicAdd(done, 1u);
+    __threadfence();
+  }
+  __syncwarp();
+  if (__shfl_sync(kAllLanes, before, 0) != gridDim.x - 1) return;
+  for (unsigned i = 0; i < gridDim.x; ++i) atomicAdd(sum, numbers[i * 32 + threadIdx.x]);
+}
+
+TEST(LastBlock, OfWarps) {
+  for (const bool fenced : {true, false}) {
+    for (const bool met : {true, false}) {
+      Array<float> numbers(3 * 32), sum(1);
+      Array<unsigned> done(1);
+      const std::string error =
+          error_of([&] { launch(warps_add, 3, 32, 0, nullptr, numbers, done, sum, fenced, met); });
+      EXPECT_EQ(error.empty(), fenced && met) << error;
+    }
+  }
+}
+
+/// Each block adds its number to what the block before it has passed on.
+__global__ void chain(float* sums, volatile unsigned* flags, bool fenced) {
+  if (threadIdx.x > 0) return;
+  float before = 0;
+  if (blockIdx.x > 0) {
+    while (flags[blockIdx.x - 1] == 0) continue;
+    if (fenced) __threadfence();
+    before = sums[blockIdx.x - 1];
+    if (blockIdx.x > 1) before += 0 * sums[0];
+  }
+  sums[blockIdx.x] = before + 1.0f;
+  __threadfence();
+  flags[blockIdx.x] = 1;
+}
+
+TEST_P(AnyOrder, WhatABlockKnowsItPassesOn) {
+  Array<float> sums(6);
+  Array<unsigned> flags(6);
+  EXPECT_EQ(error_of([&] { launch(chain, 6, 32, 0, nullptr, sums, flags, true); }), "");
+  EXPECT_EQ(sums[5], 6.0f);
+  std::fill(flags.begin(), flags.end(), 0u);
+  EXPECT_TRUE(contains(error_of([&] { launch(chain, 6, 32, 0, nullptr, sums, flags, false); }),
+                       "block (1,0,0) thread (0,0,0): race in global memory"));
+}
+
+// --- Far out of bounds ---------------------------------------------------------------------------
+
+__global__ void load_far(const float* in, float* out, std::ptrdiff_t i) { out[0] = in[i]; }
+constexpr int kLoadFar = __LINE__ - 1;
+
+TEST_P(AnyOrder, NoIndexThatIsWrongMeetsAnotherArray) {
+  Array<float> before(100), data(100), behind(100), out(1);
+  for (const std::ptrdiff_t i : {-1l << 29, -1l << 20, -5000l, 5000l, 1l << 20, 1l << 29}) {
+    EXPECT_TRUE(contains(error_of([&] { run_block(1, load_far, data, out, i); }),
+                         "the load of 4 bytes" + at(kLoadFar) + "is out of bounds: "))
+        << i;
+  }
+}
+
+TEST_P(AnyOrder, AnIndexThatOverflowedMeetsNoOtherArray) {
+  constexpr std::size_t kSize = (std::size_t{1} << 31) + 100;
+  float* arrays[3];
+  for (float*& array : arrays) {
+    array = static_cast<float*>(ladder::host::allocate(kSize * sizeof(float)));
+  }
+  Array<float> out(1);
+  const auto load = [&](std::size_t i) {
+    const std::ptrdiff_t wrapped = static_cast<int>(static_cast<unsigned>(i));
+    return error_of([&] { run_block(1, load_far, arrays[1], out, wrapped); });
+  };
+  EXPECT_EQ(load((std::size_t{1} << 31) - 1), "");
+  EXPECT_TRUE(contains(load(std::size_t{1} << 31), "is out of bounds: "));
+  EXPECT_TRUE(contains(load(kSize - 1), "is out of bounds: "));
+  for (float* array : arrays) ladder::host::release(array);
+}
+
+// --- Launches ------------------------------------------------------------------------------------
+
+constexpr int kBound = 96;
+__global__ void __launch_bounds__(kBound) bound(float* out) { out[threadIdx.x] = 1.0f; }
+template <int kThreads>
+__global__ void __launch_bounds__(kThreads, 2) bound_template(float* out) {
+  out[threadIdx.x] = 1.0f;
+}
+__global__ void unbound(float* out) { out[threadIdx.x] = 1.0f; }
+
+TEST_P(AnyOrder, ABlockIsNoLargerThanItsLaunchBounds) {
+#if defined(__clang__) || !defined(__x86_64__)
+  GTEST_SKIP() << "the compiler does not tell";
+#endif
+  Array<float> out(1024);
+  const auto expect_bound = [&](auto* kernel, unsigned most) {
+    EXPECT_EQ(error_of([&] { run_block(most, kernel, out); }), "");
+    if (most == 1024) return;
+    const std::string text = error_of([&] {
+      launch(kernel, 1, {most / 2 + 1, 2}, 0, nullptr, out);
+    });
+    EXPECT_EQ(text, "a block of " + std::to_string(most / 2 * 2 + 2) +
+                        " threads is larger than the kernel's __launch_bounds__(" +
+                        std::to_string(most) + ")");
+  };
+  expect_bound(bound, 96);
+  expect_bound(bound_template<1>, 1);
+  expect_bound(bound_template<64>, 64);
+  expect_bound(bound_template<1024>, 1024);
+  EXPECT_EQ(error_of([&] { run_block(1024, unbound, out); }), "");
+}
+
+TEST(Launches, GoIntoTheStreamThatLaunchIsGiven) {
+  Array<float> out(32);
+  int other = 0;
+  const auto stream = reinterpret_cast<cudaStream_t>(&other);
+  const auto error = [&](cudaStream_t to) {
+    return error_of([&] { launch(unbound, 1, 32, 0, to, out); });
+  };
+  EXPECT_EQ(error(nullptr), "");
+  const ladder::host::LaunchStream given(stream);
+  EXPECT_EQ(error(stream), "");
+  EXPECT_TRUE(contains(error(nullptr), "a launch into the null stream"));
+  EXPECT_TRUE(
+      contains(error_of([&] { ladder::fill_async(out, 0, 4, nullptr); }), "the null stream"));
+  EXPECT_TRUE(
+      contains(error(reinterpret_cast<cudaStream_t>(&out)), "a launch into another stream"));
+}
+
+/// Blocks that are not chosen do nothing.
+__global__ void note_block(unsigned* out) { out[blockIdx.x + gridDim.x * blockIdx.y] = 1; }
+
+TEST(Launches, RunTheChosenBlocks) {
+  Array<unsigned> out(12);
+  ladder::host::set_blocks([](dim3 grid) {
+    EXPECT_EQ(grid.x, 4u);
+    return std::vector<uint3>{{3, 2, 0}, {0, 1, 0}};
+  });
+  launch(note_block, dim3(4, 3), 1, 0, nullptr, out);
+  ladder::host::set_blocks(nullptr);
+  for (unsigned i = 0; i < 12; ++i) EXPECT_EQ(out[i], i == 11 || i == 4) << i;
+}
+
+}  // namespace
+
+#endif

@@ -1,0 +1,573 @@
+// Every kernel of the host executor on problems whose numbers do not fit 32 bits: more than 2^31 and
+// 2^32 elements, more tiles than a grid has along y. What `supports` allows must run.
+//
+// Such arrays are address space: of the inputs a few megabytes repeat, the outputs' pages exist where
+// something was written. Of each launch the blocks at the edges of the grid run, and those around
+// element and byte 2^31 and 2^32, with every access checked. An index that overflows is out of
+// bounds, or it writes what another of these blocks writes, or the results are wrong: some of them
+// are compared with the ladder's first version on the same rows and columns of the inputs.
+#include <gtest/gtest.h>
+
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <random>
+#include <regex>
+#include <set>
+
+#include "harness/family.hpp"
+#include "harness/host/api.hpp"
+
+namespace ladder {
+namespace {
+
+constexpr std::size_t kPage = 4096;
+constexpr std::size_t kPeriod = 6 << 20;  // of the inputs, in bytes; 2^32 is no multiple
+constexpr int kMultiprocessors = 4096;    // the more blocks, the less work each of them has
+constexpr unsigned kSeconds = 300;        // for a problem
+
+// --- Problems ------------------------------------------------------------------------------------
+
+/// An operation's arrays, by their dimensions: rows and columns of the output are r and c, k is what
+/// a result needs all of.
+struct Operation {
+  const char *family, *op;
+  const char* problem;  ///< the dimensions in a problem's text
+  std::vector<const char*> inputs, outputs;
+  std::vector<const char*> problems;
+};
+
+const std::vector<const char*> kVectors = {"2147483661", "4294967301"};
+const std::vector<const char*> kProducts = {"65544x65640x16", "65541x65557x9",  "8388480x8x520",
+                                            "8388479x9x515",  "8388481x16x8",   "8x67108872x72",
+                                            "7x67108869x65",  "1073741824x5x3", "1073741824x8x16",
+                                            "5x1073741824x3", "8x1073741824x16"};
+const std::vector<const char*> kRows = {"67108869x65",  "67108868x64",  "524301x8192",
+                                        "131075x32776", "4099x1048583", "1073741824x5"};
+
+const Operation kOperations[] = {
+    {"elementwise", "", "c", {}, {"c"}, kVectors},
+    {"elementwise",
+     "bias_gelu_residual",
+     "rc",
+     {"rc", "c", "rc"},
+     {"rc"},
+     {"65541x65557", "65544x65600", "2147483648x3", "3x2147483648"}},
+    {"reduction", "", "k", {}, {}, kVectors},
+    {"matrix_reduction",
+     "row_sum",
+     "rk",
+     {"rk"},
+     {"r"},
+     {"67108869x65", "131075x32776", "4099x1048583", "2147483647x3"}},
+    {"matrix_reduction",
+     "col_sum",
+     "kc",
+     {"kc"},
+     {"c"},
+     {"65541x65557", "65x67108869", "3x2147483647", "8x536870920"}},
+    {"transpose",
+     "",
+     "rc",
+     {"rc"},
+     {"cr"},
+     {"65541x65557", "65544x65600", "2097120x2056", "2097121x2056", "4194240x1032", "5x1073741824",
+      "1073741824x5"}},
+    {"gemm", "", "rck", {"rk", "kc"}, {"rc"}, kProducts},
+    {"gemm_tensor", "nn", "rck", {"rk", "kc"}, {"rc"}, kProducts},
+    {"gemm_tensor", "nt", "rck", {"rk", "ck"}, {"rc"}, kProducts},
+    {"gemm_tensor", "tn", "rck", {"kr", "kc"}, {"rc"}, kProducts},
+    {"gemm_tensor", "tn_f32", "rck", {"kr", "kc"}, {"rc"}, kProducts},
+    {"gemm_tensor", "nt_bias_gelu", "rck", {"rk", "ck", "c"}, {"rc"}, kProducts},
+    {"softmax", "", "rk", {"rk"}, {"rk"}, kRows},
+    {"softmax", "log", "rk", {"rk"}, {"rk"}, kRows},
+    {"softmax", "causal", "rk", {"rk"}, {}, kRows},
+    {"softmax", "backward", "rk", {"rk", "rk"}, {"rk"}, kRows},
+    {"softmax", "log_backward", "rk", {"rk", "rk"}, {"rk"}, kRows},
+    {"layernorm", "", "rk", {"rk", "k", "k"}, {"rk"}, kRows},
+    {"layernorm", "add", "rk", {"rk", "k", "k", "rk"}, {"rk", "rk"}, kRows},
+    {"layernorm", "backward", "rk", {"rk", "k", "rk"}, {"rk"}, kRows},
+    {"rmsnorm", "", "rk", {"rk", "k"}, {"rk"}, kRows},
+    {"rmsnorm", "add", "rk", {"rk", "k", "rk"}, {"rk", "rk"}, kRows},
+    {"rmsnorm", "backward", "rk", {"rk", "k", "rk"}, {"rk"}, kRows},
+};
+
+/// What is not asked of a version.
+struct Exception {
+  const char *kernels, *problems;  ///< regular expressions
+  bool runs;                       ///< though its results are not looked at
+};
+
+const Exception kExceptions[] = {
+    // Its threads stride over the elements: the last is not one of an edge's.
+    {"elementwise/relu/f32/v10_.*", ".*", true},
+    // Its blocks take every so many rows: the last is not one of an edge's.
+    {"(layernorm|rmsnorm)/backward/.*/v32_.*", ".*", true},
+    // Tiles of the last wave are two blocks' work.
+    {"gemm/f32/v18_.*", "83884.*", true},
+    // A launch before copies B, of which here a few blocks run.
+    {"gemm/f32/v20_.*", ".*x9", true},
+    // A launch before adds, of which here a few blocks run.
+    {"(layernorm|rmsnorm)/add/.*/v20_.*", ".*", true},
+    // Its last blocks wait for the others.
+    {"reduction/.*/v1[56]_.*", ".*", false},
+    // Every block reads some columns of all rows.
+    {"(layernorm|rmsnorm)/backward/.*/v3[01]_.*", "67108.*|524301.*|1073741824x5", false},
+};
+
+const Exception* exception_of(const Kernel& kernel, const std::string& problem) {
+  for (const Exception& exception : kExceptions) {
+    if (std::regex_match(full_name(kernel), std::regex(exception.kernels)) &&
+        std::regex_match(problem, std::regex(exception.problems))) {
+      return &exception;
+    }
+  }
+  return nullptr;
+}
+
+const Operation* operation_of(const Kernel& kernel) {
+  for (const Operation& operation : kOperations) {
+    const bool all = *operation.op == '\0';  // elementwise's and reduction's are alike
+    const bool alike = all && (operation.family == std::string_view("elementwise") ||
+                               operation.family == std::string_view("reduction"));
+    if (operation.family != std::string_view(kernel.family)) continue;
+    if (operation.op == std::string_view(kernel.op)) return &operation;
+    if (alike && kernel.op != std::string_view("bias_gelu_residual")) return &operation;
+  }
+  return nullptr;
+}
+
+using Extents = std::map<char, std::size_t>;
+
+Extents extents_of(const Operation& operation, std::string_view problem) {
+  Extents extents{{'r', 1}, {'c', 1}, {'k', 1}};
+  const auto sizes = parse_dimensions(problem, std::strlen(operation.problem), 0).value();
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    extents[operation.problem[i]] = static_cast<std::size_t>(sizes[i]);
+  }
+  return extents;
+}
+
+std::size_t size_of(const char* dimensions, const Extents& extents) {
+  std::size_t size = 1;
+  for (const char* d = dimensions; *d; ++d) size *= extents.at(*d);
+  return size;
+}
+
+const char* shape_of(const Operation& operation, std::size_t input) {
+  return operation.inputs.empty() ? operation.problem : operation.inputs[input];
+}
+
+/// Where a kernel's support ends along each dimension, while the others are small.
+std::vector<std::string> edges_of_support(const Kernel& kernel, const Operation& operation) {
+  constexpr std::int64_t kUnit = 16, kMost = 1 << 30;  // multiples of 16, which alignment allows
+  constexpr std::int64_t kMostTurns = 1 << 22;         // of a loop over k
+  std::vector<std::string> edges;
+  for (const char* along = operation.problem; *along; ++along) {
+    const auto text = [&](std::int64_t extent) {
+      std::string problem;
+      for (const char* d = operation.problem; *d; ++d) {
+        problem += (problem.empty() ? "" : "x") + std::to_string(d == along ? extent : kUnit);
+      }
+      return problem;
+    };
+    const auto supported = [&](std::int64_t units) {
+      return family_of(kernel).supports(kernel, text(units * kUnit)).ok;
+    };
+    std::int64_t most = 1, too_many = kMost / kUnit;
+    if (!supported(most) || supported(too_many)) continue;
+    while (most + 1 < too_many) {
+      const std::int64_t middle = (most + too_many) / 2;
+      (supported(middle) ? most : too_many) = middle;
+    }
+    if (*along != 'k' || most * kUnit <= kMostTurns) edges.push_back(text(most * kUnit));
+  }
+  return edges;
+}
+
+// --- Arrays --------------------------------------------------------------------------------------
+
+const host::Api& api() { return *ladder_host_api(); }
+
+/// Calls f with a null pointer of the type.
+template <class F>
+auto with_type(DType dtype, F f) {
+  switch (dtype) {
+    case DType::f32:
+      return f(static_cast<float*>(nullptr));
+    case DType::f16:
+      return f(static_cast<half*>(nullptr));
+    case DType::bf16:
+      return f(static_cast<bfloat16*>(nullptr));
+    case DType::tf32:
+      return f(static_cast<tfloat32*>(nullptr));
+    case DType::e4m3:
+      return f(static_cast<float8_e4m3*>(nullptr));
+    case DType::f64:
+      return f(static_cast<double*>(nullptr));
+    case DType::i32:
+      return f(static_cast<std::int32_t*>(nullptr));
+    case DType::i64:
+      break;
+  }
+  return f(static_cast<std::int64_t*>(nullptr));
+}
+
+/// Numbers from 1 to 8, so that results are not 0.
+std::vector<char> some_input(DType dtype, std::size_t bytes, int input) {
+  const InputSet set{"1 to 8", [](std::uint64_t bits, int) { return 1.0 + bits % 8; }};
+  std::vector<char> raw(bytes);
+  with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const std::vector<T> values = make_input<T>(set, bytes / sizeof(T), 1, input);
+    std::memcpy(raw.data(), static_cast<const void*>(values.data()), bytes);
+  });
+  return raw;
+}
+
+double value_at(DType dtype, const void* array, std::size_t i) {
+  return with_type(dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    return static_cast<double>(widen(static_cast<const T*>(array)[i]));
+  });
+}
+
+/// An input of `bytes` bytes, in which kPeriod of them repeat.
+char* map_input(DType dtype, std::size_t bytes, int input) {
+  auto* const array = static_cast<char*>(api().allocate(bytes));
+  if (bytes <= kPeriod) {
+    const std::vector<char> values = some_input(dtype, bytes, input);
+    std::memcpy(array, values.data(), bytes);
+    return array;
+  }
+  const int file = memfd_create("input", 0);
+  const std::vector<char> values = some_input(dtype, kPeriod, input);
+  if (write(file, values.data(), kPeriod) != static_cast<ssize_t>(kPeriod)) std::abort();
+  char* const end = array + bytes;
+  for (char* at = array - reinterpret_cast<std::uintptr_t>(array) % kPage; at < end;
+       at += kPeriod) {
+    const std::size_t size =
+        std::min(kPeriod, (static_cast<std::size_t>(end - at) + kPage - 1) / kPage * kPage);
+    if (mmap(at, size, PROT_READ, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) std::abort();
+  }
+  close(file);
+  return array;
+}
+
+/// Calls visit(begin, end) for the runs of elements of an output that are not 0, in their order.
+template <class F>
+void for_each_run(const char* array, std::size_t size, std::size_t width, F visit) {
+  constexpr std::size_t kAtOnce = std::size_t{1} << 18;  // pages
+  const std::vector<char> zero(width);
+  const char* const end = array + size * width;
+  const char* page = array - reinterpret_cast<std::uintptr_t>(array) % kPage;
+  std::size_t begin = 0, last = 0;  // of the run
+  std::vector<unsigned char> resident(kAtOnce);
+  while (page < end) {
+    const std::size_t pages =
+        std::min(kAtOnce, (static_cast<std::size_t>(end - page) + kPage - 1) / kPage);
+    if (mincore(const_cast<char*>(page), pages * kPage, resident.data()) != 0) std::abort();
+    for (std::size_t p = 0; p < pages; ++p, page += kPage) {
+      if (!(resident[p] & 1)) continue;
+      const char* at = std::max(page, array);
+      for (; at < std::min(page + kPage, end); at += width) {
+        if (std::memcmp(at, zero.data(), width) == 0) continue;
+        const auto i = static_cast<std::size_t>(at - array) / width;
+        if (i != last) {
+          if (last > begin) visit(begin, last);
+          begin = i;
+        }
+        last = i + 1;
+      }
+    }
+  }
+  if (last > begin) visit(begin, last);
+}
+
+// --- Blocks --------------------------------------------------------------------------------------
+
+/// Of a grid whose largest array has so many elements of so many bytes.
+std::vector<uint3> edges(dim3 grid, double elements, double width) {
+  const auto along = [&](unsigned size) {
+    std::set<unsigned> at{0, 1, size - 2, size - 1};
+    for (const double index : {0x1p31, 0x1p32, 0x1p31 / width, 0x1p32 / width}) {
+      if (index < elements) at.insert(static_cast<unsigned>(index / elements * size));
+    }
+    std::erase_if(at, [&](unsigned i) { return i >= size; });
+    return std::vector<unsigned>(at.begin(), at.end());
+  };
+  const auto xs = along(grid.x), ys = along(grid.y), zs = along(grid.z);
+  std::vector<uint3> blocks;
+  for (const unsigned z : zs) {
+    for (const unsigned y : ys) {
+      for (const unsigned x : xs) blocks.push_back({x, y, z});
+    }
+  }
+  constexpr std::size_t kMost = 16;
+  if (blocks.size() > kMost) {  // the corners, and some of the others
+    const auto is_corner = [&](uint3 b) {
+      return (b.x == 0 || b.x == grid.x - 1) && (b.y == 0 || b.y == grid.y - 1) &&
+             (b.z == 0 || b.z == grid.z - 1);
+    };
+    const auto others = std::stable_partition(blocks.begin(), blocks.end(), is_corner);
+    std::shuffle(others, blocks.end(), std::mt19937(1));
+    blocks.resize(std::max<std::size_t>(kMost, static_cast<std::size_t>(others - blocks.begin())));
+  }
+  return blocks;
+}
+
+// --- Results -------------------------------------------------------------------------------------
+
+/// Where an element of an array is, by its dimensions.
+std::map<char, std::size_t> place_of(std::size_t i, const char* dimensions,
+                                     const Extents& extents) {
+  std::map<char, std::size_t> place;
+  for (std::size_t d = std::strlen(dimensions); d-- > 0;) {
+    const std::size_t extent = extents.at(dimensions[d]);
+    place[dimensions[d]] = i % extent;
+    i /= extent;
+  }
+  return place;
+}
+
+/// A problem of some rows and columns of a larger one; of the last several, so that there are
+/// multiples of 16, which every version can run.
+class Part {
+ public:
+  Part(const Kernel& kernel, const Operation& operation, const Extents& whole,
+       std::vector<std::size_t> rows, std::vector<std::size_t> columns)
+      : operation_(operation), whole_(whole) {
+    chosen_['r'] = std::move(rows);
+    chosen_['c'] = std::move(columns);
+    part_ = whole;
+    for (auto& [d, indices] : chosen_) {
+      if (!std::strchr(operation.problem, d)) continue;
+      indices.resize(ceil_div(indices.size(), kWhole) * kWhole, indices.back());
+      part_[d] = indices.size();
+    }
+    std::string text;
+    for (const char* d = operation.problem; *d; ++d) {
+      text += (text.empty() ? "" : "x") + std::to_string(part_.at(*d));
+    }
+    for (const Kernel& other : api().kernels()) {
+      const bool same = other.family == std::string_view(kernel.family) &&
+                        other.op == std::string_view(kernel.op) && other.dtype == kernel.dtype;
+      if (!same || !family_of(other).supports(other, text).ok) continue;
+      if (!first_ || label(other) < label(*first_)) first_ = &other;
+    }
+    if (first_) binding_ = family_of(kernel).bind(text, kernel.dtype);
+  }
+
+  /// False if no version can run it.
+  bool run(const std::vector<char*>& inputs) {
+    if (!first_) return false;
+    std::vector<const void*> pointers;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const char* dimensions = shape_of(operation_, i);
+      const std::size_t width = ladder::size_of(first_->dtype), size = size_of(dimensions, part_);
+      auto* const array = static_cast<char*>(api().allocate(size * width));
+      for (std::size_t e = 0; e < size; ++e) {
+        auto place = place_of(e, dimensions, part_);
+        std::size_t from = 0;
+        for (const char* d = dimensions; *d; ++d) {
+          const std::size_t at = *d == 'k' ? place[*d] : chosen_[*d][place[*d]];
+          from = from * whole_.at(*d) + at;
+        }
+        std::memcpy(array + e * width, inputs[i] + from * width, width);
+      }
+      pointers.push_back(array);
+    }
+    output_ = api().allocate(binding_->output_size() * ladder::size_of(binding_->output_dtype()));
+    binding_->bind(pointers, output_);
+    if (const std::size_t bytes = first_->workspace(binding_->args())) {
+      binding_->set_workspace(api().allocate(bytes));
+    }
+    first_->launch(binding_->args(), nullptr);
+    return true;
+  }
+
+  /// Of an output, whose first element is number `first` here, at a place of the larger problem.
+  double value(const char* dimensions, std::size_t first, std::map<char, std::size_t> place) const {
+    std::size_t at = 0;
+    for (const char* d = dimensions; *d; ++d) {
+      std::size_t i = place[*d];
+      if (*d != 'k') {
+        const auto& of = chosen_.at(*d);
+        i = static_cast<std::size_t>(std::lower_bound(of.begin(), of.end(), i) - of.begin());
+      }
+      at = at * part_.at(*d) + i;
+    }
+    return value_at(binding_->output_dtype(), output_, first + at);
+  }
+
+  const Extents& extents() const { return part_; }
+
+ private:
+  static constexpr std::size_t kWhole = 16;
+
+  const Operation& operation_;
+  Extents whole_, part_;
+  std::map<char, std::vector<std::size_t>> chosen_;
+  const Kernel* first_ = nullptr;
+  std::unique_ptr<Binding> binding_;
+  void* output_ = nullptr;
+};
+
+/// Where the next of several outputs begins, after one of n elements.
+std::size_t padded(std::size_t n) { return (n + 7) / 8 * 8; }
+
+/// What is wrong with a kernel's results; "" if nothing is.
+std::string compare(const Kernel& kernel, const Operation& operation, const Extents& whole,
+                    const std::vector<char*>& inputs, DType dtype, const char* output) {
+  const std::size_t width = size_of(dtype);
+  std::size_t first = 0;
+  for (std::size_t o = 0; o < operation.outputs.size(); ++o) {
+    const char* const dimensions = operation.outputs[o];
+    const std::size_t size = size_of(dimensions, whole);
+    const char* const array = output + first * width;
+    std::set<std::size_t> ends;
+    for_each_run(array, size, width, [&](std::size_t begin, std::size_t end) {
+      ends.insert(begin);
+      ends.insert(end - 1);
+    });
+    if (ends.empty()) return "nothing is written";
+    if (*ends.begin() != 0) return "the first result is not written";
+    if (*ends.rbegin() != size - 1) return "the last result is not written";
+
+    // Some of them, spread over all.
+    constexpr std::size_t kSome = 24;
+    std::vector<std::size_t> elements(ends.begin(), ends.end()), some;
+    for (std::size_t i = 0; i < kSome; ++i) {
+      some.push_back(elements[i * (elements.size() - 1) / (kSome - 1)]);
+    }
+    std::set<std::size_t> rows, columns;
+    for (const std::size_t element : some) {
+      auto place = place_of(element, dimensions, whole);
+      rows.insert(place['r']);
+      columns.insert(place['c']);
+    }
+    Part part(kernel, operation, whole, {rows.begin(), rows.end()},
+              {columns.begin(), columns.end()});
+    if (!part.run(inputs)) return "no version can run some of its rows and columns";
+    std::size_t first_of_part = 0;
+    for (std::size_t before = 0; before < o; ++before) {
+      first_of_part += padded(size_of(operation.outputs[before], part.extents()));
+    }
+    double largest = 0;
+    for (const std::size_t element : some) {
+      const auto place = place_of(element, dimensions, whole);
+      largest = std::max(largest, std::abs(part.value(dimensions, first_of_part, place)));
+    }
+    for (const std::size_t element : some) {
+      const double found = value_at(dtype, array, element);
+      const double expected =
+          part.value(dimensions, first_of_part, place_of(element, dimensions, whole));
+      if (!(std::abs(found - expected) <= 0.05 * std::abs(expected) + 0.005 * largest)) {
+        return "result " + std::to_string(element) + " is " + std::to_string(found) +
+               ", should be " + std::to_string(expected);
+      }
+    }
+    first += padded(size);
+  }
+  return "";
+}
+
+/// In a process of its own: of a launch that not all blocks take part in, counters are left behind.
+std::string run(const Kernel& kernel, const Operation& operation, const std::string& problem) {
+  const auto binding = family_of(kernel).bind(problem, kernel.dtype);
+  const std::size_t width = size_of(kernel.dtype);
+  std::vector<char*> inputs;
+  std::size_t largest = binding->output_size();
+  const Extents extents = extents_of(operation, problem);
+  for (const std::size_t size : binding->input_sizes()) {
+    const char* const shape = shape_of(operation, inputs.size());
+    if (size != size_of(shape, extents)) return std::string("an input is not ") + shape;
+    inputs.push_back(map_input(kernel.dtype, size * width, static_cast<int>(inputs.size())));
+    largest = std::max(largest, size);
+  }
+  const DType dtype = binding->output_dtype();
+  auto* const output = static_cast<char*>(api().allocate(binding->output_size() * size_of(dtype)));
+  binding->bind(std::vector<const void*>(inputs.begin(), inputs.end()), output);
+  api().set_multiprocessors(kMultiprocessors);
+  if (const std::size_t bytes = kernel.workspace(binding->args())) {
+    binding->set_workspace(api().allocate(bytes));
+  }
+  api().set_blocks([&](dim3 grid) {
+    return edges(grid, static_cast<double>(largest), static_cast<double>(width));
+  });
+  kernel.launch(binding->args(), nullptr);
+  api().set_blocks(nullptr);
+  if (exception_of(kernel, problem)) return "";
+  return compare(kernel, operation, extents, inputs, dtype, output);
+}
+
+std::string run_apart(const Kernel& kernel, const Operation& operation,
+                      const std::string& problem) {
+  int ends[2];
+  if (pipe(ends) != 0) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kSeconds);
+    std::string text;
+    try {
+      text = run(kernel, operation, problem);
+    } catch (const std::exception& error) {
+      text = error.what();
+    }
+    const bool whole =
+        write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    _exit(whole ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string text(4096, '\0');
+  const ssize_t size = read(ends[0], text.data(), text.size());
+  text.resize(size < 0 ? 0 : static_cast<std::size_t>(size));
+  close(ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  if (WIFSIGNALED(status)) text += std::string("ended by signal: ") + strsignal(WTERMSIG(status));
+  return text;
+}
+
+class LimitsTest : public testing::Test {
+ public:
+  explicit LimitsTest(const Kernel& kernel) : kernel_(kernel) {}
+
+  void TestBody() override {
+    const Operation& operation = *operation_of(kernel_);
+    int tried = 0;
+    std::vector<std::string> problems = edges_of_support(kernel_, operation);
+    problems.insert(problems.end(), operation.problems.begin(), operation.problems.end());
+    for (const std::string& problem : problems) {
+      if (!family_of(kernel_).supports(kernel_, problem).ok) continue;
+      ++tried;
+      const Exception* const exception = exception_of(kernel_, problem);
+      if (exception && !exception->runs) continue;
+      EXPECT_EQ(run_apart(kernel_, operation, problem), "") << problem;
+    }
+    EXPECT_GT(tried, 0) << "supports no problem";
+  }
+
+ private:
+  const Kernel& kernel_;
+};
+
+}  // namespace
+}  // namespace ladder
+
+int main(int argc, char** argv) {
+  using namespace ladder;
+  testing::InitGoogleTest(&argc, argv);
+  for (const Kernel& kernel : api().kernels()) {
+    if (!operation_of(kernel)) continue;  // roofs
+    testing::RegisterTest(full_name(kernel).c_str(), "limits", nullptr, nullptr, kernel.file, 1,
+                          [&]() -> testing::Test* { return new LimitsTest(kernel); });
+  }
+  return RUN_ALL_TESTS();
+}
