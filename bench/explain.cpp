@@ -12,7 +12,6 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 
 namespace ladder {
@@ -58,12 +57,12 @@ std::vector<std::string> read_lines(const std::string& file) {
 /// The version that a row is compared with: the one that the head of its file names ("Vs v02"),
 /// else the one before it. Null if there is none.
 const Row* predecessor(std::span<const Row> rows, const Row& row) {
-  static const std::regex vs("// Vs (v[0-9]+[a-z]*) .*");
+  constexpr std::string_view vs = "// Vs ";
   std::string named;
   for (const std::string& line : read_lines(row.kernel->file)) {
-    std::smatch found;
     if (!line.starts_with("//")) break;
-    if (std::regex_match(line, found, vs)) named = found[1].str() + "_";
+    if (!line.starts_with("// Vs v")) continue;
+    named = line.substr(vs.size(), line.find(' ', vs.size()) - vs.size()) + "_";
   }
   const Row* last = nullptr;
   for (const Row& other : rows) {

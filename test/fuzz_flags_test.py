@@ -123,7 +123,7 @@ def missing(line: Line, folder: str, printed: str) -> str:
             rows = json.loads(text) if form == "json" else list(csv.reader(text.splitlines()))
         except (ValueError, csv.Error):
             return False
-        return len(rows) > 1
+        return len(rows) > (0 if form == "json" else 1)  # a CSV's first row is its header
 
     if not printed:
         return "nothing was printed"

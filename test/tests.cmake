@@ -89,14 +89,15 @@ target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\
 ladder_test(properties_test test/properties_test.cpp test/reduction_test.cpp)
 target_link_libraries(properties_test PRIVATE ladder GTest::gtest_main)
 
-# Random problems, and random command lines
+# Random problems, command lines and damages; of the quick ones in Python the same at every run
 ladder_test(fuzz_problems_test test/fuzz_problems_test.cpp)
 target_link_libraries(fuzz_problems_test PRIVATE ladder GTest::gtest)
 if(Python3_Interpreter_FOUND)
   add_test(NAME bench.random_flags
-    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/fuzz_flags_test.py $<TARGET_FILE:bench>)
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/fuzz_flags_test.py $<TARGET_FILE:bench>
+      --seed=1)
   set(fuzz_files Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/fuzz_files_test.py $<TARGET_FILE:bench>)
-  add_test(NAME scripts.damaged_files COMMAND ${fuzz_files})
+  add_test(NAME scripts.damaged_files COMMAND ${fuzz_files} --seed=1)
   add_test(NAME scripts.many_damaged_files COMMAND ${fuzz_files} --seconds=60)
   set_tests_properties(scripts.many_damaged_files PROPERTIES LABELS full)
 endif()
@@ -124,7 +125,7 @@ if(Python3_Interpreter_FOUND AND NOT LADDER_SANITIZE # whose allocator must come
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   set(failing_calls Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/failing_calls_test.py
       $<TARGET_FILE:bench> $<TARGET_FILE:failing_calls>)
-  add_test(NAME bench.some_calls_fail COMMAND ${failing_calls})
+  add_test(NAME bench.some_calls_fail COMMAND ${failing_calls} --seed=1)
   add_test(NAME bench.every_call_fails COMMAND ${failing_calls} --seconds=150)
   set_tests_properties(bench.every_call_fails PROPERTIES LABELS full)
   set_tests_properties(bench.some_calls_fail bench.every_call_fails PROPERTIES

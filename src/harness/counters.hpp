@@ -7,10 +7,10 @@
 
 namespace ladder {
 
-enum class Space { global, shared };
+enum class Space : std::uint8_t { global, shared };
 
 /// async is the shared side of cp.async, which writes past the registers; its global side is a load.
-enum class Access { load, store, atomic, async };
+enum class Access : std::uint8_t { load, store, atomic, async };
 
 /// Requests of one kind: a request is one instruction of one warp. Its units are 32-byte sectors in
 /// global memory and wavefronts, the passes through the 32 banks, in shared memory.

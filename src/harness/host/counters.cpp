@@ -192,11 +192,12 @@ class Merge {
     for (unsigned i = 0; i < lanes.size(); ++i) {
       if (!lanes[i].empty()) pending_ |= 1u << i;
     }
-    find_loops();
-    for (auto& iterations : iterations_) iterations.assign(loops_.size(), 0);
   }
 
   void run() {
+    if (alike()) return count_alike();
+    find_loops();
+    for (auto& iterations : iterations_) iterations.assign(loops_.size(), 0);
     for (;;) {
       if (has_meetings_) pass_meetings();
       if (pending_ == 0) return;
@@ -209,6 +210,29 @@ class Merge {
 
  private:
   const Event& front(unsigned i) const { return lanes_[i][at_[i]]; }
+
+  /// Whether all pending lanes did the same from beginning to end, and met nowhere between.
+  bool alike() const {
+    if (pending_ == 0) return true;
+    const Trace& first = lanes_[first_lane(pending_)];
+    bool same = std::ranges::none_of(
+        first, [](const Event& event) { return event.kind == Event::Kind::meeting; });
+    for_each_lane(pending_, [&](unsigned i) {
+      same = same && std::ranges::equal(lanes_[i], first, [](const Event& a, const Event& b) {
+               return a.matches(b);
+             });
+    });
+    return same;
+  }
+
+  void count_alike() {
+    if (pending_ == 0) return;
+    const std::size_t events = lanes_[first_lane(pending_)].size();
+    for (std::size_t event = 0; event < events; ++event) {
+      at_.fill(event);
+      step(pending_);
+    }
+  }
 
   /// A jump back to a block is a loop.
   void find_loops() {
@@ -332,7 +356,8 @@ class Merge {
   std::array<std::vector<std::uint32_t>, kWarpSize> iterations_;  // by lane and loop
 };
 
-void trace(Event event) { traces[thread_number()].push_back(event); }
+/// Takes the parts of an event: a whole one would be put together in memory and copied.
+void trace(auto... parts) { traces[thread_number()].emplace_back(parts...); }
 
 std::uintptr_t address_of(const void* p) { return reinterpret_cast<std::uintptr_t>(p); }
 
@@ -373,12 +398,8 @@ Counters count(const std::function<void()>& work) {
 }
 
 void trace_access(const void* pc, const void* address, unsigned bytes, Space space, Access access) {
-  trace({.pc = address_of(pc),
-         .address = address_of(address),
-         .kind = Event::Kind::access,
-         .space = space,
-         .access = access,
-         .bytes = static_cast<std::uint8_t>(bytes)});
+  trace(address_of(pc), address_of(address), Event::Kind::access, space, access,
+        static_cast<std::uint8_t>(bytes));
 }
 
 void trace_source(const void* address) {
@@ -386,7 +407,7 @@ void trace_source(const void* address) {
 }
 
 void trace_block(const void* pc) {
-  trace({.pc = address_of(pc), .address = 0, .kind = Event::Kind::block});
+  trace(address_of(pc), std::uintptr_t{0}, Event::Kind::block);
 }
 
 void trace_meeting(unsigned warp, unsigned lanes, unsigned ended) {
