@@ -13,7 +13,10 @@
 
 namespace ladder {
 
-Channel::~Channel() { close(socket_); }
+Channel::~Channel() {
+  shutdown(socket_, SHUT_RDWR);  // processes that were forked since have it too
+  close(socket_);
+}
 
 bool Channel::send(const std::string& message) {
   const std::size_t size = message.size();

@@ -108,6 +108,8 @@ int sweep(Options options) {
   const std::size_t all = groups.size();
   if (earlier) std::erase_if(groups, [&](const Group& group) { return earlier->complete(group); });
 
+  sweep.plan(groups);
+
   Csv csv(csv_file, machine.info, options.seed,
           earlier ? earlier->without(groups) : std::vector<std::string>{});
   std::optional<SamplesJson> samples;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <thread>
 
 namespace ladder {
 
@@ -17,6 +18,49 @@ Sweep::Sweep(std::function<Opened()> open, std::uint64_t seed,
       machine_(worker_->machine()),
       seconds_per_kernel_(seconds_per_kernel.value_or(
           machine_.backend == Backend::cuda ? 60 : std::numeric_limits<double>::infinity())) {}
+
+void Sweep::plan(std::span<const Group> groups) {
+  planned_ = groups;
+  // Elsewhere they would disturb each other's times.
+  if (machine_.backend == Backend::host) most_ahead_ = std::thread::hardware_concurrency() - 1;
+}
+
+/// Makes the worker that has begun with the group the one that measures, if there is one.
+void Sweep::take_over(const Group& group) {
+  const auto begun = std::ranges::find(ahead_, &group, &Ahead::group);
+  if (begun == ahead_.end()) return;
+  if (worker_) spare_.push_back(std::move(worker_));
+  worker_ = std::move(begun->worker);
+  ahead_.erase(begun);
+}
+
+void Sweep::begin_those_after(const Group& group) {
+  // Small ones, so that none lacks the memory of another.
+  const double small =
+      static_cast<double>(machine_.free_memory) / (8 * static_cast<double>(most_ahead_ + 1));
+  const auto at = std::ranges::find(planned_, &group, [](const Group& g) { return &g; });
+  for (auto next = at; next != planned_.end() && ahead_.size() < most_ahead_; ++next) {
+    if (next == at || next->family->memory(next->problem, next->dtype) > small) continue;
+    if (std::ranges::count(ahead_, &*next, &Ahead::group) > 0) continue;
+    auto worker = spare_worker();
+    if (!worker || !worker->begin(*next)) return;
+    ahead_.push_back({&*next, std::move(worker)});
+  }
+}
+
+/// Null if none can be had.
+std::unique_ptr<Worker> Sweep::spare_worker() {
+  if (spare_.empty()) {
+    try {
+      return std::make_unique<Worker>(open_, seed_, sampling_);
+    } catch (const std::runtime_error&) {
+      return nullptr;
+    }
+  }
+  auto worker = std::move(spare_.back());
+  spare_.pop_back();
+  return worker;
+}
 
 std::variant<std::vector<Row>, Fault> Sweep::attempt(const Group& group, const Listener& listener) {
   if (!worker_) {
@@ -37,6 +81,8 @@ std::variant<std::vector<Row>, Fault> Sweep::attempt(const Group& group, const L
 }
 
 std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
+  take_over(group);
+  begin_those_after(group);
   std::map<const Kernel*, std::string> faults;
   std::vector<Row> measured;
   Group rest = group;

@@ -7,13 +7,15 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace ladder {
 
 /// Measures groups in a worker process. A kernel that faults there loses its own row only: it is
-/// left out, and the rest of its group is measured in a fresh process.
+/// left out, and the rest of its group is measured in a fresh process. On the host executor the groups
+/// that come next are begun in other processes, one per core.
 class Sweep {
  public:
   /// What is told of the measuring while it goes on.
@@ -30,6 +32,9 @@ class Sweep {
 
   const Machine& machine() const { return machine_; }
 
+  /// Says in which order measure will be called with these groups.
+  void plan(std::span<const Group> groups);
+
   /// A row for each kernel of the group, in its order. Throws Interrupted.
   std::vector<Row> measure(const Group& group, const Listener& listener);
 
@@ -38,12 +43,25 @@ class Sweep {
   const std::string& device_gone() const { return device_gone_; }
 
  private:
+  /// A worker that has begun with a group.
+  struct Ahead {
+    const Group* group;
+    std::unique_ptr<Worker> worker;
+  };
+
+  void take_over(const Group& group);
+  void begin_those_after(const Group& group);
+  std::unique_ptr<Worker> spare_worker();
   std::variant<std::vector<Row>, Fault> attempt(const Group& group, const Listener& listener);
 
   std::function<Opened()> open_;
   std::uint64_t seed_;
   Sampling sampling_;
   std::unique_ptr<Worker> worker_;
+  std::vector<Ahead> ahead_;
+  std::vector<std::unique_ptr<Worker>> spare_;
+  std::size_t most_ahead_ = 0;
+  std::span<const Group> planned_;
   Machine machine_;
   double seconds_per_kernel_;
   std::string device_gone_;

@@ -176,15 +176,21 @@ std::string Worker::how_it_ended() {
   return fmt::format("its process ended with exit code {}", WEXITSTATUS(status));
 }
 
-std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double seconds_per_kernel,
-                                                      const OnStep& on_step) {
-  using Clock = std::chrono::steady_clock;
+bool Worker::begin(const Group& group) {
   idle_ = false;
   Packer request;
   transfer(request, group);
-  if (!channel_->send(request.message())) {
+  begun_ = channel_->send(request.message());
+  return begun_;
+}
+
+std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double seconds_per_kernel,
+                                                      const OnStep& on_step) {
+  using Clock = std::chrono::steady_clock;
+  if (!begun_ && !begin(group)) {
     return Fault{nullptr, fmt::format("its process cannot be reached: {}", std::strerror(errno))};
   }
+  begun_ = false;
 
   Step step;
   auto began = Clock::now();

@@ -55,6 +55,9 @@ class Worker {
 
   const Machine& machine() const { return machine_; }
 
+  /// Lets it begin with a group that measure is called with next. Returns false if it is gone.
+  bool begin(const Group& group);
+
   /// Has a group measured. A kernel that runs for more than seconds_per_kernel (infinite for no
   /// limit) is a fault. on_step is told of every step, several times a second. After a fault or an
   /// exception the worker is of no more use.
@@ -68,7 +71,8 @@ class Worker {
 
   pid_t process_ = -1;
   std::optional<Channel> channel_;
-  bool idle_ = false;  ///< it waits for a group, and ends by itself when there are no more
+  bool idle_ = false;   ///< it waits for a group, and ends by itself when there are no more
+  bool begun_ = false;  ///< with the group that measure comes for
   Machine machine_;
 };
 
