@@ -59,7 +59,67 @@ std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text,
   return at == end ? std::optional(values) : std::nullopt;
 }
 
-void Workload::seal(Device& device) { input_checksum_ = checksum(device, inputs_); }
+Workload::Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::uint64_t seed,
+                   Device& device)
+    : device_(device), binding_(std::move(binding)), set_(set) {
+  std::vector<const void*> pointers;
+  for (const std::size_t size : binding_->input_sizes()) {
+    pointers.push_back(inputs_.emplace_back(device, size * size_of(binding_->dtype())).data());
+  }
+  output_.emplace(device, output_size() * size_of(output_dtype()));
+  binding_->bind(pointers, output_->data());
+  refill(seed);
+}
+
+OutOfMemory Workload::lack() const {
+  double bytes = 2 * sizeof(double) * static_cast<double>(output_size());
+  for (const Buffer& buffer : inputs_) bytes += static_cast<double>(buffer.bytes());
+  return {bytes, static_cast<double>(free_host_memory()), "the inputs and the answer"};
+}
+
+void Workload::refill(std::uint64_t seed) {
+  try {
+    std::vector<std::unique_ptr<std::byte[]>> values;
+    std::vector<const void*> pointers;
+    for (Buffer& buffer : inputs_) {
+      const auto input = static_cast<int>(values.size());
+      values.push_back(std::make_unique_for_overwrite<std::byte[]>(buffer.bytes()));
+      pointers.push_back(values.back().get());
+      make_input(binding_->dtype(), values.back().get(), binding_->input_sizes()[values.size() - 1],
+                 set_, seed, input);
+      device_.upload(buffer.data(), values.back().get(), buffer.bytes());
+    }
+    input_checksum_ = checksum(device_, inputs_);
+    if (device_.backend() == Backend::cuda && binding_->wants_gpu_reference()) {
+      expected_.emplace(device_, output_size() * sizeof(double));
+      magnitude_.emplace(device_, output_size() * sizeof(double));
+      binding_->reference_on_gpu(static_cast<double*>(expected_->data()),
+                                 static_cast<double*>(magnitude_->data()));
+      return;
+    }
+    const Expected expected = binding_->reference(pointers);
+    const auto put = [&](std::optional<Buffer>& to, const std::vector<double>& from) {
+      to.emplace(device_, from.size() * sizeof(double));
+      device_.upload(to->data(), from.data(), from.size() * sizeof(double));
+    };
+    put(expected_, expected.values);
+    if (!expected.magnitude.empty()) put(magnitude_, expected.magnitude);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const std::bad_alloc&) {
+    throw lack();
+  } catch (const std::length_error&) {  // more than a vector may ever hold
+    throw lack();
+  }
+}
+
+Buffer* Workload::prepare(const Kernel& kernel) {
+  const std::size_t bytes = kernel.workspace ? kernel.workspace(args()) : 0;
+  if (bytes == 0) return nullptr;
+  if (!workspace_ || workspace_->bytes() < bytes) workspace_.emplace(device_, bytes);
+  binding_->set_workspace(workspace_->data());
+  return &*workspace_;
+}
 
 std::uint64_t checksum(Device& device, std::span<const Buffer> buffers) {
   std::uint64_t sum = 0;

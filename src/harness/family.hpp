@@ -116,7 +116,7 @@ struct OutputOf<C, T> {
 template <class C>
 concept Contract = requires(const typename C::Problem& p, Backend backend, DType dtype,
                             std::string_view text, std::span<float* const> inputs, float* output,
-                            std::span<const std::vector<float>> values) {
+                            std::span<const std::span<const float>> values) {
   { C::family } -> std::convertible_to<std::string_view>;
   { C::op } -> std::convertible_to<std::string_view>;
   { C::problem_help } -> std::convertible_to<std::string_view>;
@@ -133,59 +133,73 @@ concept Contract = requires(const typename C::Problem& p, Backend backend, DType
   { C::reference(p, values) } -> std::same_as<Expected>;
 };
 
-/// One problem on a device: its inputs, its output, and the answer to compare with.
-class Workload {
- public:
-  virtual ~Workload() = default;
-  const void* args() const { return args_; }
-  DType output_dtype() const { return output_dtype_; }
-  std::vector<Buffer>& inputs() { return inputs_; }
-  Buffer& output() { return *output_; }
-  std::size_t output_size() const { return output_size_; }  ///< elements
-  const double* expected() const { return static_cast<const double*>(expected_->data()); }
-  const double* magnitude() const {
-    return magnitude_ ? static_cast<const double*>(magnitude_->data()) : nullptr;
-  }
-  Tolerance tolerance() const { return tolerance_; }
-  std::uint64_t input_checksum() const { return input_checksum_; }
-
-  /// Makes other inputs, in the same memory, and their answer.
-  virtual void refill(std::uint64_t seed) = 0;
-
-  /// Points args at scratch memory for the kernel; null if it needs none.
-  virtual Buffer* prepare(const Kernel& kernel) = 0;
-
- protected:
-  void seal(Device& device);  ///< remembers the inputs as they are now
-
-  const void* args_ = nullptr;
-  DType output_dtype_{};
-  std::vector<Buffer> inputs_;
-  std::optional<Buffer> output_, expected_, magnitude_, workspace_;
-  std::size_t output_size_ = 0;
-  Tolerance tolerance_;
-  std::uint64_t input_checksum_ = 0;
-};
-std::uint64_t checksum(Device& device, std::span<const Buffer> buffers);
-
-/// What a kernel is launched with for one problem: its Args, made of addresses that someone else owns.
+/// A problem in one element type, with the Args that kernels of that type are launched with: made of
+/// addresses that someone else owns.
 class Binding {
  public:
   virtual ~Binding() = default;
+  DType dtype() const { return dtype_; }                                        ///< of the inputs
   const std::vector<std::size_t>& input_sizes() const { return input_sizes_; }  ///< elements
   std::size_t output_size() const { return output_size_; }                      ///< elements
   DType output_dtype() const { return output_dtype_; }
+  Tolerance tolerance() const { return tolerance_; }
 
   /// Makes args of the arrays' addresses, as many inputs as input_sizes() has; without a workspace.
   virtual void bind(std::span<const void* const> inputs, void* output) = 0;
   virtual void set_workspace(void* workspace) = 0;
   virtual const void* args() const = 0;
 
+  /// The answer, of inputs in host memory.
+  virtual Expected reference(std::span<const void* const> inputs) const = 0;
+
+  /// Whether reference_on_gpu is there, and is quicker for this problem.
+  virtual bool wants_gpu_reference() const { return false; }
+
+  /// Writes the answer, of the inputs that are bound, to device memory of output_size() each.
+  virtual void reference_on_gpu(double* /*values*/, double* /*magnitude*/) const {}
+
  protected:
+  DType dtype_{}, output_dtype_{};
   std::vector<std::size_t> input_sizes_;
   std::size_t output_size_ = 0;
-  DType output_dtype_{};
+  Tolerance tolerance_;
 };
+
+/// One problem on a device: its inputs, its output, and the answer to compare with.
+class Workload {
+ public:
+  Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::uint64_t seed,
+           Device& device);
+
+  const void* args() const { return binding_->args(); }
+  DType output_dtype() const { return binding_->output_dtype(); }
+  std::vector<Buffer>& inputs() { return inputs_; }
+  Buffer& output() { return *output_; }
+  std::size_t output_size() const { return binding_->output_size(); }  ///< elements
+  const double* expected() const { return static_cast<const double*>(expected_->data()); }
+  const double* magnitude() const {
+    return magnitude_ ? static_cast<const double*>(magnitude_->data()) : nullptr;
+  }
+  Tolerance tolerance() const { return set_.exact ? Tolerance{} : binding_->tolerance(); }
+  std::uint64_t input_checksum() const { return input_checksum_; }
+
+  /// Makes other inputs, in the same memory, and their answer.
+  void refill(std::uint64_t seed);
+
+  /// Points args at scratch memory for the kernel; null if it needs none.
+  Buffer* prepare(const Kernel& kernel);
+
+ private:
+  OutOfMemory lack() const;
+
+  Device& device_;
+  std::unique_ptr<Binding> binding_;
+  InputSet set_;
+  std::vector<Buffer> inputs_;
+  std::optional<Buffer> output_, expected_, magnitude_, workspace_;
+  std::uint64_t input_checksum_ = 0;
+};
+std::uint64_t checksum(Device& device, std::span<const Buffer> buffers);
 
 /// A family (or one op of it) behind one type for the programs. Problems go by their text.
 struct Family {
@@ -200,9 +214,12 @@ struct Family {
   ComputeRoof (*compute_roof)(DType);
   double (*memory)(std::string_view problem, DType);  ///< device bytes a check needs
   Support (*supports)(const Kernel&, std::string_view problem);
-  std::unique_ptr<Workload> (*open)(std::string_view problem, DType, const InputSet&,
-                                    std::uint64_t seed, Device&);
   std::unique_ptr<Binding> (*bind)(std::string_view problem, DType);
+
+  std::unique_ptr<Workload> open(std::string_view problem, DType dtype, const InputSet& set,
+                                 std::uint64_t seed, Device& device) const {
+    return std::make_unique<Workload>(bind(problem, dtype), set, seed, device);
+  }
 };
 
 /// Every family, by name and op.
@@ -223,95 +240,9 @@ std::optional<DType> parse_dtype(std::string_view text);
 /// Half the distance from 1 to the next number: the largest relative rounding error. 0 of integers.
 double unit_roundoff(DType dtype);
 
-/// Input number `input`, of `size` elements of type T: one of kDTypes.
-template <class T>
-std::vector<T> make_input(const InputSet& set, std::size_t size, std::uint64_t seed, int input);
-
-template <Contract C, class T>
-class WorkloadOf final : public Workload {
-  using Output = typename OutputOf<C, T>::type;
-
- public:
-  WorkloadOf(const typename C::Problem& problem, const InputSet& set, std::uint64_t seed,
-             Device& device)
-      : device_(device), problem_(problem), set_(set) {
-    output_dtype_ = DTypeOf<Output>::value;
-    tolerance_ = set.exact ? Tolerance{} : C::tolerance(problem, DTypeOf<T>::value);
-    std::vector<T*> pointers;
-    for (std::size_t size : C::input_sizes(problem)) {
-      pointers.push_back(static_cast<T*>(inputs_.emplace_back(device, size * sizeof(T)).data()));
-    }
-    output_size_ = C::output_size(problem);
-    output_.emplace(device, output_size_ * sizeof(Output));
-    bound_ = C::bind(problem, std::span<T* const>(pointers), static_cast<Output*>(output_->data()));
-    args_ = &bound_;
-    WorkloadOf::refill(seed);
-  }
-
-  void refill(std::uint64_t seed) override {
-    std::vector<std::vector<T>> values;
-    for (Buffer& buffer : inputs_) {
-      const int input = static_cast<int>(values.size());
-      const std::size_t size = buffer.bytes() / sizeof(T);
-      values.push_back(in_host_memory([&] { return make_input<T>(set_, size, seed, input); }));
-      device_.upload(buffer.data(), values.back().data(), buffer.bytes());
-    }
-    seal(device_);
-    set_expected(problem_, values, device_);
-  }
-
-  Buffer* prepare(const Kernel& kernel) override {
-    const std::size_t bytes = kernel.workspace ? kernel.workspace(args_) : 0;
-    if (bytes == 0) return nullptr;
-    if (!workspace_ || workspace_->bytes() < bytes) workspace_.emplace(device_, bytes);
-    if constexpr (requires { bound_.workspace; }) bound_.workspace = workspace_->data();
-    return &*workspace_;
-  }
-
- private:
-  /// What f makes. Throws OutOfMemory with what the whole problem needs.
-  auto in_host_memory(auto f) const {
-    auto lack = [this] {
-      double bytes = 2 * sizeof(double) * static_cast<double>(output_size_);
-      for (const Buffer& buffer : inputs_) bytes += static_cast<double>(buffer.bytes());
-      return OutOfMemory(bytes, static_cast<double>(free_host_memory()),
-                         "the inputs and the answer");
-    };
-    try {
-      return f();
-    } catch (const std::bad_alloc&) {
-      throw lack();
-    } catch (const std::length_error&) {  // more than a vector may ever hold
-      throw lack();
-    }
-  }
-
-  void set_expected(const typename C::Problem& problem, const std::vector<std::vector<T>>& values,
-                    Device& device) {
-    if constexpr (requires { C::reference_on_gpu(bound_, nullptr, nullptr); }) {
-      if (device.backend() == Backend::cuda && C::wants_gpu_reference(problem)) {
-        expected_.emplace(device, output_size_ * sizeof(double));
-        magnitude_.emplace(device, output_size_ * sizeof(double));
-        C::reference_on_gpu(bound_, static_cast<double*>(expected_->data()),
-                            static_cast<double*>(magnitude_->data()));
-        return;
-      }
-    }
-    const Expected expected = in_host_memory(
-        [&] { return C::reference(problem, std::span<const std::vector<T>>(values)); });
-    auto put = [&](std::optional<Buffer>& to, const std::vector<double>& from) {
-      to.emplace(device, from.size() * sizeof(double));
-      device.upload(to->data(), from.data(), from.size() * sizeof(double));
-    };
-    put(expected_, expected.values);
-    if (!expected.magnitude.empty()) put(magnitude_, expected.magnitude);
-  }
-
-  Device& device_;
-  typename C::Problem problem_;
-  InputSet set_;
-  typename C::template Args<T> bound_;
-};
+/// Writes input number `input`, of `size` elements of one of kDTypes.
+void make_input(DType dtype, void* elements, std::size_t size, const InputSet& set,
+                std::uint64_t seed, int input);
 
 template <Contract C, class T>
 class BindingOf final : public Binding {
@@ -319,9 +250,11 @@ class BindingOf final : public Binding {
 
  public:
   explicit BindingOf(const typename C::Problem& problem) : problem_(problem) {
+    dtype_ = DTypeOf<T>::value;
+    output_dtype_ = DTypeOf<Output>::value;
     input_sizes_ = C::input_sizes(problem);
     output_size_ = C::output_size(problem);
-    output_dtype_ = DTypeOf<Output>::value;
+    tolerance_ = C::tolerance(problem, dtype_);
   }
 
   void bind(std::span<const void* const> inputs, void* output) override {
@@ -333,6 +266,26 @@ class BindingOf final : public Binding {
     if constexpr (requires { bound_.workspace; }) bound_.workspace = workspace;
   }
   const void* args() const override { return &bound_; }
+
+  Expected reference(std::span<const void* const> inputs) const override {
+    std::vector<std::span<const T>> values;
+    for (const void* input : inputs) {
+      values.emplace_back(static_cast<const T*>(input), input_sizes_[values.size()]);
+    }
+    return C::reference(problem_, std::span<const std::span<const T>>(values));
+  }
+
+  static constexpr bool kHasGpuReference = requires(const typename C::template Args<T>& args) {
+    C::reference_on_gpu(args, nullptr, nullptr);
+  };
+  bool wants_gpu_reference() const override {
+    if constexpr (kHasGpuReference) return C::wants_gpu_reference(problem_);
+    return false;
+  }
+  void reference_on_gpu([[maybe_unused]] double* values,
+                        [[maybe_unused]] double* magnitude) const override {
+    if constexpr (kHasGpuReference) C::reference_on_gpu(bound_, values, magnitude);
+  }
 
  private:
   typename C::Problem problem_;
@@ -395,15 +348,6 @@ struct RegisterFamily {
               const Problem p = parse(text);
               return kernel.supports(&p);
             },
-        .open = [](std::string_view text, DType dtype, const InputSet& set, std::uint64_t seed,
-                   Device& device) -> std::unique_ptr<Workload> {
-          std::unique_ptr<Workload> workload;
-          ((DTypeOf<Ts>::value == dtype ? void(workload = std::make_unique<WorkloadOf<C, Ts>>(
-                                                   parse(text), set, seed, device))
-                                        : void()),
-           ...);
-          return workload;
-        },
         .bind = [](std::string_view text, DType dtype) -> std::unique_ptr<Binding> {
           std::unique_ptr<Binding> binding;
           ((DTypeOf<Ts>::value == dtype

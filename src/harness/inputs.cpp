@@ -28,30 +28,42 @@ T narrowed(Wide x) {
   return T(x);
 }
 
-}  // namespace
-
 template <class T>
-std::vector<T> make_input(const InputSet& set, std::size_t size, std::uint64_t seed, int input) {
+void fill(T* elements, std::size_t size, const InputSet& set, std::uint64_t seed, int input) {
   constexpr bool kIntegers = std::is_integral_v<T>;
   using Wide = std::conditional_t<kIntegers || std::is_same_v<T, double>, double, float>;
   const auto value = kIntegers && set.integer ? set.integer : set.value;
   const RandomBits bits(seed, static_cast<std::uint64_t>(input));
-  std::vector<T> array(size);
   parallel_for(size, 1 << 18, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      array[i] = narrowed<T>(static_cast<Wide>(value(bits[i], input)));
+      elements[i] = narrowed<T>(static_cast<Wide>(value(bits[i], input)));
     }
   });
-  return array;
 }
 
-template std::vector<float> make_input(const InputSet&, std::size_t, std::uint64_t, int);
-template std::vector<half> make_input(const InputSet&, std::size_t, std::uint64_t, int);
-template std::vector<bfloat16> make_input(const InputSet&, std::size_t, std::uint64_t, int);
-template std::vector<tfloat32> make_input(const InputSet&, std::size_t, std::uint64_t, int);
-template std::vector<float8_e4m3> make_input(const InputSet&, std::size_t, std::uint64_t, int);
-template std::vector<double> make_input(const InputSet&, std::size_t, std::uint64_t, int);
-template std::vector<std::int32_t> make_input(const InputSet&, std::size_t, std::uint64_t, int);
-template std::vector<std::int64_t> make_input(const InputSet&, std::size_t, std::uint64_t, int);
+}  // namespace
+
+void make_input(DType dtype, void* elements, std::size_t size, const InputSet& set,
+                std::uint64_t seed, int input) {
+  const auto make = [&]<class T>(T*) { fill(static_cast<T*>(elements), size, set, seed, input); };
+  switch (dtype) {
+    case DType::f32:
+      return make(static_cast<float*>(nullptr));
+    case DType::f16:
+      return make(static_cast<half*>(nullptr));
+    case DType::bf16:
+      return make(static_cast<bfloat16*>(nullptr));
+    case DType::tf32:
+      return make(static_cast<tfloat32*>(nullptr));
+    case DType::e4m3:
+      return make(static_cast<float8_e4m3*>(nullptr));
+    case DType::f64:
+      return make(static_cast<double*>(nullptr));
+    case DType::i32:
+      return make(static_cast<std::int32_t*>(nullptr));
+    case DType::i64:
+      return make(static_cast<std::int64_t*>(nullptr));
+  }
+}
 
 }  // namespace ladder

@@ -151,9 +151,9 @@ struct Contract : Op {
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     std::vector<const T*> x;
-    for (const std::vector<T>& input : inputs) x.push_back(input.data());
+    for (const std::span<const T> input : inputs) x.push_back(input.data());
     const Args<Op, T> args = arguments<T>(p, x, nullptr);
     ladder::Expected expected{.values = std::vector<double>(output_size(p)),
                               .magnitude = std::vector<double>(output_size(p))};

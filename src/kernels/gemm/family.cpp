@@ -75,7 +75,7 @@ struct Contract : gemm {
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     return gemm_reference<T>({inputs[0].data()}, {inputs[1].data()}, p.m, p.n, p.k);
   }
 

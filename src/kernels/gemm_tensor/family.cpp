@@ -123,7 +123,7 @@ struct Contract : Op {
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     return gemm_reference<T>({inputs[0].data(), Op::kTransposedA},
                              {inputs[1].data(), Op::kTransposedB}, p.m, p.n, p.k);
   }
@@ -187,10 +187,10 @@ struct BiasGelu : Contract<gemm_tensor_nt_bias_gelu> {
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     ladder::Expected c = Product::reference(p, inputs);
     const double scaled = Product::tolerance(p, ladder::DTypeOf<T>::value).scaled;
-    const std::vector<T>& bias = inputs[2];
+    const std::span<const T> bias = inputs[2];
     for (std::size_t i = 0; i < c.values.size(); ++i) {
       const gemm_tensor_reference::Answer y = gemm_tensor_reference::bias_gelu(
           c.values[i], scaled * c.magnitude[i], bias[i % bias.size()]);

@@ -188,7 +188,7 @@ struct RowsContract : Op {
     return to;
   }
   template <class T>
-  static std::vector<double> widened(const std::vector<T>& from) {
+  static std::vector<double> widened(std::span<const T> from) {
     return widened(from.data(), from.size());
   }
 
@@ -238,7 +238,7 @@ struct Forward : RowsContract<Op> {
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     const auto weight = Base::widened(inputs[1]), bias = Base::widened(inputs.back());
     ladder::Expected expected = Base::unwritten(output_size(p));
     Base::for_each_row(p, [&](std::size_t row) {
@@ -286,9 +286,9 @@ struct Add : RowsContract<Op> {
 
   // The sum is exact: one rounding to fp32, one to the type. y is that of the rounded sum.
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     const auto weight = Base::widened(inputs[1]), bias = Base::widened(inputs[2]);
-    const std::vector<T>&x = inputs[0], &residual = inputs.back();
+    const std::span<const T> x = inputs[0], residual = inputs.back();
     const std::size_t sum_at = Base::padded(Base::elements(p));
     ladder::Expected expected = Base::unwritten(output_size(p));
     Base::for_each_row(p, [&](std::size_t row) {
@@ -354,7 +354,7 @@ struct Backward : RowsContract<Op> {
   //   dweight      (S + 2) times the sum of |dy * z|, and the sum of |dy| times z's errors
   //   dbias        S times the sum of |dy|
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     const std::size_t rows = static_cast<std::size_t>(p.rows), cols = Base::columns(p);
     const auto weight = Base::widened(inputs[1]);
     const double n = p.cols, over_rows = roundings(p.rows);

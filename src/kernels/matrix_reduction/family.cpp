@@ -113,7 +113,7 @@ struct Contract : Op {
   // lambda sqrt(n) u of that, but for a probability that falls like exp(-lambda^2 / 2) (Higham and
   // Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019).
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     constexpr double kLambda = 8;
     const auto rows = static_cast<std::size_t>(p.rows), cols = static_cast<std::size_t>(p.cols);
     const auto n = static_cast<double>(of_rows ? cols : rows);

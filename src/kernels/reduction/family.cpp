@@ -128,7 +128,7 @@ double wrapped(long double sum) {
 
 /// The first of the largest; a NaN is larger than every number.
 template <class T>
-double first_largest(const std::vector<T>& x) {
+double first_largest(std::span<const T> x) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < x.size(); ++i) {
     const double value = widened(x[i]), largest = widened(x[best]);
@@ -257,8 +257,8 @@ struct Contract : Op {
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
-    const std::vector<T>& x = inputs[0];
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
+    const std::span<const T> x = inputs[0];
     if constexpr (is_argmax) {
       return {.values = {first_largest(x)}, .magnitude = {}};
     } else {

@@ -49,7 +49,7 @@ struct FmaContract : fma {
     return {.a = inputs[0], .b = inputs[1], .y = output, .blocks = p.blocks, .steps = p.steps};
   }
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     ladder::Expected expected{.values = std::vector<double>(output_size(p)), .magnitude = {}};
     for (std::size_t i = 0; i < expected.values.size(); ++i) {
       expected.values[i] = result<T>(static_cast<double>(inputs[1][i % kBlock]), p.steps);
@@ -101,7 +101,7 @@ struct TensorContract : Op {
     return {.a = inputs[0], .b = inputs[1], .c = output, .blocks = p.blocks, .steps = p.steps};
   }
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     auto value = [&](std::size_t input, int row, int k) {
       return static_cast<double>(
           static_cast<float>(inputs[input][static_cast<std::size_t>(row * Op::kK + k)]));

@@ -65,7 +65,7 @@ struct Contract : Op {
             .loads = p.loads,
             .workspace = nullptr};
   }
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<float>>) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const float>>) {
     const std::uint64_t steps = static_cast<std::uint64_t>(p.loads) % p.lines() * Op::kStep;
     return {.values = {static_cast<double>(steps % p.lines())}, .magnitude = {}};
   }
@@ -93,7 +93,7 @@ struct Launch : launch {
   static Args<float> bind(const Problem& p, std::span<float* const>, float* output) {
     return {.y = output, .blocks = p.blocks};
   }
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<float>>) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const float>>) {
     return {.values = std::vector<double>(output_size(p), 1.0), .magnitude = {}};
   }
 };

@@ -180,7 +180,7 @@ struct Contract : Op {
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::vector<T>> inputs) {
+  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     const auto cols = static_cast<std::size_t>(p.cols);
     ladder::Expected expected{.values = std::vector<double>(output_size(p)),
                               .magnitude = std::vector<double>(output_size(p))};
