@@ -195,45 +195,16 @@ std::vector<std::string> edges_of_support(const Kernel& kernel, const Operation&
 
 const host::Api& api() { return *ladder_host_api(); }
 
-/// Calls f with a null pointer of the type.
-template <class F>
-auto with_type(DType dtype, F f) {
-  switch (dtype) {
-    case DType::f32:
-      return f(static_cast<float*>(nullptr));
-    case DType::f16:
-      return f(static_cast<half*>(nullptr));
-    case DType::bf16:
-      return f(static_cast<bfloat16*>(nullptr));
-    case DType::tf32:
-      return f(static_cast<tfloat32*>(nullptr));
-    case DType::e4m3:
-      return f(static_cast<float8_e4m3*>(nullptr));
-    case DType::f64:
-      return f(static_cast<double*>(nullptr));
-    case DType::i32:
-      return f(static_cast<std::int32_t*>(nullptr));
-    case DType::i64:
-      break;
-  }
-  return f(static_cast<std::int64_t*>(nullptr));
-}
-
 /// Numbers from 1 to 8, so that results are not 0.
 std::vector<char> some_input(DType dtype, std::size_t bytes, int input) {
   const InputSet set{"1 to 8", [](std::uint64_t bits, int) { return 1.0 + bits % 8; }};
   std::vector<char> raw(bytes);
-  with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
-    const std::vector<T> values = make_input<T>(set, bytes / sizeof(T), 1, input);
-    std::memcpy(raw.data(), static_cast<const void*>(values.data()), bytes);
-  });
+  make_input(dtype, raw.data(), bytes / size_of(dtype), set, 1, input);
   return raw;
 }
 
 double value_at(DType dtype, const void* array, std::size_t i) {
-  return with_type(dtype, [&](auto* type) {
-    using T = std::remove_pointer_t<decltype(type)>;
+  return with_type(dtype, [&]<class T>(std::type_identity<T>) {
     return static_cast<double>(widen(static_cast<const T*>(array)[i]));
   });
 }

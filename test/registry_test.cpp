@@ -135,7 +135,8 @@ double any_float(std::uint64_t bits, int) {
 template <class T>
 void expect_rounded_as_by_cuda() {
   constexpr std::size_t kN = 1 << 20;
-  const std::vector<T> made = make_input<T>({"any", any_float<T>}, kN, 42, 0);
+  std::vector<T> made(kN);
+  make_input(DTypeOf<T>::value, made.data(), kN, {"any", any_float<T>}, 42, 0);
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < kN; ++i) {
     const T right(static_cast<float>(any_float<T>(random_bits(42, 0, i), 0)));

@@ -107,6 +107,29 @@ TEST(Sweep, AFaultLosesItsOwnRow) {
       << "the next group";
 }
 
+TEST(Sweep, GroupsThatAreBegunBeforeTheirTurnGetTheirOwnRows) {
+  const Kernel good = kernel("v01_right.cu", right);
+  const Kernel bad = kernel("v02_wrong.cu", [](const void*, cudaStream_t) {});
+  const Kernel killed =
+      kernel("v03_killed.cu", [](const void*, cudaStream_t) { std::raise(SIGKILL); });
+  std::vector<Group> groups;
+  for (int i = 0; i < 9; ++i) groups.push_back(group_of({&good, &bad, &killed}));
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].problem = std::to_string(1000 + i);
+  for (std::size_t i = 2; i < groups.size(); i += 3) groups[i].kernels = {&killed};
+  Told told;
+  Sweep sweep(open_host, 1, {});
+  sweep.plan(groups);
+  for (const std::size_t i : {0, 1, 2, 2, 3, 5, 4, 7}) {  // and some again, early or never
+    const auto rows = sweep.measure(groups[i], told.listener());
+    ASSERT_EQ(rows.size(), groups[i].kernels.size());
+    EXPECT_EQ(rows.back().check.verdict, failed);
+    EXPECT_EQ(rows.back().problem, groups[i].problem);
+    if (rows.size() == 1) continue;
+    EXPECT_THAT(verdicts(rows), ElementsAre(passed, incorrect, failed));
+    EXPECT_TRUE(rows[0].timed());
+  }
+}
+
 /// What a kernel does that overwrites its process' memory may end in bytes like these.
 void send_to_sweep(const std::string& bytes) {
   for (int file = 3; file < 64; ++file) send(file, bytes.data(), bytes.size(), MSG_NOSIGNAL);

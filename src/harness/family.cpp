@@ -71,46 +71,49 @@ Workload::Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::u
   refill(seed);
 }
 
-OutOfMemory Workload::lack() const {
-  double bytes = 2 * sizeof(double) * static_cast<double>(output_size());
-  for (const Buffer& buffer : inputs_) bytes += static_cast<double>(buffer.bytes());
-  return {bytes, static_cast<double>(free_host_memory()), "the inputs and the answer"};
-}
-
-void Workload::refill(std::uint64_t seed) {
+/// What f makes. Throws OutOfMemory with what the whole problem needs.
+auto Workload::in_host_memory(auto f) const {
+  const auto lack = [this] {
+    double bytes = 2 * sizeof(double) * static_cast<double>(output_size());
+    for (const Buffer& buffer : inputs_) bytes += static_cast<double>(buffer.bytes());
+    return OutOfMemory(bytes, static_cast<double>(free_host_memory()), "the inputs and the answer");
+  };
   try {
-    std::vector<std::unique_ptr<std::byte[]>> values;
-    std::vector<const void*> pointers;
-    for (Buffer& buffer : inputs_) {
-      const auto input = static_cast<int>(values.size());
-      values.push_back(std::make_unique_for_overwrite<std::byte[]>(buffer.bytes()));
-      pointers.push_back(values.back().get());
-      make_input(binding_->dtype(), values.back().get(), binding_->input_sizes()[values.size() - 1],
-                 set_, seed, input);
-      device_.upload(buffer.data(), values.back().get(), buffer.bytes());
-    }
-    input_checksum_ = checksum(device_, inputs_);
-    if (device_.backend() == Backend::cuda && binding_->wants_gpu_reference()) {
-      expected_.emplace(device_, output_size() * sizeof(double));
-      magnitude_.emplace(device_, output_size() * sizeof(double));
-      binding_->reference_on_gpu(static_cast<double*>(expected_->data()),
-                                 static_cast<double*>(magnitude_->data()));
-      return;
-    }
-    const Expected expected = binding_->reference(pointers);
-    const auto put = [&](std::optional<Buffer>& to, const std::vector<double>& from) {
-      to.emplace(device_, from.size() * sizeof(double));
-      device_.upload(to->data(), from.data(), from.size() * sizeof(double));
-    };
-    put(expected_, expected.values);
-    if (!expected.magnitude.empty()) put(magnitude_, expected.magnitude);
-  } catch (const OutOfMemory&) {
-    throw;
+    return f();
   } catch (const std::bad_alloc&) {
     throw lack();
   } catch (const std::length_error&) {  // more than a vector may ever hold
     throw lack();
   }
+}
+
+void Workload::refill(std::uint64_t seed) {
+  std::vector<std::unique_ptr<std::byte[]>> values;
+  std::vector<const void*> pointers;
+  for (Buffer& buffer : inputs_) {
+    const std::size_t input = values.size();
+    values.push_back(in_host_memory(
+        [&] { return std::make_unique_for_overwrite<std::byte[]>(buffer.bytes()); }));
+    pointers.push_back(values.back().get());
+    make_input(binding_->dtype(), values.back().get(), binding_->input_sizes()[input], set_, seed,
+               static_cast<int>(input));
+    device_.upload(buffer.data(), values.back().get(), buffer.bytes());
+  }
+  input_checksum_ = checksum(device_, inputs_);
+  if (device_.backend() == Backend::cuda && binding_->wants_gpu_reference()) {
+    expected_.emplace(device_, output_size() * sizeof(double));
+    magnitude_.emplace(device_, output_size() * sizeof(double));
+    binding_->reference_on_gpu(static_cast<double*>(expected_->data()),
+                               static_cast<double*>(magnitude_->data()));
+    return;
+  }
+  const Expected expected = in_host_memory([&] { return binding_->reference(pointers); });
+  const auto put = [&](std::optional<Buffer>& to, const std::vector<double>& from) {
+    to.emplace(device_, from.size() * sizeof(double));
+    device_.upload(to->data(), from.data(), from.size() * sizeof(double));
+  };
+  put(expected_, expected.values);
+  if (!expected.magnitude.empty()) put(magnitude_, expected.magnitude);
 }
 
 Buffer* Workload::prepare(const Kernel& kernel) {
@@ -150,75 +153,6 @@ const Family& family_of(const Kernel& kernel) {
 Support supports(const Kernel& kernel, std::string_view problem, const DeviceInfo& device) {
   const Support architecture = architecture_supports(kernel.file, device);
   return architecture.ok ? family_of(kernel).supports(kernel, problem) : architecture;
-}
-
-std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-    case DType::i64:
-      return 8;
-    case DType::f32:
-    case DType::tf32:
-    case DType::i32:
-      return 4;
-    case DType::f16:
-    case DType::bf16:
-      return 2;
-    case DType::e4m3:
-      return 1;
-  }
-  return 0;
-}
-
-bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
-
-const char* to_string(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "f32";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::tf32:
-      return "tf32";
-    case DType::e4m3:
-      return "e4m3";
-    case DType::f64:
-      return "f64";
-    case DType::i32:
-      return "i32";
-    case DType::i64:
-      return "i64";
-  }
-  return "";
-}
-
-std::optional<DType> parse_dtype(std::string_view text) {
-  for (DType dtype : kDTypes) {
-    if (text == to_string(dtype)) return dtype;
-  }
-  return std::nullopt;
-}
-
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return 0x1p-24;
-    case DType::f16:
-    case DType::tf32:
-      return 0x1p-11;
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::e4m3:
-      return 0x1p-4;
-    case DType::f64:
-      return 0x1p-53;
-    case DType::i32:
-    case DType::i64:
-      return 0;
-  }
-  return 0;
 }
 
 }  // namespace ladder

@@ -3,12 +3,12 @@
 #pragma once
 
 #include "harness/device.hpp"
+#include "harness/dtype.hpp"
 #include "harness/out_of_memory.hpp"
 #include "harness/parallel.hpp"
 
 #include <concepts>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <new>
 #include <optional>
@@ -190,7 +190,7 @@ class Workload {
   Buffer* prepare(const Kernel& kernel);
 
  private:
-  OutOfMemory lack() const;
+  auto in_host_memory(auto f) const;
 
   Device& device_;
   std::unique_ptr<Binding> binding_;
@@ -214,11 +214,13 @@ struct Family {
   ComputeRoof (*compute_roof)(DType);
   double (*memory)(std::string_view problem, DType);  ///< device bytes a check needs
   Support (*supports)(const Kernel&, std::string_view problem);
-  std::unique_ptr<Binding> (*bind)(std::string_view problem, DType);
+  std::unique_ptr<Binding> (*bind)(std::string_view problem, DType);  ///< null: not of this type
 
+  /// Null as bind.
   std::unique_ptr<Workload> open(std::string_view problem, DType dtype, const InputSet& set,
                                  std::uint64_t seed, Device& device) const {
-    return std::make_unique<Workload>(bind(problem, dtype), set, seed, device);
+    auto binding = bind(problem, dtype);
+    return binding ? std::make_unique<Workload>(std::move(binding), set, seed, device) : nullptr;
   }
 };
 
@@ -230,23 +232,17 @@ const Family& family_of(const Kernel& kernel);
 Support supports(const Kernel& kernel, std::string_view problem, const DeviceInfo& device);
 void add_family(Family family);
 
-inline constexpr DType kDTypes[] = {DType::f32,  DType::f16, DType::bf16, DType::tf32,
-                                    DType::e4m3, DType::f64, DType::i32,  DType::i64};
-std::size_t size_of(DType dtype);  ///< bytes
-bool is_integer(DType dtype);
-const char* to_string(DType dtype);  ///< "f32"
-std::optional<DType> parse_dtype(std::string_view text);
-
-/// Half the distance from 1 to the next number: the largest relative rounding error. 0 of integers.
-double unit_roundoff(DType dtype);
-
 /// Writes input number `input`, of `size` elements of one of kDTypes.
 void make_input(DType dtype, void* elements, std::size_t size, const InputSet& set,
                 std::uint64_t seed, int input);
 
 template <Contract C, class T>
 class BindingOf final : public Binding {
+  using Args = typename C::template Args<T>;
   using Output = typename OutputOf<C, T>::type;
+  static constexpr bool kHasGpuReference = requires(const Args& args) {
+    C::reference_on_gpu(args, nullptr, nullptr);
+  };
 
  public:
   explicit BindingOf(const typename C::Problem& problem) : problem_(problem) {
@@ -275,9 +271,6 @@ class BindingOf final : public Binding {
     return C::reference(problem_, std::span<const std::span<const T>>(values));
   }
 
-  static constexpr bool kHasGpuReference = requires(const typename C::template Args<T>& args) {
-    C::reference_on_gpu(args, nullptr, nullptr);
-  };
   bool wants_gpu_reference() const override {
     if constexpr (kHasGpuReference) return C::wants_gpu_reference(problem_);
     return false;
@@ -289,7 +282,7 @@ class BindingOf final : public Binding {
 
  private:
   typename C::Problem problem_;
-  typename C::template Args<T> bound_{};
+  Args bound_{};
 };
 
 #if !defined(__CUDACC__)  // families are in .cpp files; nvcc 12.0 does not understand this

@@ -45,25 +45,9 @@ void fill(T* elements, std::size_t size, const InputSet& set, std::uint64_t seed
 
 void make_input(DType dtype, void* elements, std::size_t size, const InputSet& set,
                 std::uint64_t seed, int input) {
-  const auto make = [&]<class T>(T*) { fill(static_cast<T*>(elements), size, set, seed, input); };
-  switch (dtype) {
-    case DType::f32:
-      return make(static_cast<float*>(nullptr));
-    case DType::f16:
-      return make(static_cast<half*>(nullptr));
-    case DType::bf16:
-      return make(static_cast<bfloat16*>(nullptr));
-    case DType::tf32:
-      return make(static_cast<tfloat32*>(nullptr));
-    case DType::e4m3:
-      return make(static_cast<float8_e4m3*>(nullptr));
-    case DType::f64:
-      return make(static_cast<double*>(nullptr));
-    case DType::i32:
-      return make(static_cast<std::int32_t*>(nullptr));
-    case DType::i64:
-      return make(static_cast<std::int64_t*>(nullptr));
-  }
+  with_type(dtype, [&]<class T>(std::type_identity<T>) {
+    fill(static_cast<T*>(elements), size, set, seed, input);
+  });
 }
 
 }  // namespace ladder

@@ -4,6 +4,7 @@
 #include "harness/cuda/nvml.hpp"
 #include "harness/cuda/timer.hpp"
 #include "harness/device.hpp"
+#include "harness/dtype.hpp"
 #include "harness/parallel.hpp"
 #include "harness/registry.hpp"
 
@@ -200,36 +201,11 @@ class CudaDevice final : public Device {
 
   Comparison compare(DType dtype, const void* actual, const double* expected,
                      const double* magnitude, std::size_t n, Tolerance tolerance) override {
-    auto start = [&](auto* typed) {
-      compare_kernel<<<kBlocks, kThreads, 0, stream_>>>(typed, expected, magnitude, n, tolerance,
-                                                        parts_);
-    };
-    switch (dtype) {
-      case DType::f32:
-        start(static_cast<const float*>(actual));
-        break;
-      case DType::f16:
-        start(static_cast<const half*>(actual));
-        break;
-      case DType::bf16:
-        start(static_cast<const bfloat16*>(actual));
-        break;
-      case DType::tf32:
-        start(static_cast<const tfloat32*>(actual));
-        break;
-      case DType::e4m3:
-        start(static_cast<const float8_e4m3*>(actual));
-        break;
-      case DType::f64:
-        start(static_cast<const double*>(actual));
-        break;
-      case DType::i32:
-        start(static_cast<const std::int32_t*>(actual));
-        break;
-      case DType::i64:
-        start(static_cast<const std::int64_t*>(actual));
-        break;
-    }
+    with_type(dtype, [&](auto type) {
+      using T = typename decltype(type)::type;
+      compare_kernel<<<kBlocks, kThreads, 0, stream_>>>(static_cast<const T*>(actual), expected,
+                                                        magnitude, n, tolerance, parts_);
+    });
     LADDER_CUDA(cudaGetLastError());
     std::vector<Comparison> parts(kBlocks * kThreads);
     download(parts.data(), parts_, kBlocks * kThreads * sizeof(Comparison));

@@ -1,5 +1,6 @@
 // The host executor seen from the programs, through its library's one function.
 #include "harness/device.hpp"
+#include "harness/dtype.hpp"
 
 #include "harness/host/api.hpp"
 #include "harness/out_of_memory.hpp"
@@ -78,36 +79,10 @@ class HostDevice final : public Device {
     Comparison total;
     std::mutex mutex;
     parallel_for(n, 1 << 18, [&](std::size_t begin, std::size_t end) {
-      auto part = [&](auto* typed) {
-        return compare_range(typed, expected, magnitude, begin, end, tolerance);
-      };
-      Comparison found;
-      switch (dtype) {
-        case DType::f32:
-          found = part(static_cast<const float*>(actual));
-          break;
-        case DType::f16:
-          found = part(static_cast<const half*>(actual));
-          break;
-        case DType::bf16:
-          found = part(static_cast<const bfloat16*>(actual));
-          break;
-        case DType::tf32:
-          found = part(static_cast<const tfloat32*>(actual));
-          break;
-        case DType::e4m3:
-          found = part(static_cast<const float8_e4m3*>(actual));
-          break;
-        case DType::f64:
-          found = part(static_cast<const double*>(actual));
-          break;
-        case DType::i32:
-          found = part(static_cast<const std::int32_t*>(actual));
-          break;
-        case DType::i64:
-          found = part(static_cast<const std::int64_t*>(actual));
-          break;
-      }
+      const Comparison found = with_type(dtype, [&]<class T>(std::type_identity<T>) {
+        return compare_range(static_cast<const T*>(actual), expected, magnitude, begin, end,
+                             tolerance);
+      });
       const std::lock_guard lock(mutex);
       merge(total, found);
     });
