@@ -1,8 +1,8 @@
 #include "session.hpp"
 
-#include "memory.hpp"
-#include "signals.hpp"
-#include "streams.hpp"
+#include "process/memory.hpp"
+#include "process/signals.hpp"
+#include "process/streams.hpp"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,11 @@
 // A sweep as Google Benchmark goes through it: measured, written, printed.
 #pragma once
 
-#include "console.hpp"
-#include "progress.hpp"
-#include "report.hpp"
-#include "sweep.hpp"
+#include "measure/sweep.hpp"
+#include "report/console.hpp"
+#include "report/csv.hpp"
+#include "report/progress.hpp"
+#include "report/samples_json.hpp"
 
 #include <benchmark/benchmark.h>
 

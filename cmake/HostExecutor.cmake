@@ -1,9 +1,10 @@
 # ladder_host_executor(TARGET KERNELS SOURCES): makes TARGET's KERNELS run on the CPU.
 #
 # The kernels are compiled as C++ with the compiler's thread-sanitizer instrumentation, whose entry
-# points src/harness/host/hooks.cpp defines (libtsan itself is not linked): every memory access of a
+# points src/host_executor/hooks.cpp defines (libtsan itself is not linked): every memory access of a
 # kernel becomes a call. -fno-tree-sra keeps a float4 one access; -O1 because higher levels merge
-# and split accesses; of the debug information the lines are enough. Under LADDER_SANITIZE AddressSanitizer takes the instrumentation's place.
+# and split accesses; of the debug information the lines are enough. Under LADDER_SANITIZE
+# AddressSanitizer takes the instrumentation's place.
 # kernel.hpp is precompiled: parsing it is most of what a kernel costs here.
 function(ladder_host_executor target)
   cmake_parse_arguments(arg "" "" "KERNELS" ${ARGN})
@@ -11,7 +12,7 @@ function(ladder_host_executor target)
   add_library(${target}_kernels OBJECT ${arg_KERNELS})
   set_target_properties(${target}_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(${target}_kernels PRIVATE ladder_on_host)
-  target_precompile_headers(${target}_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/harness/kernel.hpp)
+  target_precompile_headers(${target}_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/device/kernel.hpp)
   target_compile_options(${target}_kernels PRIVATE -O1 -gdwarf-4 -g1 -Wno-unknown-pragmas)
   if(NOT LADDER_SANITIZE)
     target_compile_options(${target}_kernels PRIVATE
@@ -34,8 +35,8 @@ target_link_libraries(ladder_on_host INTERFACE ladder_warnings)
 # The executor itself
 set(sources counters executor fiber global_races hooks launch_bounds memory module ptx races source steps
             touches warp)
-list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/harness/host/\\1.cpp")
-add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/harness/out_of_memory.cpp
+list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/host_executor/\\1.cpp")
+add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/support/out_of_memory.cpp
                                  ${CMAKE_SOURCE_DIR}/src/harness/registry.cpp)
 set_target_properties(host_executor PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(host_executor PRIVATE ladder_on_host)

@@ -1,6 +1,6 @@
 // What ./bench prints of rows measured on a GPU, in a pipe and on a terminal, and how far it has come.
-#include "console.hpp"
-#include "progress.hpp"
+#include "report/console.hpp"
+#include "report/progress.hpp"
 
 #include <gmock/gmock.h>
 

@@ -32,7 +32,7 @@ def code(path: Path) -> str:
     """Of a file, of the family's headers that it includes, and of those of PTX."""
     text = path.read_text(encoding="utf-8")
     headers = [FAMILY / name for name in re.findall(r'#include "(\w+\.hpp)"', text)]
-    headers += [SOURCES / name for name in re.findall(r'#include "(harness/ptx/\w+\.hpp)"', text)]
+    headers += [SOURCES / name for name in re.findall(r'#include "(device/ptx/\w+\.hpp)"', text)]
     return squeeze(text) + "".join(code(header) for header in headers)
 
 

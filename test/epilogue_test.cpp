@@ -13,7 +13,7 @@ constexpr int kRows = 16, kCols = 64;
 /// From -4 to 4: where gelu is curved.
 float product(int row, int col) { return static_cast<float>((row * 5 + col * 3) % 33 - 16) / 4; }
 
-/// One warp with sums as wgmma leaves them (harness/ptx/wgmma.hpp).
+/// One warp with sums as wgmma leaves them (device/ptx/wgmma.hpp).
 template <class T>
 __global__ void finish(const T* bias, int n, int column, float* c) {
   const gemm_slices::BiasGelu<T, kCols> epilogue{bias, n};

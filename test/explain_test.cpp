@@ -1,7 +1,7 @@
 // What --explain prints of counters that are made up here.
-#include "explain.hpp"
+#include "explain/explain.hpp"
 
-#include "moves.hpp"
+#include "explain/moves.hpp"
 
 #include <gmock/gmock.h>
 

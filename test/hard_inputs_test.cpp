@@ -1,6 +1,6 @@
 // Kernels that are right on easy inputs only, or in one order of the threads, get no time; and what
 // the hard inputs are tried on where a problem is large.
-#include "suite.hpp"
+#include "measure/suite.hpp"
 
 #include "forwarding_device.hpp"
 #include "kernels/elementwise/elementwise.hpp"

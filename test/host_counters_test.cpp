@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "harness/host/counters.hpp"
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
+#include "host_executor/counters.hpp"
 #include "host_kernels.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__)  // whose instrumentation takes the place of the counters'

@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "harness/host/steps.hpp"
-#include "harness/ptx/cp_async.hpp"
+#include "device/ptx/cp_async.hpp"
+#include "host_executor/steps.hpp"
 #include "host_kernels.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__)  // whose instrumentation takes the place of the checks'

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "harness/host/executor.hpp"
-#include "harness/host/memory.hpp"
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
+#include "host_executor/executor.hpp"
+#include "host_executor/memory.hpp"
 
 namespace ladder::test {
 

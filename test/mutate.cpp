@@ -3,8 +3,8 @@
 // threads run on through the __syncthreads of that line, as if it were not there. And
 // LADDER_STEPS=200000000 ends endless loops, which mutated kernels often have, after so many steps of
 // a block.
-#include "harness/host/executor.hpp"
-#include "harness/host/steps.hpp"
+#include "host_executor/executor.hpp"
+#include "host_executor/steps.hpp"
 
 #include <charconv>
 #include <cstdio>

@@ -169,8 +169,8 @@ class Kernels(unittest.TestCase):
     def test_what_the_host_executor_runs(self) -> None:
         files = [str(f) for f in kernels.files()]
         self.assertIn("kernels/softmax/forward_row.hpp", files)
-        self.assertIn("harness/row_team.hpp", files)
-        self.assertFalse([f for f in files if ".sm90a." in f or ".gpu." in f or "harness/ptx" in f])
+        self.assertIn("device/row_team.hpp", files)
+        self.assertFalse([f for f in files if ".sm90a." in f or ".gpu." in f or "device/ptx" in f])
         versions = kernels.versions_with(Path("kernels/gemm/tiles.hpp"))
         self.assertIn(Path("kernels/gemm/v18_last_wave.cu"), versions)
 

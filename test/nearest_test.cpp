@@ -1,5 +1,5 @@
 // What ./bench names when it does not know a name.
-#include "nearest.hpp"
+#include "cli/nearest.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What the flags of ./bench ask for. How wrong ones are refused: bench_cli_test.cpp.
-#include "options.hpp"
+#include "cli/options.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // Problems as ranges, and at random.
-#include "problems.hpp"
+#include "cli/problems.hpp"
 
-#include "options.hpp"
+#include "cli/options.hpp"
 
 #include <gmock/gmock.h>
 

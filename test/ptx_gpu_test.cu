@@ -1,6 +1,6 @@
-// The tests of harness/ptx/ on a GPU. What only Hopper has: ptx_hopper_test.sm90a.cu.
+// The tests of device/ptx/ on a GPU. What only Hopper has: ptx_hopper_test.sm90a.cu.
+#include "device/ptx/mma.hpp"
 #include "gpu.hpp"
-#include "harness/ptx/mma.hpp"
 
 namespace {
 

@@ -1,16 +1,16 @@
-// The tests of what harness/ptx/ has for Hopper alone, but for wgmma. Compiled for sm_90a only.
+// The tests of what device/ptx/ has for Hopper alone, but for wgmma. Compiled for sm_90a only.
 #include "gpu.hpp"
 
 #include <cstring>
 #include <tuple>
 
 #include "arrays.hpp"
-#include "harness/cuda/tensor_map.hpp"
-#include "harness/ptx/cluster.hpp"
-#include "harness/ptx/register_budget.hpp"
-#include "harness/ptx/stmatrix.hpp"
-#include "harness/ptx/tma.hpp"
-#include "harness/warps_team.hpp"
+#include "device/ptx/cluster.hpp"
+#include "device/ptx/register_budget.hpp"
+#include "device/ptx/stmatrix.hpp"
+#include "device/ptx/tma.hpp"
+#include "device/warps_team.hpp"
+#include "device/tensor_map.hpp"
 #include "swizzled.hpp"
 
 namespace {

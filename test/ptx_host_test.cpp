@@ -1,4 +1,4 @@
-// The tests of harness/ptx/ on the host executor, and what only that can show: programs that are
+// The tests of device/ptx/ on the host executor, and what only that can show: programs that are
 // wrong, and are lucky on a GPU, are wrong here every time. This file is compiled as kernels are.
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "harness/host/counters.hpp"
-#include "harness/host/executor.hpp"
-#include "harness/host/memory.hpp"
+#include "host_executor/counters.hpp"
+#include "host_executor/executor.hpp"
+#include "host_executor/memory.hpp"
 
 namespace {
 

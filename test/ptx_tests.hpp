@@ -1,4 +1,4 @@
-// Tests of harness/ptx/ that run on both backends. ptx_host_test.cpp and ptx_gpu_test.cu include
+// Tests of device/ptx/ that run on both backends. ptx_host_test.cpp and ptx_gpu_test.cu include
 // this behind what differs: the fixture Ptx, has_fp8(), and what arrays.hpp needs.
 #pragma once
 
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "arrays.hpp"
-#include "harness/ptx/cp_async.hpp"
-#include "harness/ptx/ldmatrix.hpp"
-#include "harness/ptx/mma.hpp"
+#include "device/ptx/cp_async.hpp"
+#include "device/ptx/ldmatrix.hpp"
+#include "device/ptx/mma.hpp"
 
 namespace {
 

@@ -1,6 +1,7 @@
-#include "report.hpp"
+#include "report/csv.hpp"
+#include "report/samples_json.hpp"
 
-#include "options.hpp"
+#include "cli/options.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // What --resume keeps of an earlier CSV, and what it refuses.
-#include "resume.hpp"
+#include "report/resume.hpp"
 
 #include <gmock/gmock.h>
 

@@ -1,5 +1,5 @@
 // How a cluster shares rows that are on their way to shared memory.
-#include "harness/row_share.hpp"
+#include "device/row_share.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 #include "gpu.hpp"
 
 #include "arrays.hpp"
-#include "harness/cluster_exchange.hpp"
-#include "harness/row_team.hpp"
-#include "harness/rows_ahead.hpp"
+#include "device/cluster_exchange.hpp"
+#include "device/row_team.hpp"
+#include "device/rows_ahead.hpp"
 
 namespace {
 

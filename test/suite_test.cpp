@@ -1,5 +1,5 @@
 // A group with kernels that are wrong, fail, or are not supported: the others are still measured.
-#include "suite.hpp"
+#include "measure/suite.hpp"
 
 #include "forwarding_device.hpp"
 #include "kernels/elementwise/elementwise.hpp"

@@ -1,8 +1,8 @@
 // A sweep measures in a process of its own, and survives what happens there.
-#include "sweep.hpp"
+#include "measure/sweep.hpp"
 
 #include "forwarding_device.hpp"
-#include "wire.hpp"
+#include "measure/wire.hpp"
 
 #include "kernels/elementwise/elementwise.hpp"
 

@@ -188,7 +188,7 @@ endif()
 if(LADDER_HOPPER)
   add_executable(ptx_on_hopper_test
     test/ptx_hopper_test.sm90a.cu test/rows_ahead_test.sm90a.cu test/wgmma_test.sm90a.cu
-    src/harness/cuda/tensor_map.cpp src/harness/registry.cpp)
+    src/device/tensor_map.cpp src/harness/registry.cpp)
   target_include_directories(ptx_on_hopper_test PRIVATE src)
   target_link_libraries(ptx_on_hopper_test PRIVATE ladder_cuda ladder_warnings GTest::gtest_main)
   set_target_properties(ptx_on_hopper_test PROPERTIES
@@ -240,6 +240,8 @@ if(Python3_Interpreter_FOUND)
     set_tests_properties(scripts.peers_agree_with_bench.gpu PROPERTIES
       SKIP_RETURN_CODE 77 RUN_SERIAL ON) # its times are of a GPU that does nothing else
   endif()
+  add_test(NAME source.includes_go_down
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/includes_test.py)
   add_test(NAME scripts.draw_gemm
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
   add_test(NAME scripts.draw_gemm_tensor

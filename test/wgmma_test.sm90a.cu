@@ -2,8 +2,8 @@
 #include "gpu.hpp"
 
 #include "arrays.hpp"
-#include "harness/ptx/tma.hpp"
-#include "harness/ptx/wgmma.hpp"
+#include "device/ptx/tma.hpp"
+#include "device/ptx/wgmma.hpp"
 #include "swizzled.hpp"
 
 namespace {

@@ -62,7 +62,7 @@ class Build:
         }
         self.scratch = scratch
         self.wrapper = scratch / "mutate.o"
-        executor = ROOT / "src/harness/host/executor.cpp"
+        executor = ROOT / "src/host_executor/executor.cpp"
         errors = self.compile(executor, ROOT / "test/mutate.cpp", self.wrapper)
         if errors:
             sys.exit(errors)

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 SOURCES = ROOT / "src"
 # What the host executor puts in the place of a header of the GPU's
-REPLACED = re.compile(r"harness/(ptx|host|cuda)/")
+REPLACED = re.compile(r"(device/ptx|host_executor|harness)/")
 
 
 @cache
@@ -47,4 +47,4 @@ def versions_with(file: Path) -> list[Path]:
 def files() -> list[Path]:
     """All that have device code, of the versions and of the headers that they share."""
     everything = frozenset().union(*(made_of(v) for v in versions()))
-    return sorted(f for f in everything if f not in made_of(Path("harness/kernel.hpp")))
+    return sorted(f for f in everything if f not in made_of(Path("device/kernel.hpp")))

@@ -1,8 +1,8 @@
 // The check every kernel must pass before it is timed, and again after.
 #pragma once
 
-#include "harness/counters.hpp"
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
+#include "host_executor/counts.hpp"
 
 #include <cmath>
 #include <cstddef>

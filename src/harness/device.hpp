@@ -1,10 +1,10 @@
 // A place where kernels run, with its memory: one GPU, or the host executor.
 #pragma once
 
+#include "device/kernel.hpp"
 #include "harness/check.hpp"
-#include "harness/counters.hpp"
-#include "harness/kernel.hpp"
 #include "harness/timer.hpp"
+#include "host_executor/counts.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,7 +1,7 @@
 // What programs know of the element types.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 #include <cstddef>
 #include <cstdint>

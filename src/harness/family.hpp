@@ -4,8 +4,8 @@
 
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
-#include "harness/out_of_memory.hpp"
-#include "harness/parallel.hpp"
+#include "support/out_of_memory.hpp"
+#include "support/parallel.hpp"
 
 #include <concepts>
 #include <cstdint>

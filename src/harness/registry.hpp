@@ -1,7 +1,7 @@
 // The lists that ladder::Register and ladder::launch append to.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 #include <vector>
 

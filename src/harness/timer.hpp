@@ -2,7 +2,7 @@
 // GPU while they were taken. The statistics over samples are in statistics.hpp.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 #include <string>
 #include <vector>

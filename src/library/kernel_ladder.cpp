@@ -1,11 +1,11 @@
 #include "library/kernel_ladder.h"
 
+#include "device/needs.hpp"
 #include "harness/family.hpp"
 #include "harness/host/api.hpp"
-#include "harness/needs.hpp"
-#include "harness/out_of_memory.hpp"
 #include "harness/registry.hpp"
 #include "ladder_git_sha.hpp"
+#include "support/out_of_memory.hpp"
 
 #include <fmt/format.h>
 

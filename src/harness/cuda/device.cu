@@ -5,8 +5,8 @@
 #include "harness/cuda/timer.hpp"
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
-#include "harness/parallel.hpp"
 #include "harness/registry.hpp"
+#include "support/parallel.hpp"
 
 #include <cuda_profiler_api.h>
 #include <nvtx3/nvToolsExt.h>

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "harness/cuda/error.hpp"
-#include "harness/out_of_memory.hpp"
+#include "support/out_of_memory.hpp"
 
 #include <cstddef>
 

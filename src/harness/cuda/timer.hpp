@@ -1,8 +1,8 @@
 // Times kernels on a GPU with CUDA events.
 #pragma once
 
+#include "device/kernel.hpp"
 #include "harness/cuda/nvml.hpp"
-#include "harness/kernel.hpp"
 #include "harness/timer.hpp"
 
 #include <random>

@@ -1,9 +1,9 @@
 #include "harness/host/api.hpp"
 
-#include "harness/host/counters.hpp"
-#include "harness/host/executor.hpp"
-#include "harness/host/memory.hpp"
 #include "harness/registry.hpp"
+#include "host_executor/counters.hpp"
+#include "host_executor/executor.hpp"
+#include "host_executor/memory.hpp"
 
 extern "C" [[gnu::visibility("default")]] const ladder::host::Api* ladder_host_api() {
   using namespace ladder;

@@ -2,8 +2,8 @@
 // time, with other flags than the programs' own, so nothing else is exported.
 #pragma once
 
-#include "harness/counters.hpp"
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
+#include "host_executor/counts.hpp"
 
 #include <functional>
 #include <vector>

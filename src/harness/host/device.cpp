@@ -3,8 +3,8 @@
 #include "harness/dtype.hpp"
 
 #include "harness/host/api.hpp"
-#include "harness/out_of_memory.hpp"
-#include "harness/parallel.hpp"
+#include "support/out_of_memory.hpp"
+#include "support/parallel.hpp"
 
 #include <algorithm>
 #include <cerrno>

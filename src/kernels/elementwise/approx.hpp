@@ -3,8 +3,8 @@
 // the C library's.
 #pragma once
 
+#include "device/ptx/exp2.hpp"
 #include "elementwise.hpp"
-#include "harness/ptx/exp2.hpp"
 
 #include <cmath>
 #include <type_traits>

@@ -2,8 +2,8 @@
 // thread, so that resident threads are bytes in flight, and blocks are n / (4 * kBlock).
 #pragma once
 
+#include "device/vector.hpp"
 #include "elementwise.hpp"
-#include "harness/vector.hpp"
 
 namespace elementwise {
 

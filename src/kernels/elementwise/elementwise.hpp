@@ -1,7 +1,7 @@
 // Elementwise operations: y[i] = op(x0[i], x1[i], …) for n elements, no reuse of any byte.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 #include <cmath>
 

@@ -4,8 +4,8 @@
 //           last
 // Limits    none: the last n % (4 or 8) elements are done one by one. The arrays start at multiples
 //           of 16 bytes, as cudaMalloc returns them.
+#include "device/vector.hpp"
 #include "elementwise.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

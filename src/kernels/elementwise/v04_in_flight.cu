@@ -4,8 +4,8 @@
 //           its loads at once, where the threads of v03 all come to their last round together
 // Bound by  DRAM bandwidth
 // Limits    none; arrays start at multiples of 16 bytes
+#include "device/vector.hpp"
 #include "elementwise.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

@@ -4,8 +4,8 @@
 //           other kernels will want. By itself it gains nothing, and on an H200 large problems take
 //           5 to 9 % longer: it stands here to show that a hint is to be measured, not believed
 // Limits    none; arrays start at multiples of 16 bytes
+#include "device/vector.hpp"
 #include "elementwise.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

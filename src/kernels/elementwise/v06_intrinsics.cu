@@ -6,8 +6,8 @@
 // Limits    none; arrays start at multiples of 16 bytes. The errors stay within the limits of the
 //           other versions, but for gelu_tanh_approx, whose limit is that of tanh.approx
 #include "approx.hpp"
+#include "device/vector.hpp"
 #include "elementwise.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

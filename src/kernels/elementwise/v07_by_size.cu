@@ -6,9 +6,9 @@
 // Bound by  DRAM bandwidth; small problems by a launch, one latency and their bytes
 // Limits    none; arrays start at multiples of 16 bytes
 #include "approx.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/vector.hpp"
 #include "elementwise.hpp"
-#include "harness/multiprocessors.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

@@ -7,9 +7,9 @@
 //           elements, which are no whole 16 bytes, are loaded and stored in the ordinary way
 // Tile      1024 vectors of each input, 16 KiB; 8 blocks per multiprocessor, of two inputs 7
 #include "approx.hpp"
+#include "device/ptx/tma.hpp"
+#include "device/vector.hpp"
 #include "elementwise.hpp"
-#include "harness/ptx/tma.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

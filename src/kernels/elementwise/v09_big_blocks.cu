@@ -6,8 +6,8 @@
 // Bound by  DRAM bandwidth; small problems by a launch, one latency and their bytes
 // Limits    none; arrays start at multiples of 16 bytes
 #include "approx.hpp"
+#include "device/vector.hpp"
 #include "elementwise.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

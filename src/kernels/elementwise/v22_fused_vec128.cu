@@ -4,8 +4,8 @@
 // Bound by  DRAM bandwidth; with 2-byte elements nearly as much by instructions, 38 per element
 // Limits    none; arrays start at multiples of 16 bytes. Where cols is no multiple of a vector, the
 //           bias is loaded element by element
+#include "device/vector.hpp"
 #include "elementwise.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

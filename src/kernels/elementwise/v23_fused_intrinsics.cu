@@ -4,8 +4,8 @@
 // Limits    none; arrays start at multiples of 16 bytes. Where cols is no multiple of a vector, the
 //           bias is loaded element by element
 #include "approx.hpp"
+#include "device/vector.hpp"
 #include "elementwise.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

@@ -1,7 +1,7 @@
 // The vectors that a matrix is read and written in, and whether its rows allow it.
 #pragma once
 
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 // of the slices of A and B it holds at once, TM x TN the part of the tile that a thread computes.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 struct gemm {
   static constexpr const char* family = "gemm";

@@ -1,7 +1,7 @@
 // Which tiles v18 and v20 cut, and where: those of the last wave, if it would leave SMs without one.
 #pragma once
 
-#include "harness/multiprocessors.hpp"
+#include "device/multiprocessors.hpp"
 #include "tiles.hpp"
 
 #include <cmath>

@@ -4,10 +4,10 @@
 #pragma once
 
 #include "aligned_rows.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/needs.hpp"
+#include "device/ptx/cp_async.hpp"
 #include "gemm.hpp"
-#include "harness/multiprocessors.hpp"
-#include "harness/needs.hpp"
-#include "harness/ptx/cp_async.hpp"
 
 namespace {
 

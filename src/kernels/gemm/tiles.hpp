@@ -5,8 +5,8 @@
 #pragma once
 
 #include "aligned_rows.hpp"
+#include "device/ptx/cp_async.hpp"
 #include "gemm.hpp"
-#include "harness/ptx/cp_async.hpp"
 
 namespace {
 

@@ -4,8 +4,8 @@
 // Bound by  shared-memory bandwidth: 3 loads for 8 products
 // Limits    none
 // Tile      64 x 64 x 8, 512 threads of 8 x 1; 4 KiB of shared memory
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

@@ -5,8 +5,8 @@
 // Limits    none
 // Tile      128 x 128 x 8, 256 threads of 8 x 8; 8 KiB of shared memory; at most 128 registers, so
 //           that two blocks fit an SM
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 //           transposed, and where 8 threads load their fragments of B, 32 bytes apart
 // Limits    none: rows that do not start at multiples of 16 bytes are loaded number by number
 // Tile      128 x 128 x 8, 256 threads of 8 x 8; 8 KiB of shared memory, two blocks per SM
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

@@ -17,8 +17,8 @@
 //
 // (w: the warp; *: rows of 132 numbers move each row by 4 banks, so 4h rows by 16h. v06 has rows of
 // 128, where h changes nothing, and loads tile_b[k][8x], where x and x+4 share their banks.)
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

@@ -12,8 +12,8 @@
 //
 // (w: the warp; r < 16, h < 2.) With the loop over k unrolled, 16(k/4) is one of two constants: the
 // swizzle costs a second address for each fragment of A, not an instruction for each load.
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

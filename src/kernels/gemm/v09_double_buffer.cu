@@ -5,8 +5,8 @@
 // Bound by  instruction issue: 4 loads of fragments, and the loop's own work, beside 64 products
 // Limits    none
 // Tile      128 x 128 x 8, 256 threads of 8 x 8; 16 KiB of shared memory, two blocks per SM
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

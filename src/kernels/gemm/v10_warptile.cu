@@ -14,8 +14,8 @@
 //
 // Together, 16 lanes in turn want 2 vectors of A or 8 of B: 128 bytes at most, and always the same
 // ones as lanes one or two further. That is when the hardware can serve two groups of 8 at once.
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

@@ -5,8 +5,8 @@
 // Limits    none
 // Tile      128 x 256 x 8, 256 threads of 16 x 8; 24 KiB of shared memory, one block per SM; or 64
 //           x 128 x 8, 128 threads of 8 x 8; 12 KiB of shared memory, three blocks per SM
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

@@ -15,9 +15,9 @@
 // Copies are carried out line by line of the cache: 8 elements of a row of A at a time. More would
 // not be written at once either: as vectors of four rows stay whole, a column of A's slice can only
 // lie in 8 of the 32 banks. That is the price of turning A on the way.
+#include "device/ptx/cp_async.hpp"
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/ptx/cp_async.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

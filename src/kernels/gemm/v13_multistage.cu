@@ -12,9 +12,9 @@
 //   last step     in registers       waited for; barrier     on its way       on its way
 //
 // The barrier serves twice: slice i + 1 is there for all, and stage i % 4 is free.
+#include "device/ptx/cp_async.hpp"
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/ptx/cp_async.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

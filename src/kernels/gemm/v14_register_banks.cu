@@ -11,9 +11,9 @@
 // sum and a number of B, the number of A is still there from the FMA before. Vectors lie in four
 // registers in order, the first one even: b[j] is in bank j % 2. A vector store of four sums would
 // put sum[i][j] in bank j % 2 too, and every FMA would read one bank twice.
+#include "device/ptx/cp_async.hpp"
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/ptx/cp_async.hpp"
-#include "harness/vector.hpp"
 
 namespace {
 

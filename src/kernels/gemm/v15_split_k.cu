@@ -9,7 +9,7 @@
 // stopping early goes into partial sums.
 //
 // The kernels are in tiles.hpp and partial_sums.hpp, because v20 has them too.
-#include "harness/multiprocessors.hpp"
+#include "device/multiprocessors.hpp"
 #include "partial_sums.hpp"
 #include "tiles.hpp"
 

@@ -18,11 +18,11 @@
 //   load b    columns 4x + 16j: 4 vectors, side by side; lanes l and l + 2 want the same one
 //
 // That is when the hardware serves two groups of 8 lanes at once: two wavefronts per load.
+#include "device/multiprocessors.hpp"
+#include "device/ptx/tma.hpp"
+#include "device/vector.hpp"
 #include "gemm.hpp"
-#include "harness/cuda/tensor_map.hpp"
-#include "harness/multiprocessors.hpp"
-#include "harness/ptx/tma.hpp"
-#include "harness/vector.hpp"
+#include "device/tensor_map.hpp"
 
 namespace {
 

@@ -14,7 +14,7 @@
 // of 16 bytes, many rows of A are worth a copy of B whose rows do.
 //
 // scripts/autotune measures the speeds, and chooses the shapes among those of tile_shapes.hpp.
-#include "harness/gpu_name.hpp"
+#include "device/gpu_name.hpp"
 #include "last_wave.hpp"
 #include "pack_rows.hpp"
 #include "partial_sums.hpp"

@@ -1,6 +1,6 @@
 // What is done to the sums of a tile before they are stored. A kernel asks an epilogue to `load`
 // when it begins a tile, so that what is in memory has the time of all products to arrive, and to
-// `apply` that to the sums, which are as wgmma leaves them (harness/ptx/wgmma.hpp).
+// `apply` that to the sums, which are as wgmma leaves them (device/ptx/wgmma.hpp).
 #pragma once
 
 #include "kernels/elementwise/approx.hpp"

@@ -6,7 +6,7 @@
 // of the slices of A and B that it holds at once.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 struct gemm_tensor {
   static constexpr const char* family = "gemm_tensor";

@@ -2,8 +2,8 @@
 // after tile of 128 x 256, in slices of 128 bytes of K.
 #pragma once
 
-#include "harness/multiprocessors.hpp"
-#include "harness/ptx/register_budget.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/ptx/register_budget.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
 

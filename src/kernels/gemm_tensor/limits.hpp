@@ -1,8 +1,8 @@
 // What versions need, and say so in `supports`.
 #pragma once
 
+#include "device/needs.hpp"
 #include "gemm_tensor.hpp"
-#include "harness/needs.hpp"
 
 using ladder::needs_compute_capability;
 using ladder::needs_shared_memory;

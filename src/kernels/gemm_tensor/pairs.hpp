@@ -1,7 +1,7 @@
 // Two 16-bit numbers that are neighbours, as one word.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 #include <type_traits>
 

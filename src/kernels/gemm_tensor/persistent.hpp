@@ -3,9 +3,9 @@
 // (store.hpp).
 #pragma once
 
+#include "device/multiprocessors.hpp"
+#include "device/ptx/register_budget.hpp"
 #include "epilogue.hpp"
-#include "harness/multiprocessors.hpp"
-#include "harness/ptx/register_budget.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
 

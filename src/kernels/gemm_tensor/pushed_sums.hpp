@@ -1,8 +1,8 @@
 // The kernel of v24: split K as in v15, whose blocks send each other their sums.
 #pragma once
 
-#include "harness/ptx/stmatrix.hpp"
-#include "harness/vector.hpp"
+#include "device/ptx/stmatrix.hpp"
+#include "device/vector.hpp"
 #include "split_k.hpp"
 
 namespace gemm_pushed_sums {

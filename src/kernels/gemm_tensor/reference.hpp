@@ -2,8 +2,8 @@
 // source makes the reference on the CPU and, for big problems, on the GPU.
 #pragma once
 
+#include "device/kernel.hpp"
 #include "harness/check.hpp"
-#include "harness/kernel.hpp"
 #include "kernels/elementwise/reference.hpp"
 
 namespace gemm_tensor_reference {

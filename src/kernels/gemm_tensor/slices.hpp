@@ -1,11 +1,11 @@
 // What the Hopper versions share: A and B as TMA brings them, in slices that are 64 elements of K
-// deep and lie in shared memory as wgmma reads them (harness/ptx/wgmma.hpp), and C.
+// deep and lie in shared memory as wgmma reads them (device/ptx/wgmma.hpp), and C.
 #pragma once
 
+#include "device/ptx/tma.hpp"
+#include "device/ptx/wgmma.hpp"
 #include "gemm_tensor.hpp"
-#include "harness/cuda/tensor_map.hpp"
-#include "harness/ptx/tma.hpp"
-#include "harness/ptx/wgmma.hpp"
+#include "device/tensor_map.hpp"
 #include "limits.hpp"
 #include "pairs.hpp"
 

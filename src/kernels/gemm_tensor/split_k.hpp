@@ -1,9 +1,9 @@
 // The kernel of v15: the blocks of a cluster share a tile of C by splitting K.
 #pragma once
 
-#include "harness/multiprocessors.hpp"
-#include "harness/ptx/cluster.hpp"
-#include "harness/vector.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/ptx/cluster.hpp"
+#include "device/vector.hpp"
 #include "slices.hpp"
 #include "tiles.hpp"
 

@@ -1,7 +1,7 @@
-// Two ways for the sums of a warp, 16 rows as wgmma leaves them (harness/ptx/wgmma.hpp), into C.
+// Two ways for the sums of a warp, 16 rows as wgmma leaves them (device/ptx/wgmma.hpp), into C.
 #pragma once
 
-#include "harness/ptx/stmatrix.hpp"
+#include "device/ptx/stmatrix.hpp"
 #include "slices.hpp"
 
 namespace gemm_slices {

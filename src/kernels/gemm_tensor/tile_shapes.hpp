@@ -2,7 +2,7 @@
 // that scripts/autotune tries.
 #pragma once
 
-#include "harness/multiprocessors.hpp"
+#include "device/multiprocessors.hpp"
 #include "persistent.hpp"
 #include "pushed_sums.hpp"
 #include "split_k.hpp"

@@ -2,7 +2,7 @@
 // is.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 namespace gemm_slices {
 

@@ -12,9 +12,9 @@
 //
 // Slices lie in shared memory as they do in global memory. An operand whose rows are across K (A of
 // tn, B of nn and tn) is turned by ldmatrix_trans on its way to the registers.
-#include "harness/ptx/ldmatrix.hpp"
-#include "harness/ptx/mma.hpp"
-#include "harness/vector.hpp"
+#include "device/ptx/ldmatrix.hpp"
+#include "device/ptx/mma.hpp"
+#include "device/vector.hpp"
 #include "limits.hpp"
 
 namespace {

@@ -27,10 +27,10 @@
 // All types are alike in bytes: a step is 32 bytes of K. Only what lies across K is not:
 // ldmatrix_trans turns elements of 2 bytes. Those of 4 bytes are loaded one by one; for those of
 // one byte there is nothing, so e4m3 is multiplied where both operands lie along K, in nt.
-#include "harness/ptx/cp_async.hpp"
-#include "harness/ptx/ldmatrix.hpp"
-#include "harness/ptx/mma.hpp"
-#include "harness/vector.hpp"
+#include "device/ptx/cp_async.hpp"
+#include "device/ptx/ldmatrix.hpp"
+#include "device/ptx/mma.hpp"
+#include "device/vector.hpp"
 #include "limits.hpp"
 
 namespace {

@@ -17,9 +17,9 @@
 //
 // An element is off by at most 2^-23 of itself when it is big + small, since TF32 has 11 bits and
 // so the two have 23 or more of the 24; the product left out is 2^-22 of the whole.
-#include "harness/ptx/cp_async.hpp"
-#include "harness/ptx/ldmatrix.hpp"
-#include "harness/ptx/mma.hpp"
+#include "device/ptx/cp_async.hpp"
+#include "device/ptx/ldmatrix.hpp"
+#include "device/ptx/mma.hpp"
 #include "limits.hpp"
 
 namespace {

@@ -6,7 +6,7 @@
 // Bound by  the start and the end of a block, during which its SM multiplies nothing
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB, one block per SM
-#include "harness/ptx/register_budget.hpp"
+#include "device/ptx/register_budget.hpp"
 #include "slices.hpp"
 #include "tiles.hpp"
 

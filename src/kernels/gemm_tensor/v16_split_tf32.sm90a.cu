@@ -20,9 +20,9 @@
 // cancel, and each is as large as the last bit of the sum so far. So they sum up a slice only, its
 // small products first, and the slices' sums are added in fp32, rounded to nearest (Ootomo and
 // Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
-#include "harness/multiprocessors.hpp"
-#include "harness/ptx/register_budget.hpp"
-#include "harness/vector.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/ptx/register_budget.hpp"
+#include "device/vector.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
 #include "transpose_tile.hpp"

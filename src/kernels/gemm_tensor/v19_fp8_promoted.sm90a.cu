@@ -7,8 +7,8 @@
 // Limits    compute capability 9.0; K is a multiple of 16, N of 8
 // Tile      128 x 128 x 128, two warpgroups of 64 x 128, 6 stages of 32 KiB and 4 KiB per warp for
 //           sums; one block per SM
-#include "harness/multiprocessors.hpp"
-#include "harness/ptx/register_budget.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/ptx/register_budget.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
 

@@ -14,7 +14,7 @@
 //
 // scripts/autotune fits the table to times that it measures, and chooses the shapes among those of
 // tile_shapes.hpp.
-#include "harness/gpu_name.hpp"
+#include "device/gpu_name.hpp"
 #include "tile_shapes.hpp"
 
 #include <cmath>

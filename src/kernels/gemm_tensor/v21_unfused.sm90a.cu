@@ -6,7 +6,7 @@
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      of the product as in v13. In the second kernel a thread has 8 columns and 4 rows: one
 //           vector of the bias, and 4 of C in flight
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "persistent.hpp"
 
 namespace {

@@ -1,14 +1,14 @@
 // The backward kernel of LayerNorm and RMSNorm with the next rows on their way
-// (harness/row_pairs_ahead.hpp): a block stays on its multiprocessor, and its teams take row after
+// (device/row_pairs_ahead.hpp): a block stays on its multiprocessor, and its teams take row after
 // row of x and dy out of shared memory. Norm is layernorm_backward or rmsnorm_backward. For
 // *.sm90a.cu.
 #pragma once
 
 #include "backward_cluster.hpp"
-#include "harness/cluster_exchange.hpp"
-#include "harness/floats.hpp"
-#include "harness/row_pairs_ahead.hpp"
-#include "harness/warps_team.hpp"
+#include "device/cluster_exchange.hpp"
+#include "device/floats.hpp"
+#include "device/row_pairs_ahead.hpp"
+#include "device/warps_team.hpp"
 
 namespace layernorm_rows {
 
@@ -16,7 +16,7 @@ constexpr int kBackwardBlock = 512;    // threads of a block, alone on its multi
 constexpr int kBackwardElements = 16;  // of a row, in a thread
 
 /// How a row is held: by a team of kThreads threads of each of kBlocks blocks, which has its share
-/// of the columns (harness/row_share.hpp).
+/// of the columns (device/row_share.hpp).
 template <class T, class Vec, int kBlocks_, int kThreads>
 struct HeldAhead {
   using Share = ladder::RowShare<T>;

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backward_naive.hpp"
-#include "harness/row_team.hpp"
+#include "device/row_team.hpp"
 
 namespace layernorm_rows {
 

@@ -4,7 +4,7 @@
 
 #include "backward_block.hpp"
 #include "backward_persistent.hpp"
-#include "harness/cluster_team.hpp"
+#include "device/cluster_team.hpp"
 
 namespace layernorm_rows {
 

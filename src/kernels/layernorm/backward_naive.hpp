@@ -2,7 +2,7 @@
 // column dweight and dbias. Norm is layernorm_backward or rmsnorm_backward.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 namespace layernorm_rows {
 

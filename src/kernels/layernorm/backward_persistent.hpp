@@ -4,9 +4,9 @@
 // layernorm_backward or rmsnorm_backward.
 #pragma once
 
-#include "harness/multiprocessors.hpp"
-#include "harness/row_length.hpp"
-#include "harness/row_team.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/row_length.hpp"
+#include "device/row_team.hpp"
 
 namespace layernorm_rows {
 

@@ -6,7 +6,7 @@
 // where the mean is a thousand times the standard deviation.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 struct layernorm {
   static constexpr const char* family = "layernorm";

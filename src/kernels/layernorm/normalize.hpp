@@ -1,14 +1,14 @@
 // The kernel of the higher rungs of LayerNorm and RMSNorm: a team of threads holds a row in
 // registers, as it came from memory, up to 128 bytes in each thread. Rows may start anywhere.
 //
-// Norm is one of the operations of layernorm.hpp or rmsnorm.hpp; Team, from harness/row_team.hpp,
+// Norm is one of the operations of layernorm.hpp or rmsnorm.hpp; Team, from device/row_team.hpp,
 // is chosen by the row's length.
 #pragma once
 
-#include "harness/ptx/cp_async.hpp"
-#include "harness/ptx/prefetch.hpp"
-#include "harness/row_span.hpp"
-#include "harness/row_team.hpp"
+#include "device/ptx/cp_async.hpp"
+#include "device/ptx/prefetch.hpp"
+#include "device/row_span.hpp"
+#include "device/row_team.hpp"
 
 namespace layernorm_rows {
 

@@ -1,13 +1,13 @@
 // normalize.hpp's kernel with the next rows on their way: clusters that stay and take row after row
-// (harness/rows_ahead.hpp). Each block keeps its columns of weight and bias in shared memory. For
+// (device/rows_ahead.hpp). Each block keeps its columns of weight and bias in shared memory. For
 // *.sm90a.cu.
 #pragma once
 
-#include "harness/cluster_exchange.hpp"
-#include "harness/floats.hpp"
-#include "harness/row_span.hpp"
-#include "harness/row_team.hpp"
-#include "harness/rows_ahead.hpp"
+#include "device/cluster_exchange.hpp"
+#include "device/floats.hpp"
+#include "device/row_span.hpp"
+#include "device/row_team.hpp"
+#include "device/rows_ahead.hpp"
 #include "normalize_cluster.hpp"
 
 namespace layernorm_rows {

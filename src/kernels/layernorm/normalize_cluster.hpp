@@ -2,7 +2,7 @@
 // blocks holds the row. For *.sm90a.cu.
 #pragma once
 
-#include "harness/cluster_team.hpp"
+#include "device/cluster_team.hpp"
 #include "normalize.hpp"
 
 namespace layernorm_rows {

@@ -8,8 +8,8 @@
 //           boundaries. What of a row is beyond 32768 elements, the registers of 1024 threads, is
 //           read three times, as in v03.
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
-//           harness/row_length.hpp
-#include "harness/row_length.hpp"
+//           device/row_length.hpp
+#include "device/row_length.hpp"
 #include "layernorm.hpp"
 
 namespace {

@@ -6,11 +6,11 @@
 // Bound by  the chain: each element waits for the mean of those before it
 // Limits    as v05: columns that are a multiple of the vector's elements; what of a row is beyond
 //           32768 elements is read twice.
-// Tile      as v05: harness/row_length.hpp
+// Tile      as v05: device/row_length.hpp
 //
 // It is no more accurate than two passes, of which the second starts from an exact enough mean: the
 // largest errors stand beside the times in results/. The versions after this one go on from v05.
-#include "harness/row_length.hpp"
+#include "device/row_length.hpp"
 #include "layernorm.hpp"
 
 namespace {

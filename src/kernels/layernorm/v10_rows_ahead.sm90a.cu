@@ -10,7 +10,7 @@
 // Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements (in
 //           fp32 16384) and of more than 512 KiB are v09's. No two launches may overlap
 // Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each
-//           thread; up to 3 rows on their way: harness/row_share.hpp
+//           thread; up to 3 rows on their way: device/row_share.hpp
 #include "layernorm.hpp"
 #include "normalize_ahead.hpp"
 

@@ -6,7 +6,7 @@
 // Arithmetic and results are fp32 for every element type. The order of the additions is free.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 namespace matrix_reduction {
 

@@ -6,7 +6,7 @@
 // Limits    none. Where a row does not start at a multiple of 16 bytes, the elements before the
 //           first are loaded one by one, as are those behind the last vector.
 // Tile      a row per 32, 256 or 1024 threads
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "matrix_reduction.hpp"
 
 namespace {

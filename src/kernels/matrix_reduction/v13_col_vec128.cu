@@ -6,7 +6,7 @@
 // Limits    none. Where the columns are no multiple of the vector, rows start between its
 //           boundaries: there each "vector" is one element, as in v12, of which four are in flight.
 // Tile      128 columns, or 256 of 16-bit elements (without vectors 32); 256 threads
-#include "harness/row_length.hpp"
+#include "device/row_length.hpp"
 #include "passes.hpp"
 
 namespace {

@@ -2,7 +2,7 @@
 // the numbers of the blocks come together. A tile is kLoads 128-bit vectors of each thread.
 #pragma once
 
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "reduction.hpp"
 
 namespace reduction {

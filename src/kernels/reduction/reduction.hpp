@@ -5,7 +5,7 @@
 // to version; a version given the same elements again gives the same bits, unless it says otherwise.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 #include <cmath>
 #include <limits>

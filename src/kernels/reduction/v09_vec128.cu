@@ -7,7 +7,7 @@
 // Limits    none: the last n % (4 or 8) elements are loaded one by one. x starts at a multiple of
 //           16 bytes, as cudaMalloc returns it.
 // Tile      16 KiB of x, 256 threads
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "passes.hpp"
 
 namespace {

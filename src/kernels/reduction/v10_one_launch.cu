@@ -8,7 +8,7 @@
 // After CUDA's sample threadFenceReduction. The counter is a variable of the module, zero when that
 // is loaded and zero again after every launch: one in the workspace would have to be cleared first,
 // by one more operation of the GPU, which is what this version saves.
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "passes.hpp"
 
 namespace {

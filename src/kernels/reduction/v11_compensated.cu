@@ -10,7 +10,7 @@
 //           starts at a multiple of 16 bytes. A compiler that reorders additions, as nvcc does not,
 //           would make the errors zeros.
 // Tile      16 KiB of x, 256 threads
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "passes.hpp"
 
 namespace {

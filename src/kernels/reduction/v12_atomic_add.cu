@@ -10,7 +10,7 @@
 // The blocks' numbers go into y one after another, and each addition rounds. Therefore blocks are
 // few, one per multiprocessor, and large, to have as many bytes in flight as v10's.
 #include "block_total.hpp"
-#include "harness/multiprocessors.hpp"
+#include "device/multiprocessors.hpp"
 
 namespace {
 

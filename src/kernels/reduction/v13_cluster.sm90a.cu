@@ -7,7 +7,7 @@
 //           that are done. x starts at a multiple of 16 bytes.
 // Tile      16 KiB of x, 256 threads
 #include "block_total.hpp"
-#include "harness/ptx/cluster.hpp"
+#include "device/ptx/cluster.hpp"
 #include "passes.hpp"
 
 namespace {

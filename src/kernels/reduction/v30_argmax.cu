@@ -9,7 +9,7 @@
 //
 // Of equals the first wins, although blocks and lanes combine in another order: then the index
 // decides. In its own elements a thread meets smaller indices first and need not look at them.
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "passes.hpp"
 
 namespace {

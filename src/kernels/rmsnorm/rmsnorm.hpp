@@ -6,7 +6,7 @@
 // are LayerNorm's, which leave both out where kCentred is false.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 struct rmsnorm {
   static constexpr const char* family = "rmsnorm";

@@ -4,7 +4,7 @@
 //           nothing in flight; of long ones, shared memory, through which all of x goes
 // Limits    columns that are a multiple of the vector's elements: other rows start between its
 //           boundaries. What of a row is beyond 48 KiB is read twice.
-#include "harness/row_length.hpp"
+#include "device/row_length.hpp"
 #include "rmsnorm.hpp"
 
 namespace {

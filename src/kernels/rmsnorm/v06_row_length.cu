@@ -7,8 +7,8 @@
 // Limits    columns that are a multiple of the vector's elements, as v05. What of a row is beyond
 //           32768 elements, the registers of 1024 threads, is read twice.
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
-//           harness/row_length.hpp
-#include "harness/row_length.hpp"
+//           device/row_length.hpp
+#include "device/row_length.hpp"
 #include "rmsnorm.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 //           row is there
 // Limits    none. x and y start at multiples of 16 bytes. What of a row is beyond 128 KiB, the
 //           registers of 1024 threads, is read twice.
-// Tile      a row is spread over the smallest team of threads that holds it: harness/row_team.hpp
+// Tile      a row is spread over the smallest team of threads that holds it: device/row_team.hpp
 //
 // The weights do not shift with the rows: a vector of them is put together from two. The kernel is
 // LayerNorm's, less what RMSNorm does not have.

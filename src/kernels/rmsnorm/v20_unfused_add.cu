@@ -3,7 +3,7 @@
 // Vs v08    another operation: RMSNorm of x + residual, and the sum
 // Bound by  DRAM bandwidth: 5n, for the second launch reads the sum again, as far as it is not in L2
 // Limits    none. x, residual and sum start at multiples of 16 bytes.
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "kernels/layernorm/normalize.hpp"
 #include "rmsnorm.hpp"
 

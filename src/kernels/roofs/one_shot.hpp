@@ -2,7 +2,7 @@
 // threads each has more vectors of a stream in flight.
 #pragma once
 
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "roofs.hpp"
 
 namespace {

@@ -1,7 +1,7 @@
 // What the overlap versions run on the device: y = 2 x + 1.
 #pragma once
 
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "transfer.hpp"
 
 namespace roofs {

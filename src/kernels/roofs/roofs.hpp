@@ -3,7 +3,7 @@
 // result is known exactly and every kernel is checked like any other.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 #include <type_traits>
 

@@ -5,7 +5,7 @@
 #include "roofs.hpp"
 
 #include "harness/cuda/error.hpp"
-#include "harness/out_of_memory.hpp"
+#include "support/out_of_memory.hpp"
 
 #include <cstdlib>
 

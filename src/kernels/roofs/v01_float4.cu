@@ -2,7 +2,7 @@
 // Bound by  shared memory bandwidth, 128 bytes per cycle and SM: a load of a warp takes four
 //           cycles, its index and additions take two of the four schedulers together
 // Limits    none
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "roofs.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 // Limits    compute capability 8.0
 #include "roofs.hpp"
 
-#include "harness/needs.hpp"
+#include "device/needs.hpp"
 
 namespace {
 

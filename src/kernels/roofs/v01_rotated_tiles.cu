@@ -2,7 +2,7 @@
 //           with loads that skip the L1; four vectors per thread are in flight
 // Bound by  L2 bandwidth. In the cold protocol the first pass comes from DRAM, 1 part in 128
 // Limits    none
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "roofs.hpp"
 
 namespace {

@@ -7,8 +7,8 @@
 //           128 cycles it takes, under the 16 KiB that shared memory could give it
 // Limits    compute capability 9.0
 // Tile      A 64 x 128 bytes, B 128 bytes x 256; 40 KiB of shared memory
-#include "harness/ptx/tma.hpp"
-#include "harness/ptx/wgmma.hpp"
+#include "device/ptx/tma.hpp"
+#include "device/ptx/wgmma.hpp"
 #include "roofs.hpp"
 
 namespace {

@@ -5,8 +5,8 @@
 //           an array of a few times the L2 faster (reduction v16 is measured by it)
 // Bound by  DRAM bandwidth
 // Limits    none
-#include "harness/multiprocessors.hpp"
-#include "harness/vector.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/vector.hpp"
 #include "roofs.hpp"
 
 namespace {

@@ -4,9 +4,9 @@
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0
 // Tile      1024 vectors; six slots, 96 KiB of shared memory, two blocks per SM
-#include "harness/multiprocessors.hpp"
-#include "harness/ptx/tma.hpp"
-#include "harness/vector.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/ptx/tma.hpp"
+#include "device/vector.hpp"
 #include "roofs.hpp"
 
 namespace {

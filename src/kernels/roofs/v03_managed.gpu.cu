@@ -4,7 +4,7 @@
 //           Without the advice to stay the pages would move to the GPU at the first touch, page by
 //           page, and from then on nothing would be transferred
 // Limits    managed memory that CPU and GPU may use at the same time
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "transfer.hpp"
 
 namespace {

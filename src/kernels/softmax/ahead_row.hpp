@@ -1,10 +1,10 @@
 // forward_row.hpp's kernel with the next rows on their way: clusters that stay and take row after
-// row (harness/rows_ahead.hpp); and the rule for any length. For *.sm90a.cu.
+// row (device/rows_ahead.hpp); and the rule for any length. For *.sm90a.cu.
 #pragma once
 
 #include "cluster_row.hpp"
-#include "harness/cluster_exchange.hpp"
-#include "harness/rows_ahead.hpp"
+#include "device/cluster_exchange.hpp"
+#include "device/rows_ahead.hpp"
 
 namespace softmax_rows {
 

@@ -2,8 +2,8 @@
 // a cluster.
 #pragma once
 
-#include "harness/row_length.hpp"
-#include "harness/row_team.hpp"
+#include "device/row_length.hpp"
+#include "device/row_team.hpp"
 #include "row.hpp"
 #include "softmax.hpp"
 

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "backward_row.hpp"
+#include "device/ptx/cluster.hpp"
 #include "forward_row.hpp"
-#include "harness/ptx/cluster.hpp"
 
 #include <type_traits>
 

@@ -2,8 +2,8 @@
 // registers by a warp, a block or a cluster.
 #pragma once
 
-#include "harness/row_length.hpp"
-#include "harness/row_span.hpp"
+#include "device/row_length.hpp"
+#include "device/row_span.hpp"
 #include "row.hpp"
 #include "softmax.hpp"
 

@@ -1,8 +1,8 @@
 // What the kernels from v07 on share: where the 128-bit vectors of a row lie that starts anywhere.
 #pragma once
 
-#include "harness/ptx/exp2.hpp"
-#include "harness/vector.hpp"
+#include "device/ptx/exp2.hpp"
+#include "device/vector.hpp"
 
 namespace softmax_rows {
 

@@ -6,7 +6,7 @@
 // (0 / 0), as in PyTorch.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 /// y[r][c] = exp(x[r][c] - max_r) / sum_r, where max_r is the row's largest element and sum_r the
 /// sum of the row's exp(x[r][c] - max_r).

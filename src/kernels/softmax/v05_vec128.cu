@@ -7,8 +7,8 @@
 //           boundaries. What of a row is beyond 32768 elements, the registers of 1024 threads, is
 //           read twice, as in v04.
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
-//           harness/row_length.hpp
-#include "harness/row_length.hpp"
+//           device/row_length.hpp
+#include "device/row_length.hpp"
 #include "softmax.hpp"
 
 #include <cfloat>

@@ -8,9 +8,9 @@
 //           32768 elements, the registers of 1024 threads, is read twice. Exponentials below 2^-126
 //           become 0.
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
-//           harness/row_length.hpp
-#include "harness/ptx/exp2.hpp"
-#include "harness/row_length.hpp"
+//           device/row_length.hpp
+#include "device/ptx/exp2.hpp"
+#include "device/row_length.hpp"
 #include "softmax.hpp"
 
 #include <cfloat>

@@ -8,7 +8,7 @@
 // Limits    none; matrices start at multiples of 32 bytes. What of a row is beyond 32768 elements,
 //           the registers of 1024 threads, is read twice
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
-//           harness/row_length.hpp. Its kernel is in forward_row.hpp, because the rungs that follow
+//           device/row_length.hpp. Its kernel is in forward_row.hpp, because the rungs that follow
 //           share it
 //
 // Of 16-bit types a warp holds its row as it came, to leave registers to more warps; a row of about

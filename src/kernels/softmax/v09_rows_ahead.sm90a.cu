@@ -10,7 +10,7 @@
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes; rows of up to 131072
 //           elements, the registers of eight blocks; no two launches may overlap
 // Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 32 elements of it in each
-//           thread; up to 3 rows on their way: harness/row_share.hpp
+//           thread; up to 3 rows on their way: device/row_share.hpp
 #include "ahead_row.hpp"
 
 namespace {

@@ -5,7 +5,7 @@
 // 128-bit vector.
 #pragma once
 
-#include "harness/kernel.hpp"
+#include "device/kernel.hpp"
 
 struct transpose {
   static constexpr const char* family = "transpose";

@@ -19,7 +19,7 @@
 //
 // (py: the patch's row in the tile, the same for 8 lanes. Without the XOR the store would be an
 // 8-way conflict.)
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "transpose.hpp"
 
 namespace {

@@ -14,7 +14,7 @@
 // A row is twice the 32 banks: vectors v and v + 8 share theirs. Of 8 neighbouring lanes px % 8 is
 // 0 to 7 and py the same, so that the last column modulo 8 is all of 0 to 7, and the access one
 // wavefront.
-#include "harness/vector.hpp"
+#include "device/vector.hpp"
 #include "transpose.hpp"
 
 namespace {

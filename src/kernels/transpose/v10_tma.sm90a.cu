@@ -19,9 +19,9 @@
 //   access                       vector that lane 8y + x touches, of the row's 8
 //   load a patch's row i         box[i][py], chunk x ^ py: all 8 for 8 lanes
 //   store its column j, turned   box[j][x], chunk py ^ x: all 8 for 8 lanes
-#include "harness/cuda/tensor_map.hpp"
-#include "harness/ptx/tma.hpp"
-#include "harness/vector.hpp"
+#include "device/ptx/tma.hpp"
+#include "device/vector.hpp"
+#include "device/tensor_map.hpp"
 #include "transpose.hpp"
 
 namespace {

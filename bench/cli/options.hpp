@@ -1,0 +1,71 @@
+// The command line of ./bench: its own flags; Google Benchmark's are passed on.
+#pragma once
+
+#include "cli/pattern.hpp"
+#include "harness/family.hpp"
+#include "harness/timer.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace ladder {
+
+/// A mistake of the user's: one sentence that says what is wrong and the way out.
+struct UsageError : std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+/// What --explain prints: a table per ladder, the kernels' sources with counts, or JSON.
+enum class Explanation { table, lines, json };
+
+struct Options {
+  bool help = false;
+  bool device_info = false;        ///< --device-info: attributes, pin rates and measured roofs
+  bool list = false;               ///< --list: families, versions, ideas
+  bool list_names = false;         ///< --benchmark_list_tests: every name that the filter selects
+  std::string filter = ".";        ///< a regular expression; a leading '-' inverts it
+  std::optional<Backend> backend;  ///< empty: auto
+  std::optional<int> device;       ///< GPU number; empty: the first
+  std::string csv = "results.csv";
+  std::string samples;  ///< --samples: a file for all samples; empty: none
+  std::vector<Cache> caches{Cache::cold};
+  std::uint64_t seed = 0;                    ///< of the inputs
+  bool seed_given = false;                   ///< --seed, or else it is random
+  std::string resume;                        ///< --resume: a CSV to be completed; empty: none
+  std::optional<double> seconds_per_kernel;  ///< --time-limit; empty: the backend's own
+  Sampling sampling;                         ///< --min-samples, --target, --max-seconds
+  std::optional<unsigned> lock_clocks;       ///< --lock-clocks: MHz
+  int repetitions = 1;                       ///< Google Benchmark's
+  std::vector<DType> dtypes{std::begin(kDTypes), std::end(kDTypes)};
+  std::map<std::string, std::vector<std::string>> problems;  ///< by family, instead of its own
+  std::vector<std::string> profile;    ///< names and patterns of kernels to launch once
+  std::optional<Explanation> explain;  ///< count instead of timing
+
+  std::string format = "console", out, out_format = "json";  ///< Google Benchmark's
+  std::vector<std::string> passed_on;  ///< to Google Benchmark, program name first
+
+  /// Whether the filter selects a benchmark's name.
+  bool selects(const std::string& name) const;
+
+  /// Adds the random problems that were asked for. They depend on the backend and the seed, which
+  /// may both become known late. Throws UsageError.
+  void draw_problems(Backend on);
+
+ private:
+  friend Options parse_options(int argc, char** argv);
+  std::map<std::string, std::size_t> random_problems_;  ///< how many are still to be drawn
+  std::optional<Pattern> pattern_;                      ///< set by parse_options
+  bool inverted_ = false;
+};
+
+/// Throws UsageError.
+Options parse_options(int argc, char** argv);
+
+/// The text of --help.
+std::string help_text();
+
+}  // namespace ladder

@@ -1,0 +1,407 @@
+#include "explain/explain.hpp"
+
+#include "cli/text.hpp"
+#include "explain/moves.hpp"
+#include "measure/suite.hpp"
+#include "report/console.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+namespace ladder {
+namespace {
+
+constexpr std::size_t kWidth = 100;
+constexpr double kFewLanes = 16;  ///< of 32; fewer are marked
+
+const char* const kLegend =
+    R"(ld, st   requests, each one instruction of one warp; then the 32-byte sectors of global memory that
+         a request touches, of the fewest for its bytes; or the n-way bank conflict in shared memory
+atoms    requests of atomic operations
+sync     barriers of a block (__syncthreads), over all blocks
+lanes    active threads of a warp, over all requests
+moved    the bytes of all sectors, over those that the operation must read and write
+!        far from the ideal)";
+
+double over(std::uint64_t a, std::uint64_t b) {
+  return static_cast<double>(a) / static_cast<double>(b);
+}
+
+std::string title(const Row& row) {
+  const Kernel& kernel = *row.kernel;
+  return fmt::format("{}{}{} {} {}", kernel.family, *kernel.op ? " " : "", kernel.op,
+                     to_string(kernel.dtype), row.problem);
+}
+
+/// "gemm/v03_smem_tile.cu"
+std::string short_path(const std::string& file) {
+  const std::filesystem::path path(file);
+  return (path.parent_path().filename() / path.filename()).string();
+}
+
+std::vector<std::string> read_lines(const std::string& file) {
+  std::vector<std::string> lines;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+// The table
+
+/// The version that a row is compared with: the one that the head of its file names ("Vs v02"),
+/// else the one before it. Null if there is none.
+const Row* predecessor(std::span<const Row> rows, const Row& row) {
+  constexpr std::string_view vs = "// Vs ";
+  std::string named;
+  for (const std::string& line : read_lines(row.kernel->file)) {
+    if (!line.starts_with("//")) break;
+    if (!line.starts_with("// Vs v")) continue;
+    named = line.substr(vs.size(), line.find(' ', vs.size()) - vs.size()) + "_";
+  }
+  const Row* last = nullptr;
+  for (const Row& other : rows) {
+    if (&other == &row) break;
+    if (!counted(other)) continue;
+    if (!named.empty() && label(*other.kernel).starts_with(named)) return &other;
+    last = &other;
+  }
+  return last;
+}
+
+struct Cell {
+  std::string left, right;
+  bool bad = false;
+};
+
+struct Column {
+  std::string title;
+  std::vector<Cell> cells;  ///< of the rows that have counters
+};
+
+template <class F>
+Column column(const std::string& title, std::span<const Row> rows, F cell) {
+  Column out{title, {}};
+  for (const Row& row : rows) {
+    if (counted(row)) out.cells.push_back(cell(*row.counters, row));
+  }
+  return out;
+}
+
+std::vector<Column> table_columns(std::span<const Row> rows) {
+  auto any = [&](auto has) {
+    return std::any_of(rows.begin(), rows.end(),
+                       [&](const Row& row) { return counted(row) && has(*row.counters); });
+  };
+  std::vector<Column> columns;
+  for (const Kind& kind : kKinds) {
+    if (is_atomic(kind)) continue;  // rare: both spaces share a narrow column
+    if (!any([&](const Counters& c) { return kind.of(c).requests > 0; })) continue;
+    const std::string title = fmt::format("{} {}", name_of(kind.space), kind.short_noun);
+    columns.push_back(column(title, rows, [&](const Counters& c, const Row&) -> Cell {
+      const Requests r = kind.of(c);
+      if (r.requests == 0) return {"", "–"};
+      return {count(r.requests), efficiency(kind.space, r), is_bad(r)};
+    }));
+  }
+  auto atomics = [](const Counters& c) { return Requests(c.global_atomic) += c.shared_atomic; };
+  if (any([&](const Counters& c) { return atomics(c).requests > 0; })) {
+    columns.push_back(column("atoms", rows, [&](const Counters& c, const Row&) -> Cell {
+      const Requests r = atomics(c);
+      return {"", r.requests == 0 ? "–" : count(r.requests), is_bad(r)};
+    }));
+  }
+  if (any([](const Counters& c) { return c.barriers > 0; })) {
+    columns.push_back(column("sync", rows, [](const Counters& c, const Row&) -> Cell {
+      return {"", c.barriers == 0 ? "–" : count(c.barriers)};
+    }));
+  }
+  if (any([](const Counters& c) { return c.mean_active_lanes() < 31.5; })) {
+    columns.push_back(column("lanes", rows, [](const Counters& c, const Row&) -> Cell {
+      const double lanes = c.mean_active_lanes();
+      return {"", fmt::format("{:.0f}", lanes), lanes < kFewLanes};
+    }));
+  }
+  columns.push_back(column("moved", rows, [](const Counters& c, const Row& row) -> Cell {
+    const double times = c.moved_bytes() / row.cost.bytes();
+    // Where arithmetic is the limit, a kernel may move much more than it must: caches serve it.
+    const bool memory_bound = row.cost.flops <= 8 * row.cost.bytes();
+    return {"", fmt::format("{:.{}f}x", times, times < 99.5 ? 1 : 0), memory_bound && times >= 1.5};
+  }));
+  return columns;
+}
+
+struct Spacing {
+  std::size_t gap;
+  std::string mark;  ///< of a bad cell
+};
+
+/// A table's columns as text: the heading first, then a line per row that has counters.
+std::vector<std::string> set_columns(const std::vector<Column>& columns, const Spacing& spacing,
+                                     const Paint& paint) {
+  std::vector<std::string> lines(1 + columns.front().cells.size());
+  for (const Column& column : columns) {
+    std::size_t left_width = 0, right_width = 0, mark_width = 0;
+    for (const Cell& cell : column.cells) {
+      if (!cell.left.empty()) left_width = std::max(left_width, width_of(cell.left) + 1);
+      right_width = std::max(right_width, width_of(cell.right));
+      if (cell.bad) mark_width = width_of(spacing.mark);
+    }
+    const std::size_t width = std::max(left_width + right_width, width_of(column.title));
+    lines[0] += spaces(spacing.gap) + right(column.title, width) + spaces(mark_width);
+    for (std::size_t i = 0; i < column.cells.size(); ++i) {
+      const Cell& cell = column.cells[i];
+      const std::string value = right(cell.right, right_width);
+      lines[i + 1] += spaces(spacing.gap) +
+                      right(cell.left.empty() ? "" : cell.left + " ", width - right_width) +
+                      (cell.bad ? paint.bad(value + spacing.mark) : value + spaces(mark_width));
+    }
+  }
+  for (std::string& line : lines) line.resize(line.find_last_not_of(' ') + 1);
+  return lines;
+}
+
+/// The columns as wide apart as `width` allows.
+std::vector<std::string> set_columns(const std::vector<Column>& columns, std::size_t width,
+                                     const Paint& paint) {
+  const std::array<Spacing, 5> spacings{{{4, " !"}, {3, " !"}, {2, " !"}, {2, "!"}, {1, "!"}}};
+  const auto fits = [&](const Spacing& spacing) {
+    const std::vector<std::string> plain = set_columns(columns, spacing, Paint(false));
+    return std::all_of(plain.begin(), plain.end(),
+                       [&](const std::string& line) { return width_of(line) <= width; });
+  };
+  const auto widest = std::find_if(spacings.begin(), spacings.end() - 1, fits);
+  return set_columns(columns, *widest, paint);
+}
+
+/// "failed: …", with its lines after the first indented.
+std::string refusal(const Row& row, std::size_t indent, const Paint& paint) {
+  const bool unsupported = row.check.verdict == Verdict::unsupported;
+  std::string text;
+  for (const std::string& line :
+       wrap(fmt::format("{}: {}", to_string(row.check.verdict), row.check.reason),
+            kWidth - indent)) {
+    text += spaces(text.empty() ? 0 : indent) + (unsupported ? line : paint.bad(line)) + "\n";
+  }
+  return text;
+}
+
+/// The lines below a version's counts: its idea, and what it moved.
+std::string story(std::span<const Row> rows, const Row& row, const Paint& paint) {
+  constexpr std::size_t kIndent = 6;
+  const Row* before = predecessor(rows, row);
+  std::vector<Move> moves =
+      before ? moves_between(*before->counters, *row.counters) : faults(*row.counters);
+  if (before && moves.empty()) moves.push_back({0, true, "same counts"});
+  if (before && before + 1 != &row) {
+    moves.front().text =
+        fmt::format("against {}: {}", label(*before->kernel).substr(0, 3), moves.front().text);
+  }
+
+  // Beside the idea if all fits there, else below it.
+  const std::string idea = row.kernel->version.idea;
+  std::string text = spaces(kIndent) + paint.faint(idea);
+  std::size_t whole = kIndent + width_of(idea) + 1;
+  for (const Move& move : moves) whole += 2 + width_of(move.text);
+  std::size_t at = whole <= kWidth ? kIndent + width_of(idea) : kWidth;
+  std::string between = " · ";
+  for (const Move& move : moves) {
+    const std::size_t semicolon = &move != &moves.back();
+    if (at + width_of(between + move.text) + semicolon > kWidth) {
+      text += (between == "; " ? ";\n" : "\n") + spaces(kIndent);
+      at = kIndent;
+    } else {
+      text += between;
+      at += width_of(between);
+    }
+    text += move.better ? paint.good(move.text) : paint.bad(move.text);
+    at += width_of(move.text);
+    between = "; ";
+  }
+  return text + "\n";
+}
+
+// The lines
+
+std::uint64_t surplus(const LineCounters& line) {
+  return line.requests.units - std::min(line.requests.units, line.requests.ideal);
+}
+
+/// What is printed below a source line for one kind of access it makes. Of a line that few threads
+/// run through only a busy one is marked: the last thread of a block may well store alone.
+std::string annotation(const LineCounters& line, bool worst, bool busy, const Paint& paint) {
+  constexpr std::array accesses{"ld", "st", "atomic", "cp.async"};
+  const Requests& r = line.requests;
+  const bool global = line.space == Space::global;
+  const double lanes = over(r.lanes, r.requests);
+  std::string text = fmt::format(
+      "{:<15} {:>2} B {:>7} x  {}{}",
+      fmt::format("{} {}", name_of(line.space), accesses[static_cast<std::size_t>(line.access)]),
+      line.width, count(r.requests), efficiency(line.space, r), global ? " sectors" : "");
+  if (lanes < 31.95) text += fmt::format(", {} of 32 lanes", quotient(lanes));
+  if (worst) text += fmt::format("  ← {} too many, the most", count(surplus(line)));
+  const bool bad = is_bad(r) || (busy && lanes < kFewLanes);
+  return (bad ? paint.bad("   ! ┊ " + text) : paint.faint("     ┊ " + text)) + "\n";
+}
+
+/// Which lines of a file are shown: those that have counts with one neighbour on each side, and the
+/// heads of their functions. Gaps of up to three lines are closed.
+std::set<int> shown_lines(const std::vector<std::string>& source, const std::set<int>& counted) {
+  const int n = static_cast<int>(source.size());
+  auto at = [&](int line) -> const std::string& {
+    return source[static_cast<std::size_t>(line - 1)];
+  };
+  auto begins_function = [&](int line) {
+    return at(line).find("__global__") != std::string::npos ||
+           at(line).find("__device__") != std::string::npos;
+  };
+  std::set<int> shown;
+  for (int line : counted) {
+    for (int i = std::max(1, line - 1); i <= std::min(n, line + 1); ++i) shown.insert(i);
+    int head = std::min(line, n);
+    while (head > 0 && !begins_function(head)) --head;
+    for (int i = head; i > 0 && i < line; ++i) {
+      shown.insert(i);
+      if (at(i).find('{') != std::string::npos) break;
+    }
+  }
+  int last = shown.empty() ? 0 : *shown.begin();
+  for (int line : std::set<int>(shown)) {
+    if (line - last <= 4) {
+      for (int i = last + 1; i < line; ++i) shown.insert(i);
+    }
+    last = line;
+  }
+  return shown;
+}
+
+/// The counted lines of one file. `worst`: the largest surplus in each space, of all files.
+std::string annotated_source(const std::string& file, const Counters& counters,
+                             const std::map<Space, std::uint64_t>& worst, const Paint& paint) {
+  std::multimap<int, std::string> below;
+  std::set<int> counted;
+  for (const LineCounters& line : counters.lines) {
+    if (line.file != file) continue;
+    const bool is_worst = is_bad(line.requests) && surplus(line) == worst.at(line.space);
+    const bool busy = over(line.requests.requests, total(counters).requests) >= kShare;
+    below.emplace(line.line, annotation(line, is_worst, busy, paint));
+    counted.insert(line.line);
+  }
+  if (counted.empty()) return "";
+  const std::vector<std::string> source = read_lines(file);
+  std::set<int> shown = shown_lines(source, counted);
+  std::string text = "  " + short_path(file) + "\n";
+  if (source.empty()) {
+    text = fmt::format("  {} cannot be read; its lines by number:\n", file);
+    shown = counted;
+  }
+  int last = 0;
+  for (int line : shown) {
+    if (!source.empty() && last > 0 && line > last + 1) text += paint.faint("     …") + "\n";
+    last = line;
+    const auto index = static_cast<std::size_t>(line - 1);
+    text += fmt::format("{:>4} │", line);
+    if (index < source.size() && !source[index].empty())
+      text += " " + cut(source[index], kWidth - 7);
+    text += "\n";
+    const auto [begin, end] = below.equal_range(line);
+    for (auto it = begin; it != end; ++it) text += it->second;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string explain_table(std::span<const Row> rows, bool colors) {
+  const Paint paint(colors);
+  std::size_t label_width = 0;
+  for (const Row& row : rows) label_width = std::max(label_width, width_of(spoken(*row.kernel)));
+  const std::vector<std::string> lines =
+      set_columns(table_columns(rows), kWidth - 2 - label_width, paint);
+  std::string text = fmt::format("{} · at least {} to move\n", paint.bold(title(rows.front())),
+                                 scaled(rows.front().cost.bytes(), "B"));
+  if (lines.size() > 1) text += spaces(2 + label_width) + paint.faint(lines[0]) + "\n";
+  std::size_t next = 1;
+  for (const Row& row : rows) {
+    text += "  " + paint.bold(left(spoken(*row.kernel), label_width));
+    text += counted(row) ? lines[next++] + "\n" + story(rows, row, paint)
+                         : "  " + refusal(row, label_width + 4, paint);
+  }
+  return text;
+}
+
+std::string explain_lines(std::span<const Row> rows, bool colors) {
+  const Paint paint(colors);
+  std::string text;
+  for (const Row& row : rows) {
+    text += fmt::format("{}{} · {}\n  {}\n", text.empty() ? "" : "\n", paint.bold(title(row)),
+                        paint.bold(spoken(*row.kernel)), row.kernel->version.idea);
+    if (!counted(row)) {
+      text += "  " + refusal(row, 2, paint);
+      continue;
+    }
+    std::vector<std::string> files{row.kernel->file};  // the kernel's own first
+    std::map<Space, std::uint64_t> worst;
+    for (const LineCounters& line : row.counters->lines) {
+      if (std::find(files.begin(), files.end(), line.file) == files.end()) {
+        files.push_back(line.file);
+      }
+      worst[line.space] = std::max(worst[line.space], surplus(line));
+    }
+    for (const std::string& file : files) {
+      text += annotated_source(file, *row.counters, worst, paint);
+    }
+  }
+  return text;
+}
+
+bool explain(const Options& options, Device& device) {
+  if (device.backend() != Backend::host) {
+    throw UsageError("--explain counts on the host executor, not on a GPU: add --backend=host.");
+  }
+#if defined(__SANITIZE_ADDRESS__)
+  throw UsageError(
+      "--explain: this build's AddressSanitizer takes the counters' place; use another.");
+#endif
+  const std::vector<Group> groups = select_groups(options, device.backend());
+  const Explanation form = *options.explain;
+  const bool colors = wants_colors(stdout);
+  if (form != Explanation::json) {
+    fmt::print(
+        "Kernels run on the host executor. Counts are exact; there are no GPU times. Seed {}.\n",
+        options.seed);
+  }
+  if (form == Explanation::table) fmt::print("{}\n", Paint(colors).faint(kLegend));
+  const char* between = "[\n";
+  bool all_passed = true;
+  Roofs roofs(device, options.seed);
+  for (const Group& group : groups) {
+    const std::vector<Row> rows = measure(group, device, options.seed, roofs);
+    for (const Row& row : rows) {
+      all_passed = all_passed && row.check.verdict != Verdict::incorrect &&
+                   row.check.verdict != Verdict::failed;
+    }
+    switch (form) {
+      case Explanation::table:
+        fmt::print("\n{}", explain_table(rows, colors));
+        break;
+      case Explanation::lines:
+        fmt::print("\n{}", explain_lines(rows, colors));
+        break;
+      case Explanation::json:
+        fmt::print("{}{}", between, explain_json(rows));
+        between = ",\n";
+        break;
+    }
+    std::fflush(stdout);
+  }
+  if (form == Explanation::json) fmt::print("\n]\n");
+  return all_passed;
+}
+
+}  // namespace ladder

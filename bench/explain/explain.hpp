@@ -1,0 +1,30 @@
+// Why a version is faster, told by what its kernel does to memory, as the host executor counts it.
+#pragma once
+
+#include "cli/options.hpp"
+#include "measure/row.hpp"
+
+#include "harness/device.hpp"
+
+#include <span>
+#include <string>
+
+namespace ladder {
+
+/// One table of a ladder, a row per version, in 100 columns.
+std::string explain_table(std::span<const Row> rows, bool colors);
+
+/// The sources of a ladder's kernels, the counts below the lines that touch memory, in 100 columns.
+std::string explain_lines(std::span<const Row> rows, bool colors);
+
+/// The rows as JSON objects, separated by commas.
+std::string explain_json(std::span<const Row> rows);
+
+/// Whether there are counts to show: those of a kernel that did not pass mean nothing.
+inline bool counted(const Row& row) { return row.counters && row.check.verdict == Verdict::passed; }
+
+/// What --explain does: counts the kernels that the options select, and prints to stdout. Returns
+/// whether all of them passed their checks; throws UsageError on a GPU.
+bool explain(const Options& options, Device& device);
+
+}  // namespace ladder

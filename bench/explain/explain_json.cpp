@@ -1,0 +1,77 @@
+#include "cli/text.hpp"
+#include "explain/explain.hpp"
+#include "explain/moves.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <array>
+#include <vector>
+
+namespace ladder {
+namespace {
+
+const char* name_of(Access access) {
+  constexpr std::array names{"load", "store", "atomic", "async"};
+  return names[static_cast<std::size_t>(access)];
+}
+
+std::string json(const Requests& r) {
+  return fmt::format(R"("requests": {}, "units": {}, "ideal": {}, "lanes": {}, "bytes": {})",
+                     r.requests, r.units, r.ideal, r.lanes, r.bytes);
+}
+
+std::string json(const Row& row) {
+  const Kernel& kernel = *row.kernel;
+  std::vector<std::string> members, lines;
+  auto member = [&](const char* name, const std::string& value) {
+    members.push_back(fmt::format("\"{}\": {}", name, value));
+  };
+  member("family", json_string(kernel.family));
+  member("op", json_string(kernel.op));
+  member("kernel", json_string(label(kernel)));
+  member("idea", json_string(kernel.version.idea));
+  member("dtype", json_string(to_string(kernel.dtype)));
+  member("problem", json_string(row.problem));
+  member("verdict", json_string(to_string(row.check.verdict)));
+  member("reason", json_string(row.check.reason));
+  member("file", json_string(kernel.file));
+  member("compulsory_bytes", fmt::format("{:.0f}", row.cost.bytes()));
+  if (counted(row)) {
+    Counters c = *row.counters;
+    member("moved_bytes", fmt::format("{:.0f}", c.moved_bytes()));
+    member("mean_active_lanes", fmt::format("{:.6g}", c.mean_active_lanes()));
+    member("barriers", fmt::format("{}", c.barriers));
+    std::vector<std::string> kinds;
+    for (Space space : {Space::global, Space::shared}) {
+      for (Access access : {Access::load, Access::store, Access::atomic, Access::async}) {
+        if (space == Space::global && access == Access::async) continue;
+        kinds.push_back(fmt::format("\n    \"{}_{}\": {{{}}}", name_of(space), name_of(access),
+                                    json(c.of(space, access))));
+      }
+    }
+    member("counters", fmt::format("{{{}}}", fmt::join(kinds, ",")));
+    for (const LineCounters& line : c.lines) {
+      lines.push_back(fmt::format(
+          R"({}    {{"file": {}, "line": {}, "space": "{}", "access": "{}", "width": {}, {}}})",
+          "\n", json_string(line.file), line.line, name_of(line.space), name_of(line.access),
+          line.width, json(line.requests)));
+    }
+  } else {
+    for (const char* name : {"moved_bytes", "mean_active_lanes", "barriers", "counters"}) {
+      member(name, "null");
+    }
+  }
+  member("lines", fmt::format("[{}]", fmt::join(lines, ",")));
+  return fmt::format("  {{{}}}", fmt::join(members, ",\n   "));
+}
+
+}  // namespace
+
+std::string explain_json(std::span<const Row> rows) {
+  std::vector<std::string> objects;
+  for (const Row& row : rows) objects.push_back(json(row));
+  return fmt::format("{}", fmt::join(objects, ",\n"));
+}
+
+}  // namespace ladder

@@ -1,0 +1,99 @@
+#include "measure/roofs.hpp"
+
+#include "harness/statistics.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace ladder {
+
+Roofs::Prepared Roofs::prepare(std::string_view op, const std::string& problem, DType dtype) {
+  Prepared out;
+  out.problem = problem;
+  for (const Family& family : families()) {
+    if (family.name != "roofs" || family.op != op) continue;
+    out.bytes = family.memory(problem, dtype);
+    if (out.bytes > 0.9 * static_cast<double>(device_.free_memory())) break;
+    out.workload = family.open(problem, dtype, family.input_sets().front(), seed_, device_);
+    if (!out.workload) break;  // not of this type
+    for (const Kernel& kernel : device_.kernels()) {
+      const bool ours = kernel.family == family.name && kernel.op == op && kernel.dtype == dtype &&
+                        supports(kernel, problem, device_.info()).ok;
+      if (ours && check(kernel, *out.workload, device_).verdict == Verdict::passed) {
+        out.contestants.push_back({&kernel, out.workload->args()});
+      }
+    }
+  }
+  return out;
+}
+
+std::vector<Contestant> Roofs::memory(const Cost& cost) {
+  if (device_.backend() != Backend::cuda) return {};
+  auto whole_vectors = [](double bytes) {
+    return 16 * static_cast<std::uint64_t>(std::ceil(bytes / 16));
+  };
+  const std::string problem =
+      fmt::format("{}x{}", whole_vectors(cost.bytes_read), whole_vectors(cost.bytes_written));
+  const auto known = std::find_if(memory_.begin(), memory_.end(),
+                                  [&](const Prepared& one) { return one.problem == problem; });
+  if (known != memory_.end()) {
+    memory_.splice(memory_.begin(), memory_, known);
+  } else {
+    // An eighth of the memory holds what other problems of the same size will need.
+    double kept = 0;
+    for (const Prepared& one : memory_) kept += one.bytes;
+    const double most = (static_cast<double>(device_.free_memory()) + kept) / 8;
+    const double bytes = cost.bytes();
+    for (; !memory_.empty() && kept + bytes > most; memory_.pop_back())
+      kept -= memory_.back().bytes;
+    memory_.push_front(prepare("dram", problem, DType::f32));
+  }
+  return memory_.front().contestants;
+}
+
+void Roofs::forget() { memory_.clear(); }
+
+std::size_t Roofs::kernels() const {
+  const auto& all = device_.kernels();
+  return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](const Kernel& k) {
+    return k.family == std::string_view("roofs");
+  }));
+}
+
+const Roofs::Arithmetic* Roofs::arithmetic(const ComputeRoof& roof, const Cost& cost) {
+  if (device_.backend() != Backend::cuda) return nullptr;
+  const auto known = arithmetic_.find(roof);
+  const Arithmetic& chosen =
+      known != arithmetic_.end() ? known->second : arithmetic_[roof] = choose(roof);
+  const double pin_us = cost.bytes() / device_.info().pin_gbps / 1e3;
+  const bool may_bound = chosen.flops > 0 && cost.flops / chosen.gflops / 1e3 >= pin_us / 2;
+  return may_bound ? &chosen : nullptr;
+}
+
+Roofs::Arithmetic Roofs::choose(const ComputeRoof& roof) {
+  Arithmetic best;
+  for (const Family& family : families()) {
+    // The ops of one unit differ in their tiles: mma, mma_tf32, wgmma, ….
+    const std::string_view unit = family.op.substr(0, family.op.find('_'));
+    const bool fits =
+        roof.unit == ComputeRoof::Unit::fma ? unit == "fma" : unit == "mma" || unit == "wgmma";
+    if (family.name != "roofs" || !fits) continue;
+    const std::string problem = family.bench_problems(Backend::cuda).back();
+    Prepared prepared = prepare(family.op, problem, roof.dtype);
+    const double flops = family.cost(problem, roof.dtype).flops / roof.products;
+    const auto samples = device_.measure(prepared.contestants, Cache::cold, {});
+    for (std::size_t i = 0; i < samples.size(); ++i) {
+      const double gflops = samples[i].us.empty() ? 0 : flops / middle_mean(samples[i].us) / 1e3;
+      if (gflops <= best.gflops) continue;
+      best = {fmt::format("{} {}", unit, to_string(roof.dtype)), prepared.contestants[i], flops,
+              gflops};
+      if (roof.products > 1) best.name += fmt::format(" / {}", roof.products);
+    }
+    of_arithmetic_.push_back(std::move(prepared));
+  }
+  return best;
+}
+
+}  // namespace ladder

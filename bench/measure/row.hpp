@@ -1,0 +1,60 @@
+// What is known of one kernel on one problem once it was measured.
+#pragma once
+
+#include "harness/check.hpp"
+#include "harness/device.hpp"
+#include "harness/family.hpp"
+#include "harness/statistics.hpp"
+#include "harness/timer.hpp"
+#include "host_executor/counts.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace ladder {
+
+/// Everything known of one kernel on one problem in one cache state.
+struct Row {
+  const Kernel* kernel = nullptr;
+  std::string problem;
+  Cache cache = Cache::cold;
+  CheckResult check;
+  Samples samples;  ///< microseconds on the GPU, or of the CPU on the host executor
+  Cost cost{};
+  std::string
+      roof;  ///< what bounds the problem: "dram", "l2", "fma f32", "wgmma bf16"; empty if unknown
+  double roof_us = 0;                   ///< how long the problem takes at its roof
+  std::string baseline;                 ///< label of the version it is compared with
+  std::optional<Estimate> vs_baseline;  ///< t_baseline / t_kernel: above 1 is faster
+  std::optional<Estimate> vs_fastest;   ///< t_fastest / t_kernel, of the ladder's versions
+  bool fastest = false;  ///< the fastest of the ladder's versions, or not to be told apart from it
+  /// The group's first version over itself, measured as two contestants: what the run can tell.
+  std::optional<Estimate> aa;
+  KernelResources resources;
+  std::optional<Counters> counters;  ///< on the host executor
+
+  bool timed() const { return !samples.us.empty(); }
+  double us() const { return middle_mean(samples.us); }
+
+  /// The smallest difference that the run can tell: how far the ends of aa's interval are from 1.
+  double resolution() const { return std::max(1 - aa->low, aa->high - 1); }
+
+  /// Share of the roof, 1 at it. Above 1.03 the row is suspect: the data was in a cache, or the
+  /// bytes are counted wrongly.
+  bool has_roof() const { return timed() && roof_us > 0; }
+  double roof_share() const { return roof_us / us(); }
+  bool suspect() const { return has_roof() && roof_share() > 1.03; }
+};
+
+/// The share of the readings that were under a power or thermal slowdown.
+double throttled_share(std::span<const GpuState> states);
+
+/// Which slowdowns the readings were under: "power", "thermal", "power+thermal" or "".
+std::string throttle_text(std::span<const GpuState> states);
+
+std::vector<double> readings(std::span<const GpuState> states, double GpuState::*reading);
+
+}  // namespace ladder

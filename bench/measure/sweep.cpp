@@ -1,0 +1,128 @@
+#include "measure/sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <thread>
+
+namespace ladder {
+
+Sweep::Sweep(std::function<Opened()> open, std::uint64_t seed,
+             std::optional<double> seconds_per_kernel, const Sampling& sampling)
+    : open_(std::move(open)),
+      seed_(seed),
+      sampling_(sampling),
+      worker_(std::make_unique<Worker>(open_, seed_, sampling_)),
+      machine_(worker_->machine()),
+      seconds_per_kernel_(seconds_per_kernel.value_or(
+          machine_.backend == Backend::cuda ? 60 : std::numeric_limits<double>::infinity())) {}
+
+void Sweep::plan(std::span<const Group> groups) {
+  planned_ = groups;
+  // Elsewhere they would disturb each other's times.
+  if (machine_.backend == Backend::host) most_ahead_ = std::thread::hardware_concurrency() - 1;
+}
+
+/// Makes the worker that has begun with the group the one that measures, if there is one.
+void Sweep::take_over(const Group& group) {
+  const auto begun = std::ranges::find(ahead_, &group, &Ahead::group);
+  if (begun == ahead_.end()) return;
+  if (worker_) spare_.push_back(std::move(worker_));
+  worker_ = std::move(begun->worker);
+  ahead_.erase(begun);
+}
+
+void Sweep::begin_those_after(const Group& group) {
+  // Small ones, so that none lacks the memory of another.
+  const double small =
+      static_cast<double>(machine_.free_memory) / (8 * static_cast<double>(most_ahead_ + 1));
+  const auto at = std::ranges::find(planned_, &group, [](const Group& g) { return &g; });
+  for (auto next = at; next != planned_.end() && ahead_.size() < most_ahead_; ++next) {
+    if (next == at || next->family->memory(next->problem, next->dtype) > small) continue;
+    if (std::ranges::count(ahead_, &*next, &Ahead::group) > 0) continue;
+    auto worker = spare_worker();
+    if (!worker || !worker->begin(*next)) return;
+    ahead_.push_back({&*next, std::move(worker)});
+  }
+}
+
+/// Null if none can be had.
+std::unique_ptr<Worker> Sweep::spare_worker() {
+  if (spare_.empty()) {
+    try {
+      return std::make_unique<Worker>(open_, seed_, sampling_);
+    } catch (const std::runtime_error&) {
+      return nullptr;
+    }
+  }
+  auto worker = std::move(spare_.back());
+  spare_.pop_back();
+  return worker;
+}
+
+std::variant<std::vector<Row>, Fault> Sweep::attempt(const Group& group, const Listener& listener) {
+  if (!worker_) {
+    try {
+      worker_ = std::make_unique<Worker>(open_, seed_, sampling_);
+    } catch (const std::runtime_error& error) {
+      device_gone_ = error.what();
+      return Fault{nullptr, fmt::format("the device cannot be opened again: {}", device_gone_)};
+    }
+  }
+  auto outcome = worker_->measure(group, seconds_per_kernel_, listener.on_step);
+  if (auto* fault = std::get_if<Fault>(&outcome)) {
+    worker_.reset();
+    if (group.kernels.size() == 1) fault->kernel = group.kernels.front();
+    listener.on_fault(group, *fault);
+  }
+  return outcome;
+}
+
+std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
+  take_over(group);
+  begin_those_after(group);
+  std::map<const Kernel*, std::string> faults;
+  std::vector<Row> measured;
+  Group rest = group;
+  while (!rest.kernels.empty()) {
+    auto outcome = attempt(rest, listener);
+    if (auto* rows = std::get_if<std::vector<Row>>(&outcome)) {
+      measured = std::move(*rows);
+      break;
+    }
+    const Fault& fault = std::get<Fault>(outcome);
+    if (fault.kernel) {
+      faults[fault.kernel] = fault.reason;
+    } else if (device_gone_.empty()) {
+      // They took turns. Which of them was it? The one that faults alone.
+      for (const Kernel* kernel : rest.kernels) {
+        Group alone = rest;
+        alone.kernels = {kernel};
+        const auto tried = attempt(alone, listener);
+        if (const auto* own = std::get_if<Fault>(&tried)) faults[kernel] = own->reason;
+      }
+    }
+    const std::size_t before = rest.kernels.size();
+    std::erase_if(rest.kernels, [&](const Kernel* kernel) { return faults.contains(kernel); });
+    if (rest.kernels.size() == before) {  // nobody in particular
+      for (const Kernel* kernel : rest.kernels) faults[kernel] = fault.reason;
+      rest.kernels.clear();
+    }
+  }
+
+  std::vector<Row> rows;
+  for (const Kernel* kernel : group.kernels) {
+    if (const auto fault = faults.find(kernel); fault != faults.end()) {
+      rows.push_back(unmeasured_row(group, *kernel));
+      rows.back().check = {.verdict = Verdict::failed, .reason = fault->second};
+      continue;
+    }
+    rows.push_back(*std::find_if(measured.begin(), measured.end(),
+                                 [&](const Row& row) { return row.kernel == kernel; }));
+  }
+  return rows;
+}
+
+}  // namespace ladder

@@ -1,0 +1,253 @@
+#include "measure/worker.hpp"
+
+#include "measure/wire.hpp"
+#include "process/memory.hpp"
+#include "process/signals.hpp"
+
+#include <fmt/format.h>
+#include <malloc.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+namespace ladder {
+namespace {
+
+enum class Kind : char {
+  machine,  ///< the device is open
+  refusal,  ///< it could not be opened: why
+  step,     ///< what is done now
+  rows,     ///< a group's
+  fault     ///< why there are none
+};
+
+constexpr Kind last_value(Kind) { return Kind::fault; }
+
+// The worker's side
+
+void send_text(Channel& channel, Kind kind, const std::string& text) {
+  Packer pack;
+  pack(kind);
+  pack(text);
+  channel.send(pack.message());
+}
+
+void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t seed,
+           const Sampling& sampling) {
+  Opened opened;
+  try {
+    opened = open();
+    Packer pack;
+    pack(Kind::machine);
+    pack(opened.device->backend());
+    transfer(pack, opened.device->info());
+    pack(opened.device->free_memory());
+    pack(opened.why_host);
+    if (!channel.send(pack.message())) return;
+  } catch (const std::exception& error) {
+    send_text(channel, Kind::refusal, error.what());
+    return;
+  }
+  // What one group's references give back the next one's get, without a page fault for each 4 KiB.
+  mallopt(M_MMAP_MAX, 0);
+  mallopt(M_TRIM_THRESHOLD, -1);
+  Roofs roofs(*opened.device, seed);
+  std::string message;
+  for (auto arrival = channel.receive(message); arrival != Channel::Arrival::end;
+       arrival = channel.receive(message)) {
+    if (arrival == Channel::Arrival::nothing) continue;
+    try {
+      Group group{};
+      Unpacker unpack(message);
+      transfer(unpack, group);
+      const auto rows =
+          measure(group, *opened.device, seed, roofs, sampling, [&](const Step& step) {
+            Packer pack;
+            pack(Kind::step);
+            transfer(pack, step);
+            if (!channel.send(pack.message())) _exit(1);  // nobody waits for it
+          });
+      Packer pack;
+      pack(Kind::rows);
+      pack(rows.size());
+      for (const Row& row : rows) transfer(pack, row);
+      if (!channel.send(pack.message())) return;
+    } catch (const std::exception& error) {
+      send_text(channel, Kind::fault, error.what());
+      return;
+    }
+  }
+}
+
+/// Nothing is thrown into what the parent was doing when it forked.
+[[noreturn]] void be_worker(int socket, const std::function<Opened()>& open, std::uint64_t seed,
+                            const Sampling& sampling) noexcept {
+  leave_last_words_to_parent();
+  Channel channel(socket);
+  serve(channel, open, seed, sampling);
+  _exit(0);
+}
+
+}  // namespace
+
+Worker::Worker(const std::function<Opened()>& open, std::uint64_t seed, const Sampling& sampling) {
+  int sockets[2];
+  std::fflush(nullptr);  // or both processes print what waits in the buffers
+  const pid_t parent = getpid();
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) != 0 || (process_ = fork()) < 0) {
+    throw std::runtime_error(fmt::format("no process can be started: {}", std::strerror(errno)));
+  }
+  if (process_ == 0) {
+    close(sockets[0]);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(0);  // it died before that
+    std::signal(SIGINT, SIG_IGN);       // Ctrl-C reaches both; the other one decides
+    std::signal(SIGTERM, SIG_IGN);
+    be_worker(sockets[1], open, seed, sampling);
+  }
+  close(sockets[1]);
+  try {
+    channel_.emplace(sockets[0]);
+    receive_machine();
+  } catch (...) {
+    end();
+    throw;
+  }
+  idle_ = true;
+}
+
+void Worker::receive_machine() {
+  std::string message;
+  auto arrival = Channel::Arrival::nothing;
+  while (arrival == Channel::Arrival::nothing) arrival = channel_->receive(message);
+  if (arrival == Channel::Arrival::end) {
+    throw std::runtime_error(how_it_ended() + " while opening the device");
+  }
+  Unpacker unpack(message);
+  Kind kind{};
+  unpack(kind);
+  if (kind == Kind::refusal) {
+    std::string reason;
+    unpack(reason);
+    throw std::runtime_error(reason);
+  }
+  unpack.expect(kind == Kind::machine);
+  unpack(machine_.backend);
+  transfer(unpack, machine_.info);
+  unpack(machine_.free_memory);
+  unpack(machine_.why_host);
+  unpack.expect_end();
+}
+
+Worker::~Worker() { end(); }
+
+void Worker::end() noexcept {
+  if (process_ > 0 && !idle_) kill(process_, SIGKILL);
+  channel_.reset();
+  if (process_ > 0) waitpid(std::exchange(process_, -1), nullptr, 0);
+}
+
+std::string Worker::how_it_ended() {
+  // It has ended or is about to, unless a kernel has closed its socket.
+  using namespace std::chrono;
+  constexpr auto kPatience = seconds(5);
+  int status = 0;
+  const auto began = steady_clock::now();
+  while (waitpid(process_, &status, WNOHANG) == 0) {
+    if (steady_clock::now() - began > kPatience) return "its process does not answer any more";
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  process_ = -1;
+  if (WIFSIGNALED(status)) {
+    const int number = WTERMSIG(status);
+    return fmt::format("its process was ended by signal {} ({}{})", number, strsignal(number),
+                       number == SIGKILL ? ", as the system does when memory runs out" : "");
+  }
+  if (WEXITSTATUS(status) == kNoMemoryExit) return "its process ran out of memory";
+  return fmt::format("its process ended with exit code {}", WEXITSTATUS(status));
+}
+
+bool Worker::begin(const Group& group) {
+  idle_ = false;
+  Packer request;
+  transfer(request, group);
+  begun_ = channel_->send(request.message());
+  return begun_;
+}
+
+std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double seconds_per_kernel,
+                                                      const OnStep& on_step) {
+  using Clock = std::chrono::steady_clock;
+  if (!begun_ && !begin(group)) {
+    return Fault{nullptr, fmt::format("its process cannot be reached: {}", std::strerror(errno))};
+  }
+  begun_ = false;
+
+  Step step;
+  auto began = Clock::now();
+  auto fault = [&](const std::string& what) {
+    return Fault{step.kernel, fmt::format("{} while {}", what, step.doing)};
+  };
+  while (true) {
+    if (remembered_signal()) throw Interrupted();
+    try {
+      constexpr int kMilliseconds = 200;  // short enough to notice a signal
+      std::string message;
+      const auto arrival = channel_->receive(message, kMilliseconds);
+      if (remembered_signal()) throw Interrupted();  // it may have been sent to both
+      if (arrival == Channel::Arrival::end) return fault(how_it_ended());
+      if (arrival == Channel::Arrival::nothing) {
+        const std::chrono::duration<double> spent = Clock::now() - began;
+        const double limit = seconds_per_kernel * static_cast<double>(step.kernels);
+        if (step.kernels > 0 && spent.count() > limit) {
+          return fault(fmt::format("did not end within {:g} s", limit));
+        }
+        on_step(step);
+        continue;
+      }
+      Unpacker unpack(message);
+      Kind kind{};
+      unpack(kind);
+      if (kind == Kind::step) {
+        Step next;
+        transfer(unpack, next);
+        unpack.expect_end();
+        unpack.expect(!next.kernel ||
+                      std::count(group.kernels.begin(), group.kernels.end(), next.kernel) > 0);
+        step = next;
+        began = Clock::now();
+        on_step(step);
+      } else if (kind == Kind::fault) {
+        std::string reason;
+        unpack(reason);
+        return Fault{step.kernel, reason};
+      } else {
+        unpack.expect(kind == Kind::rows);
+        unpack.expect(unpack.size_of_next() == group.kernels.size());
+        std::vector<Row> rows(group.kernels.size());
+        for (Row& row : rows) transfer(unpack, row);
+        unpack.expect_end();
+        unpack.expect(std::equal(rows.begin(), rows.end(), group.kernels.begin(),
+                                 [&](const Row& row, const Kernel* kernel) {
+                                   return row.kernel == kernel && row.problem == group.problem &&
+                                          row.cache == group.cache;
+                                 }));
+        idle_ = true;
+        return rows;
+      }
+    } catch (const BrokenMessage& broken) {
+      return fault(broken.what());
+    }
+  }
+}
+
+}  // namespace ladder

@@ -1,0 +1,170 @@
+#include "report/csv.hpp"
+
+#include "cli/text.hpp"
+#include "ladder_git_sha.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <ctime>
+
+namespace ladder {
+namespace {
+
+std::string number(double value) { return fmt::format("{:.6g}", value); }
+
+std::string extent(const dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); }
+
+}  // namespace
+
+// In one place, so that names and values cannot drift apart.
+std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const DeviceInfo& device,
+                                                           std::uint64_t seed) {
+  static const Kernel no_kernel{"", "", {}, {""}, "", {}, nullptr, nullptr};
+  const Kernel& kernel = row.kernel ? *row.kernel : no_kernel;
+  const bool gpu = kernel.backend == Backend::cuda;
+  const bool checked =
+      row.check.verdict == Verdict::passed || row.check.verdict == Verdict::incorrect;
+  const bool timed = gpu && row.timed();
+  const bool launched = row.resources.launch.function != nullptr;
+  const std::vector<GpuState>& states = row.samples.states;
+  const bool watched = timed && !states.empty() && states.front().sm_mhz > 0;
+  const double us = row.timed() ? row.us() : 0;
+  auto when = [](bool known, auto&& text) { return known ? text() : std::string(); };
+  auto of = [&](bool known, double value) { return known ? number(value) : std::string(); };
+  auto quantile_of = [&](double q) {
+    return when(timed, [&] { return number(quantile(row.samples.us, q)); });
+  };
+  const Counters counters = row.counters.value_or(Counters{});
+  auto counted = [&](std::uint64_t n) {
+    return when(row.counters.has_value(), [&] { return fmt::format("{}", n); });
+  };
+  auto median_of = [&](double GpuState::*reading) {
+    return when(watched, [&] { return number(median(readings(states, reading))); });
+  };
+  const auto ratio = row.vs_baseline.value_or(Estimate{});
+  const bool compared = row.vs_baseline.has_value();
+  const auto vs_fastest = row.vs_fastest.value_or(Estimate{});
+  const bool ranked = row.vs_fastest.has_value();
+  const auto aa = row.aa.value_or(Estimate{});
+
+  return {
+      {"family", kernel.family},
+      {"op", kernel.op},
+      {"kernel", label(kernel)},
+      {"idea", kernel.version.idea},
+      {"dtype", to_string(kernel.dtype)},
+      {"problem", row.problem},
+      {"backend", gpu ? "cuda" : "host"},
+      {"device", device.name},
+      {"cc", when(gpu, [&] { return fmt::format("{}", device.compute_capability); })},
+      {"verdict", to_string(row.check.verdict)},
+      {"reason", row.check.reason},
+      {"max_err", of(checked, row.check.max_error)},
+      {"tolerance", of(checked, row.check.tolerance)},
+      {"cache", when(gpu, [&] { return std::string(row.cache == Cache::cold ? "cold" : "hot"); })},
+      {"samples", when(timed, [&] { return fmt::format("{}", row.samples.us.size()); })},
+      {"time_us", of(timed, us)},
+      {"time_us_min", quantile_of(0)},
+      {"time_us_median", quantile_of(0.5)},
+      {"time_us_p95", quantile_of(0.95)},
+      {"rel_stdev", of(timed, relative_stdev(row.samples.us))},
+      {"host_ms", of(!gpu && row.timed(), us / 1000)},
+      {"flops", number(row.cost.flops)},
+      {"bytes", number(row.cost.bytes())},
+      {"intensity", number(row.cost.flops / row.cost.bytes())},
+      {"gflops", of(timed, row.cost.flops / us / 1e3)},
+      {"gbps", of(timed, row.cost.bytes() / us / 1e3)},
+      {"roof", row.roof},
+      {"roof_pct", of(row.has_roof(), 100 * row.roof_share())},
+      {"suspect", when(row.has_roof(), [&] { return std::string(row.suspect() ? "yes" : "no"); })},
+      {"baseline", row.baseline},
+      {"vs_baseline", of(compared, ratio.value)},
+      {"vs_baseline_low", of(compared, ratio.low)},
+      {"vs_baseline_high", of(compared, ratio.high)},
+      {"aa_ratio", of(row.aa.has_value(), aa.value)},
+      {"aa_low", of(row.aa.has_value(), aa.low)},
+      {"aa_high", of(row.aa.has_value(), aa.high)},
+      {"resolution_pct", when(row.aa.has_value(), [&] { return number(100 * row.resolution()); })},
+      {"vs_fastest", of(ranked, vs_fastest.value)},
+      {"vs_fastest_low", of(ranked, vs_fastest.low)},
+      {"vs_fastest_high", of(ranked, vs_fastest.high)},
+      {"fastest", when(ranked, [&] { return std::string(row.fastest ? "yes" : "no"); })},
+      {"settled", when(timed, [&] { return std::string(row.samples.settled ? "yes" : "no"); })},
+      {"burst_us", of(timed && row.samples.burst_us > 0, row.samples.burst_us)},
+      {"grid", when(launched, [&] { return extent(row.resources.launch.grid); })},
+      {"block", when(launched, [&] { return extent(row.resources.launch.block); })},
+      {"registers", of(gpu && launched, row.resources.registers)},
+      {"static_shared", of(gpu && launched, static_cast<double>(row.resources.static_shared))},
+      {"dynamic_shared", of(launched, static_cast<double>(row.resources.launch.dynamic_shared))},
+      {"local_bytes", of(gpu && launched, static_cast<double>(row.resources.local_bytes))},
+      {"occupancy", of(gpu && launched, row.resources.occupancy)},
+      {"global_ld_requests", counted(counters.global_load.requests)},
+      {"global_ld_sectors", counted(counters.global_load.units)},
+      {"global_ld_ideal", counted(counters.global_load.ideal)},
+      {"global_st_requests", counted(counters.global_store.requests)},
+      {"global_st_sectors", counted(counters.global_store.units)},
+      {"global_st_ideal", counted(counters.global_store.ideal)},
+      {"global_atomic_requests", counted(counters.global_atomic.requests)},
+      {"global_atomic_sectors", counted(counters.global_atomic.units)},
+      {"shared_ld_requests", counted(counters.shared_load.requests)},
+      {"shared_ld_wavefronts", counted(counters.shared_load.units)},
+      {"shared_ld_ideal", counted(counters.shared_load.ideal)},
+      {"shared_st_requests", counted(counters.shared_store.requests)},
+      {"shared_st_wavefronts", counted(counters.shared_store.units)},
+      {"shared_st_ideal", counted(counters.shared_store.ideal)},
+      {"shared_atomic_requests", counted(counters.shared_atomic.requests)},
+      {"shared_atomic_wavefronts", counted(counters.shared_atomic.units)},
+      {"async_requests", counted(counters.shared_async.requests)},
+      {"async_wavefronts", counted(counters.shared_async.units)},
+      {"mean_active_lanes", of(row.counters.has_value(), counters.mean_active_lanes())},
+      {"barriers", counted(counters.barriers)},
+      {"moved_bytes", of(row.counters.has_value(), counters.moved_bytes())},
+      {"sm_mhz", median_of(&GpuState::sm_mhz)},
+      {"power_w", median_of(&GpuState::power_w)},
+      {"throttled", of(watched, throttled_share(states))},
+      {"throttle", throttle_text(states)},
+      {"pin_gbps", of(gpu, device.pin_gbps)},
+      {"pin_gflops", of(gpu, device.pin_gflops)},
+      {"seed", fmt::format("{}", seed)},
+      {"git_sha", kGitSha},
+      {"toolkit", device.toolkit},
+      {"driver", device.driver},
+      {"timestamp", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+  };
+}
+
+const std::vector<std::string>& csv_columns() {
+  static const std::vector<std::string> columns = [] {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : csv_cells({}, {}, 0)) names.emplace_back(name);
+    return names;
+  }();
+  return columns;
+}
+
+std::string csv_field(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted(1, '"');
+  for (char c : text) quoted.append(c == '"' ? 2 : 1, c);
+  quoted.push_back('"');
+  return quoted;
+}
+
+Csv::Csv(ResultFile& file, const DeviceInfo& device, std::uint64_t seed,
+         const std::vector<std::string>& kept)
+    : file_(file), device_(device), seed_(seed) {
+  file_.append(fmt::format("{}\n{}", fmt::join(csv_columns(), ","), fmt::join(kept, "")));
+}
+
+void Csv::write(const Row& row) {
+  std::vector<std::string> fields;
+  for (const auto& [name, value] : csv_cells(row, device_, seed_)) {
+    fields.push_back(csv_field(value));
+  }
+  file_.append(fmt::format("{}\n", fmt::join(fields, ",")));
+  file_.place();
+}
+
+}  // namespace ladder

@@ -1,0 +1,52 @@
+#include "report/progress.hpp"
+
+#include "cli/text.hpp"
+#include "report/console.hpp"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cmath>
+
+namespace ladder {
+
+std::string rough_duration(double seconds) {
+  if (seconds < 59.5) return fmt::format("{:.0f} s", std::ceil(seconds));
+  const auto minutes = static_cast<long>(std::lround(seconds / 60));
+  if (minutes < 60) return fmt::format("{} min", minutes);
+  return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
+}
+
+Progress::Progress(std::FILE* out, std::size_t versions)
+    : out_(out), terminal_(isatty(fileno(out))), versions_(versions) {}
+
+std::string Progress::text(const Group& group, const Step& step, double seconds) const {
+  std::string line =
+      fmt::format("[{}/{}] {} {} · {}", done_, versions_, title(group), group.problem, step.doing);
+  if (step.kernel) line += fmt::format(" {}", spoken(*step.kernel));
+  if (done_ > 0 && done_ < versions_) {
+    const auto left = static_cast<double>(versions_ - done_) / static_cast<double>(done_);
+    line += fmt::format(" · about {} left", rough_duration(seconds * left));
+  }
+  return line;
+}
+
+void Progress::show(const Group& group, const Step& step) {
+  if (!terminal_) return;
+  winsize size{};
+  const bool known = ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began_;
+  const std::string line = cut(text(group, step, spent.count()), known ? size.ws_col - 1u : 79u);
+  fmt::print(out_, "\r\033[K{}", line);
+  std::fflush(out_);
+  shown_ = true;
+}
+
+void Progress::clear() {
+  if (!std::exchange(shown_, false)) return;
+  fmt::print(out_, "\r\033[K");
+  std::fflush(out_);
+}
+
+}  // namespace ladder

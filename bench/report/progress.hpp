@@ -1,0 +1,44 @@
+// How far a sweep has come: one line on the terminal, written over and over.
+#pragma once
+
+#include "measure/suite.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+namespace ladder {
+
+/// "3 s", "4 min", "2 h 05 min".
+std::string rough_duration(double seconds);
+
+/// Counts versions, as a group of many takes longer than one of few.
+class Progress {
+ public:
+  /// versions: how many are to be measured. Nothing is written where `out` is not a terminal.
+  Progress(std::FILE* out, std::size_t versions);
+  ~Progress() { clear(); }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(const Group& group, const Step& step);
+
+  /// Takes the line away, so that something else can be printed.
+  void clear();
+
+  /// So many versions are done.
+  void advance(std::size_t versions) { done_ += versions; }
+
+  /// The line, after so many seconds.
+  std::string text(const Group& group, const Step& step, double seconds) const;
+
+ private:
+  std::FILE* out_;
+  bool terminal_;
+  std::size_t versions_, done_ = 0;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  bool shown_ = false;
+};
+
+}  // namespace ladder

@@ -1,0 +1,37 @@
+// How many multiprocessors there are for a launch to fill, and how many blocks fill them.
+#pragma once
+
+#include "device/kernel.hpp"
+
+namespace ladder {
+
+#if defined(LADDER_HOST_EXECUTOR)
+inline int multiprocessors() { return host::multiprocessors(); }
+#else
+inline int multiprocessors() {
+  static const int count = [] {
+    int device = 0, attribute = 0;
+    cudaGetDevice(&device);
+    expect_success(cudaDeviceGetAttribute(&attribute, cudaDevAttrMultiProcessorCount, device));
+    return attribute;
+  }();
+  return count;
+}
+
+/// How many blocks of a kernel run at the same time, in clusters. A cluster is in one GPC, whose
+/// multiprocessors it need not divide evenly. `shared` is the dynamic shared memory of a block.
+template <class Kernel>
+int blocks_at_once(Kernel* kernel, int cluster, int threads, std::size_t shared) {
+  cudaLaunchConfig_t config{};
+  config.gridDim = cluster;
+  config.blockDim = threads;
+  config.dynamicSmemBytes = shared;
+  int clusters = 0;
+  expect_success(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared)));
+  expect_success(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
+  return clusters * cluster;
+}
+#endif
+
+}  // namespace ladder

@@ -1,0 +1,76 @@
+// The element types and CUDA's own names, on both backends.
+#pragma once
+
+#if defined(LADDER_HOST_EXECUTOR)
+#include "host_executor/cuda_on_cpu.hpp"
+#else
+#include <cuda_runtime_api.h>
+#endif
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#include <cuda_fp8.h>
+
+#include <cstdint>
+
+#include "device/tfloat32.hpp"
+
+namespace ladder {
+
+using bfloat16 = __nv_bfloat16;
+using half = __half;
+using float8_e4m3 = __nv_fp8_e4m3;  // 4 bits of exponent, 3 of mantissa: up to 448, no infinity
+
+/// Where a kernel runs.
+enum class Backend { cuda, host };
+
+/// Element types, and how users spell them.
+enum class DType { f32, f16, bf16, tf32, e4m3, f64, i32, i64 };
+
+template <class T>
+struct DTypeOf;
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<half> {
+  static constexpr DType value = DType::f16;
+};
+template <>
+struct DTypeOf<bfloat16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<tfloat32> {
+  static constexpr DType value = DType::tf32;
+};
+template <>
+struct DTypeOf<float8_e4m3> {
+  static constexpr DType value = DType::e4m3;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<std::int64_t> {
+  static constexpr DType value = DType::i64;
+};
+
+#if defined(LADDER_HOST_EXECUTOR)
+inline constexpr Backend kBackend = Backend::host;
+#else
+inline constexpr Backend kBackend = Backend::cuda;
+#endif
+
+/// a / b rounded up; for a >= 0 and b > 0.
+template <class A, class B>
+__host__ __device__ constexpr auto ceil_div(A a, B b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace ladder

@@ -1,0 +1,38 @@
+// 128-bit vectors: the widest load and store of one thread, one instruction each.
+#pragma once
+
+#include "device/kernel.hpp"
+
+namespace ladder {
+
+/// 16 bytes of elements: 4 floats, or 8 halves or bfloat16s.
+template <class T>
+struct alignas(16) Vec128 {
+  static constexpr int size = 16 / sizeof(T);
+  T element[size];
+
+  __host__ __device__ T& operator[](int i) { return element[i]; }
+  __host__ __device__ const T& operator[](int i) const { return element[i]; }
+
+  /// from and to must be multiples of 16 bytes.
+  __device__ static Vec128 load(const T* from) {
+    Vec128 v;
+    *reinterpret_cast<uint4*>(v.element) = *reinterpret_cast<const uint4*>(from);
+    return v;
+  }
+  __device__ void store(T* to) const {
+    *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(element);
+  }
+
+  /// The same for data that nobody reads again soon: it is the first to leave the caches.
+  __device__ static Vec128 load_streaming(const T* from) {
+    Vec128 v;
+    *reinterpret_cast<uint4*>(v.element) = __ldcs(reinterpret_cast<const uint4*>(from));
+    return v;
+  }
+  __device__ void store_streaming(T* to) const {
+    __stcs(reinterpret_cast<uint4*>(to), *reinterpret_cast<const uint4*>(element));
+  }
+};
+
+}  // namespace ladder

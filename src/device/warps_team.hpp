@@ -1,0 +1,78 @@
+// A team of threads, as in row_team.hpp, of some warps of a block: its teams go on by themselves,
+// and never wait for each other. Not for the host executor, which has no named barriers.
+#pragma once
+
+#include "device/ptx/named_barrier.hpp"
+#include "device/row_team.hpp"
+
+namespace ladder {
+
+/// Sums over kLanes neighbouring lanes of kNumbers numbers of each: lane n gets that of number
+/// n / (kLanes / kNumbers). In each of the first steps half of the lanes take over half of the
+/// numbers; 6 shuffles for 4 numbers, where 4 sums take 20.
+template <int kLanes, int kNumbers>
+__device__ float lane_sums(const float (&values)[kNumbers]) {
+  if constexpr (kNumbers == 1) {
+    return lane_sum<kLanes>(values[0]);
+  } else {
+    constexpr int kHalf = kNumbers / 2, kDistance = kLanes / 2;
+    const bool is_upper = threadIdx.x & kDistance;
+    float mine[kHalf];
+#pragma unroll
+    for (int i = 0; i < kHalf; ++i) {
+      const float low = values[i], high = values[kHalf + i];
+      mine[i] =
+          (is_upper ? high : low) + __shfl_xor_sync(0xffffffffu, is_upper ? low : high, kDistance);
+    }
+    return lane_sums<kDistance>(mine);
+  }
+}
+
+template <int kThreads_, int kBlock_>
+class WarpsTeam {
+ public:
+  static constexpr int kThreads = kThreads_, kBlock = kBlock_;
+  static constexpr int kTeams = kBlock / kThreads;  // of a block
+  static_assert(kTeams < 16, "a barrier for each, and __syncthreads'");
+
+  __device__ static int number() { return threadIdx.x / kThreads; }  // of the team in its block
+  __device__ static int rank() { return threadIdx.x % kThreads; }
+
+  /// The sums over the team of 1, 2 or 4 numbers; all of its threads get them. It is a barrier too.
+  /// The warps' sums alternate between two places: who writes to one has met all others since they
+  /// read it.
+  template <int kNumbers>
+  __device__ void sum(float (&values)[kNumbers]) {
+    constexpr int kWarps = kThreads / 32, kLanes = 32 / kNumbers;
+    const int lane = threadIdx.x % 32, warp = rank() / 32;
+    float* const of_warps = place(place_);  // [kWarps][kNumbers]
+    const float of_warp = lane_sums<32>(values);
+    if (lane % kLanes == 0) of_warps[warp * kNumbers + lane / kLanes] = of_warp;
+    ptx::named_barrier_sync<kThreads>(1 + number());
+
+    // Every warp adds them: cheaper than to tell the others. A lane adds every kLanes-th warp's.
+    float sum = 0;
+    const int of_lane = lane / kNumbers;
+#pragma unroll
+    for (int w = 0; w < kWarps; w += kLanes) {
+      if (w + of_lane < kWarps) sum += of_warps[w * kNumbers + lane];
+    }
+#pragma unroll
+    for (int distance = kNumbers; distance < 32; distance *= 2) {
+      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+    }
+#pragma unroll
+    for (int i = 0; i < kNumbers; ++i) values[i] = __shfl_sync(0xffffffffu, sum, i);
+    place_ ^= 1;
+  }
+
+ private:
+  __device__ static float* place(int i) {
+    __shared__ float sums[2][kTeams][kThreads / 32 * 4];
+    return sums[i][number()];
+  }
+
+  int place_ = 0;
+};
+
+}  // namespace ladder

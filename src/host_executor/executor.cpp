@@ -1,0 +1,555 @@
+#include "host_executor/executor.hpp"
+
+#include <signal.h>
+
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "host_executor/counters.hpp"
+#include "host_executor/fiber.hpp"
+#include "host_executor/global_races.hpp"
+#include "host_executor/lanes.hpp"
+#include "host_executor/memory.hpp"
+#include "host_executor/ptx.hpp"
+#include "host_executor/steps.hpp"
+#include "host_executor/touches.hpp"
+
+namespace ladder::host {
+
+// Kernels see these variables as constants (cuda_on_cpu.hpp says why), under the names CUDA gives
+// them; the executor, which changes them, gives them other names.
+uint3 thread_index asm("threadIdx");
+uint3 block_index asm("blockIdx");
+uint3 block_dim asm("blockDim");
+uint3 grid_dim asm("gridDim");
+
+namespace {
+
+constexpr unsigned kMaxBlockZ = 64;
+constexpr unsigned kMaxGridX = 0x7fffffff;
+constexpr unsigned kMaxGridYZ = 0xffff;
+
+/// A thread of the running block.
+struct Lane {
+  enum class State { ready, at_barrier, in_collective, ended };
+
+  uint3 index;      // threadIdx
+  unsigned number;  // in the block
+
+  State state;
+  Fiber* fiber;             // null until the thread starts
+  std::source_location at;  // where it waits
+
+  // While in_collective:
+  const Collective* collective;
+  unsigned mask;
+  void* record;
+
+  unsigned warp() const { return number / kWarpSize; }
+  unsigned bit() const { return 1u << number % kWarpSize; }
+};
+
+struct Warp {
+  Lane* lanes;             // the first of them
+  unsigned ended;          // bits of lanes; those beyond the block's last thread count as ended
+  unsigned in_collective;  // bits of lanes
+};
+
+/// The threads that can run, in the order in which they became ready.
+class ReadyQueue {
+ public:
+  void reserve(std::size_t threads) { ring_.resize(threads); }
+  void clear() { first_ = count_ = 0; }
+  void seed(unsigned order) { random_ = order; }
+
+  void push(Lane& lane) { slot(count_++) = &lane; }
+
+  /// Takes the first, or under a seeded order any of them; null if there is none.
+  Lane* pop() {
+    if (count_ == 0) return nullptr;
+    if (random_ != 0) std::swap(slot(0), slot(pick()));
+    Lane* lane = slot(0);
+    first_ = first_ + 1 == ring_.size() ? 0 : first_ + 1;
+    --count_;
+    return lane;
+  }
+
+ private:
+  Lane*& slot(std::size_t i) {
+    i += first_;
+    return ring_[i < ring_.size() ? i : i - ring_.size()];
+  }
+
+  std::size_t pick() {
+    random_ = random_ * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
+    return (random_ >> 32) * count_ >> 32;
+  }
+
+  std::vector<Lane*> ring_;
+  std::size_t first_ = 0, count_ = 0;
+  std::uint64_t random_ = 0;
+};
+
+/// Fibers that are on no thread's behalf, kept for the next.
+class FiberPool {
+ public:
+  Fiber& take(void (*entry)()) {
+    if (idle_.empty()) {
+      all_.push_back(std::make_unique<Fiber>(entry));
+      return *all_.back();
+    }
+    Fiber* fiber = idle_.back();
+    idle_.pop_back();
+    return *fiber;
+  }
+
+  void put(Fiber& fiber) { idle_.push_back(&fiber); }
+
+  /// After an error: takes all fibers back from threads that will never go on.
+  void reclaim() {
+    idle_.clear();
+    for (auto& fiber : all_) {
+      fiber->restart();
+      idle_.push_back(fiber.get());
+    }
+  }
+
+ private:
+  std::vector<std::unique_ptr<Fiber>> all_;
+  std::vector<Fiber*> idle_;
+};
+
+// The executor's state. One kernel runs at a time.
+unsigned lane_order = 0;
+BlockChoice choose_blocks;            // null: all
+const void* launch_stream = nullptr;  // that launches go into
+int multiprocessor_count = 2;
+FiberPool fibers;
+ReadyQueue ready;
+Body body;
+std::vector<Lane> lanes;
+std::vector<Warp> warps;
+Lane* current = nullptr;  // the thread that is running
+unsigned alive = 0;       // threads that have not ended
+std::string error;        // empty until the launch fails
+
+// The barrier at which threads wait.
+struct {
+  unsigned arrived = 0;
+  unsigned yes = 0;
+  const Lane* first = nullptr;
+  Votes result{};  // of the last barrier; all have read it before the next can complete
+} barrier_state;
+
+// --- Errors ------------------------------------------------------------------------------------
+
+std::string to_string(uint3 v) {
+  std::string text = "(";
+  text += std::to_string(v.x) + ',';
+  text += std::to_string(v.y) + ',';
+  text += std::to_string(v.z) + ')';
+  return text;
+}
+
+std::string to_string(std::source_location at) {
+  const std::string file = at.file_name();
+  return file.substr(file.rfind('/') + 1) + ":" + std::to_string(at.line()) + ":" +
+         std::to_string(at.column());
+}
+
+std::string hex(unsigned mask) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text = "0x";
+  for (int shift = 28; shift >= 0; shift -= 4) text += kDigits[mask >> shift & 15];
+  return text;
+}
+
+/// What a thread waits for, and where: "__shfl_sync with mask 0x0000ffff (v02.cu:14:9)".
+std::string waits_at(const Lane& lane) {
+  const std::string what = lane.state == Lane::State::in_collective
+                               ? lane.collective->name + (" with mask " + hex(lane.mask))
+                               : "__syncthreads";
+  return what + " (" + to_string(lane.at) + ")";
+}
+
+/// The error of a lane's; or of another one's, if what that did is the error.
+std::string error_text(const Lane& lane, const std::string& what) {
+  const auto race = race_in_warp();
+  const Lane& of = race ? lanes[race->thread] : lane;
+  return "block " + to_string(block_index) + " thread " + to_string(of.index) + ": " +
+         (race ? race->text : what);
+}
+
+/// Ends the launch. The threads stop where they are: nothing is thrown through a kernel, which may
+/// have no unwind information where this is called (the compiler believes that hooks don't throw).
+/// So no caller may leave anything on its stack that must be destroyed, nor be in a catch handler.
+[[noreturn]] void fail(const Lane& lane, const std::string& what) {
+  error = error_text(lane, what);
+  Fiber::caller().resume();
+  __builtin_unreachable();
+}
+
+std::string disagreement(const char* what, const Lane& lane, const Lane& other) {
+  return what + (": this one is at " + waits_at(lane)) + ", thread " + to_string(other.index) +
+         " at " + waits_at(other);
+}
+
+/// A lane that waits for one that waits for it, but with another mask; null if there is none.
+const Lane* find_other_mask(const Lane& lane) {
+  const Warp& warp = warps[lane.warp()];
+  const Lane* found = nullptr;
+  for_each_lane(lane.mask & warp.in_collective, [&](unsigned i) {
+    const Lane& other = warp.lanes[i];
+    if ((other.mask & lane.bit()) && other.mask != lane.mask && !found) found = &other;
+  });
+  return found;
+}
+
+std::string describe_deadlock() {
+  std::vector<std::pair<std::string, unsigned>> places;
+  for (const Lane& lane : lanes) {
+    if (lane.state == Lane::State::ended) continue;
+    std::string place = waits_at(lane);
+    auto known = places.begin();
+    while (known != places.end() && known->first != place) ++known;
+    if (known == places.end()) known = places.insert(known, {std::move(place), 0});
+    ++known->second;
+  }
+  std::string text = "deadlock: ";
+  for (const auto& [place, count] : places) {
+    text += std::to_string(count) + (count == 1 ? " thread waits at " : " threads wait at ") +
+            place + ", ";
+  }
+  return text + std::to_string(lanes.size() - alive) + " have ended";
+}
+
+[[noreturn]] void fail_deadlock() {
+  const Lane* first = nullptr;
+  for (const Lane& lane : lanes) {
+    if (lane.state == Lane::State::ended) continue;
+    if (!first) first = &lane;
+    if (lane.state != Lane::State::in_collective) continue;
+    if (const Lane* other = find_other_mask(lane)) {
+      fail(lane, disagreement("lanes disagree on the mask", lane, *other));
+    }
+  }
+  fail(*first, describe_deadlock());
+}
+
+// --- Turns -------------------------------------------------------------------------------------
+
+void make_ready(Lane& lane) {
+  lane.state = Lane::State::ready;
+  ready.push(lane);
+}
+
+void set_current(Lane& lane) {
+  current = &lane;
+  thread_index = lane.index;
+}
+
+/// The threads of the block have met, or ended: a race within a warp is now the error.
+void end_interval() {
+  if (race_in_warp()) fail(*current, {});
+  order_block();
+}
+
+void release_barrier() {
+  end_interval();
+  if (counting) {
+    for (unsigned i = 0; i < warps.size(); ++i) trace_meeting(i, ~warps[i].ended, warps[i].ended);
+    count_barrier();
+  }
+  barrier_state.result = {barrier_state.yes, barrier_state.arrived};
+  barrier_state.arrived = barrier_state.yes = 0;
+  for (Lane& lane : lanes) {
+    if (lane.state == Lane::State::at_barrier) make_ready(lane);
+  }
+}
+
+/// Carries out the collective that the lanes of mask wait for, if all that have not ended are
+/// there.
+void try_complete(Warp& warp, unsigned mask) {
+  const unsigned taking_part = mask & ~warp.ended;
+  if ((warp.in_collective & taking_part) != taking_part) return;
+
+  // One that is there with another mask waits for other lanes first: that is no error yet.
+  bool same_mask = true;
+  for_each_lane(taking_part, [&](unsigned i) { same_mask &= warp.lanes[i].mask == mask; });
+  if (!same_mask) return;
+
+  const Lane& first = warp.lanes[first_lane(taking_part)];
+  void* records[kWarpSize] = {};
+  for_each_lane(taking_part, [&](unsigned i) {
+    const Lane& lane = warp.lanes[i];
+    if (lane.collective != first.collective) {
+      fail(lane, disagreement("lanes disagree on the operation", lane, first));
+    }
+    records[i] = lane.record;
+  });
+  first.collective->complete(records, taking_part);
+  if (counting) trace_meeting(first.warp(), taking_part, warp.ended);
+  warp.in_collective &= ~taking_part;
+  for_each_lane(taking_part, [&](unsigned i) { make_ready(warp.lanes[i]); });
+}
+
+/// The running thread has ended; others may have waited for nobody else.
+void end_current() {
+  Lane& lane = *current;
+  Warp& warp = warps[lane.warp()];
+  lane.state = Lane::State::ended;
+  warp.ended |= lane.bit();
+  --alive;
+  if (alive == 0) end_interval();
+  if (barrier_state.arrived > 0 && barrier_state.arrived == alive) release_barrier();
+  for_each_lane(warp.in_collective, [&](unsigned i) {
+    if (warp.in_collective >> i & 1) try_complete(warp, warp.lanes[i].mask);
+  });
+}
+
+/// Runs the body for the current thread. An exception is the kernel's own: on a GPU there are none.
+void run_current() {
+  std::string thrown;
+  try {
+    body.call(body.callable);
+    return;
+  } catch (const std::exception& e) {
+    thrown = e.what();
+  } catch (...) {
+    thrown = "something that is no std::exception";
+  }
+  fail(*current, "the kernel threw: " + std::move(thrown));
+}
+
+/// What a fiber does: it runs threads, one after the other, for as long as they don't have to wait.
+void run_fiber() {
+  for (;;) {
+    run_current();
+    end_current();
+    Lane* next = ready.pop();
+    if (next && !next->fiber) {  // a thread that starts can have this stack
+      next->fiber = &Fiber::current();
+      set_current(*next);
+      continue;
+    }
+    if (!next && alive > 0) fail_deadlock();
+    fibers.put(Fiber::current());
+    if (next) set_current(*next);
+    (next ? *next->fiber : Fiber::caller()).resume();
+    // Taken from the pool again, for a thread that starts: the current one.
+  }
+}
+
+void go_on_with(Lane& lane) {
+  if (!lane.fiber) lane.fiber = &fibers.take(&run_fiber);
+  set_current(lane);
+  if (lane.fiber != &Fiber::current()) lane.fiber->resume();
+}
+
+/// The running thread waits; returns when it has been made ready and its turn has come.
+void wait() {
+  Lane* next = ready.pop();
+  if (!next) fail_deadlock();
+  go_on_with(*next);
+}
+
+// --- Stacks that are too small -----------------------------------------------------------------
+
+constexpr char kOverflow[] =
+    "the local variables take more than 1 MiB: a GPU has 512 KiB for a thread's";
+
+volatile sig_atomic_t overflowed = 0;  // whether the running thread's stack has
+
+/// While one exists, a fault in the guard of the running fiber's stack ends the launch. Others are
+/// for whoever handled them before.
+class OverflowWatch {
+ public:
+  OverflowWatch() {
+#if !defined(__SANITIZE_ADDRESS__)  // which has words of its own for this
+    static char stack[64 << 10];    // for the handler: the thread's own is full
+    const stack_t own{.ss_sp = stack, .ss_flags = 0, .ss_size = sizeof stack};
+    sigaltstack(&own, &stack_before_);
+    struct sigaction action {};
+    action.sa_sigaction = &on_fault;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;  // it may not return
+    sigaction(SIGSEGV, &action, &before_);
+#endif
+  }
+  ~OverflowWatch() {
+#if !defined(__SANITIZE_ADDRESS__)
+    sigaction(SIGSEGV, &before_, nullptr);
+    sigaltstack(&stack_before_, nullptr);
+#endif
+  }
+  OverflowWatch(const OverflowWatch&) = delete;
+  OverflowWatch& operator=(const OverflowWatch&) = delete;
+
+ private:
+  static void on_fault(int, siginfo_t* fault, void*) {
+    if (current && Fiber::current().guards(fault->si_addr)) {
+      overflowed = 1;
+      Fiber::caller().resume();
+    }
+    sigaction(SIGSEGV, &before_, nullptr);  // the access is repeated, and faults again
+  }
+
+  static inline struct sigaction before_;
+  static inline stack_t stack_before_;
+};
+
+// --- Blocks ------------------------------------------------------------------------------------
+
+void check_launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes) {
+  const auto refuse = [](const std::string& what) { throw std::runtime_error(what); };
+  const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
+  if (block.x > kMaxThreads || block.y > kMaxThreads || threads > kMaxThreads || threads == 0) {
+    refuse("a block has 1 to 1024 threads, not " + to_string(uint3(block)));
+  }
+  if (block.z > kMaxBlockZ) {
+    refuse("a block has at most 64 threads along z, not " + std::to_string(block.z));
+  }
+  if (grid.x > kMaxGridX || grid.y > kMaxGridYZ || grid.z > kMaxGridYZ) {
+    refuse("a grid has at most (2147483647,65535,65535) blocks, not " + to_string(uint3(grid)));
+  }
+  if (dynamic_shared_bytes > kMaxDynamicShared) {
+    refuse("a block has at most 232448 bytes (227 KiB) of dynamic shared memory, not " +
+           std::to_string(dynamic_shared_bytes));
+  }
+}
+
+void prepare_threads(dim3 block) {
+  const unsigned threads = block.x * block.y * block.z;
+  ready.reserve(threads);
+  ready.seed(lane_order);
+  lanes.assign(threads, {});
+  for (unsigned i = 0; i < threads; ++i) {
+    lanes[i].index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+    lanes[i].number = i;
+  }
+  warps.resize((threads + kWarpSize - 1) / kWarpSize);
+}
+
+void run_block() {
+  begin_block(static_cast<unsigned>(lanes.size()));
+  begin_block_of_launch(block_index);
+  allow_steps();
+  reset_async_copies();
+  barrier_state = {};
+  alive = static_cast<unsigned>(lanes.size());
+  for (std::size_t i = 0; i < warps.size(); ++i) warps[i] = {&lanes[i * kWarpSize], 0, 0};
+  if (alive % kWarpSize != 0) warps.back().ended = ~0u << alive % kWarpSize;
+  ready.clear();
+  for (Lane& lane : lanes) {
+    lane.fiber = nullptr;
+    make_ready(lane);
+  }
+  go_on_with(*ready.pop());
+  if (overflowed) error = error_text(*current, kOverflow);
+  overflowed = 0;
+  current = nullptr;
+  if (counting) {
+    for (unsigned i = 0; i < warps.size(); ++i) merge_traces(i);
+  }
+}
+
+}  // namespace
+
+void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, Body kernel) {
+  check_launch(grid, block, dynamic_shared_bytes);
+  prepare_shared(dynamic_shared_bytes);
+  prepare_threads(block);
+  const OverflowWatch watch;
+  body = kernel;
+  block_dim = block;
+  grid_dim = grid;
+  begin_launch();
+  const auto run = [](uint3 index) {
+    block_index = index;
+    run_block();
+    if (error.empty()) return;
+    fibers.reclaim();
+    throw std::runtime_error(std::exchange(error, {}));
+  };
+  if (choose_blocks) {
+    for (const uint3 index : choose_blocks(grid)) run(index);
+    return;
+  }
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) run({x, y, z});
+    }
+  }
+}
+
+void set_multiprocessors(int count) { multiprocessor_count = count; }
+int multiprocessors() { return multiprocessor_count; }
+
+void set_blocks(BlockChoice choose) { choose_blocks = std::move(choose); }
+
+LaunchStream::LaunchStream(const void* stream) : before_(std::exchange(launch_stream, stream)) {}
+LaunchStream::~LaunchStream() { launch_stream = before_; }
+
+void expect_stream(const void* stream) {
+  if (stream == launch_stream) return;
+  throw std::runtime_error(
+      stream ? "a launch into another stream than the one that launch() was given"
+             : "a launch into the null stream, not the one that launch() was given");
+}
+
+void set_lane_order(unsigned seed) { lane_order = seed; }
+
+Votes barrier(bool vote, std::source_location at) {
+  Lane& lane = *current;
+  lane.state = Lane::State::at_barrier;
+  lane.at = at;
+  if (barrier_state.arrived == 0) barrier_state.first = &lane;
+  const std::source_location expected = barrier_state.first->at;
+  const bool same_file = at.file_name() == expected.file_name() ||
+                         std::strcmp(at.file_name(), expected.file_name()) == 0;
+  if (!same_file || at.line() != expected.line() || at.column() != expected.column()) {
+    fail(lane, disagreement("threads of one block meet at different barriers", lane,
+                            *barrier_state.first));
+  }
+  barrier_state.yes += vote;
+  if (++barrier_state.arrived == alive) release_barrier();
+  wait();
+  return barrier_state.result;
+}
+
+void collective(const Collective& what, unsigned mask, void* record, std::source_location at) {
+  Lane& lane = *current;
+  Warp& warp = warps[lane.warp()];
+  lane.state = Lane::State::in_collective;
+  lane.at = at;
+  lane.collective = &what;
+  lane.mask = mask;
+  lane.record = record;
+  if (!(mask & lane.bit())) fail(lane, waits_at(lane) + ": the caller is not in its own mask");
+  warp.in_collective |= lane.bit();
+  try_complete(warp, mask);
+  wait();
+}
+
+bool in_kernel() { return current != nullptr; }
+
+void fail_thread(std::string what) { fail(*current, what); }
+
+std::string thread_text(unsigned number) { return to_string(lanes[number].index); }
+
+unsigned thread_number() { return current->number; }
+
+unsigned lane_id() { return current->number % kWarpSize; }
+
+unsigned lanes_alive() { return ~warps[current->warp()].ended; }
+
+void fail_collective(unsigned lane_number, std::string what) {
+  const Lane& lane = warps[current->warp()].lanes[lane_number];
+  fail(lane, waits_at(lane) + ": " + what);
+}
+
+}  // namespace ladder::host

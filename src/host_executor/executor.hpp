@@ -1,0 +1,122 @@
+// The host executor: runs the blocks of a launch one after the other, and the threads of a block by
+// turns, on the CPU thread that calls it. The same launch always runs in the same order.
+//
+// A thread runs until it must wait for others or ends. One that must wait needs a stack to come
+// back to, a fiber; those that never wait run one after the other on the same fiber, so that a
+// kernel without barriers costs hardly more than a loop.
+//
+// Every wait carries its place in the source, for the messages of errors.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <source_location>
+#include <string>
+#include <vector>
+
+#include <vector_types.h>
+
+#include "host_executor/counts.hpp"
+
+namespace ladder::host {
+
+/// What every thread of a launch runs: a callable, by reference.
+struct Body {
+  void (*call)(const void* callable);
+  const void* callable;
+};
+
+/// Runs body once for every thread of every block. Throws std::runtime_error when the launch is not
+/// one a GPU can make, and when the kernel does what would hang or be undefined on a GPU; such a
+/// message starts with the block and the thread.
+void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, Body body);
+
+template <class F>
+void run(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const F& body) {
+  run_threads(grid, block, dynamic_shared_bytes,
+              {[](const void* callable) { (*static_cast<const F*>(callable))(); }, &body});
+}
+
+/// The blocks of a grid that run, in their order.
+using BlockChoice = std::function<std::vector<uint3>(dim3 grid)>;
+
+/// Lets launches run no more than these blocks, whose accesses are checked as always: so the limits
+/// of a kernel are tried on problems that are too large to be computed. Null: all blocks.
+void set_blocks(BlockChoice choose);
+
+/// How many multiprocessors kernels find, to fill them: 2, so that little work fills them.
+void set_multiprocessors(int count);
+int multiprocessors();
+
+/// While one exists, launches must go into this stream; otherwise into the null stream.
+class LaunchStream {
+ public:
+  explicit LaunchStream(const void* stream);
+  ~LaunchStream();
+  LaunchStream(const LaunchStream&) = delete;
+  LaunchStream& operator=(const LaunchStream&) = delete;
+
+ private:
+  const void* before_;
+};
+/// Throws std::runtime_error if launches must go into another stream.
+void expect_stream(const void* stream);
+
+/// The order in which threads take turns: 0 is ascending, any other value seeds a random one.
+void set_lane_order(unsigned seed);
+
+// The rest is for the CUDA functions that are built on the executor, and is called by the running
+// thread of a kernel.
+
+/// What the threads that met at a barrier said.
+struct Votes {
+  unsigned yes;
+  unsigned threads;
+};
+
+/// Waits until every thread of the block that has not ended is at this barrier.
+Votes barrier(bool vote, std::source_location at);
+
+/// Something the lanes of a warp do together.
+struct Collective {
+  const char* name;
+  /// Called once, when all have arrived: records[i] is what lane i brought, for the bits of lanes.
+  void (*complete)(void* const* records, unsigned lanes);
+};
+
+/// Waits until the lanes in mask, less those that have ended, are in the same collective.
+void collective(const Collective& what, unsigned mask, void* record, std::source_location at);
+
+/// The running thread's number in its block.
+unsigned thread_number();
+
+/// The running thread's lane, 0 to 31.
+unsigned lane_id();
+
+/// The lanes of the running thread's warp that have not ended.
+unsigned lanes_alive();
+
+/// Ends the launch with an error of this lane's, for Collective::complete.
+[[noreturn]] void fail_collective(unsigned lane, std::string what);
+
+/// Ends the launch with an error of the running thread's.
+[[noreturn]] void fail_thread(std::string what);
+
+/// Whether a thread is running; false in the code around kernels.
+bool in_kernel();
+
+/// A thread of the block for messages: "(5,0,0)".
+std::string thread_text(unsigned number);
+
+/// Tells of an access that the compiler does not report; pc is the return address of the kernel's
+/// call. Ends the launch if a GPU would not carry it out.
+void note_access(const void* pc, const void* address, std::size_t bytes, Access access);
+
+/// Tells of a cp.async of `bytes` bytes, of which it reads the first valid_bytes.
+void note_copy(const void* pc, const void* shared, const void* global, std::size_t bytes,
+               std::size_t valid_bytes);
+
+/// Tells that a cp.async of the running thread's to this address of shared memory is complete.
+void note_arrival(const void* address, std::size_t bytes);
+
+}  // namespace ladder::host

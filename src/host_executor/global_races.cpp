@@ -1,0 +1,312 @@
+#include "host_executor/global_races.hpp"
+
+#include "host_executor/executor.hpp"
+#include "host_executor/lanes.hpp"
+#include "host_executor/source.hpp"
+#include "host_executor/touches.hpp"
+#include "support/out_of_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace ladder::host {
+namespace {
+
+constexpr std::size_t kWidest = 16;           // of a piece, in bytes
+constexpr std::size_t kMostCopied = 1 << 24;  // pieces, when they are made narrower
+
+struct Block {
+  Epoch began;
+  uint3 index;
+};
+std::vector<Block> blocks;  // of this launch, that have begun
+
+Epoch launch_began = 1;
+
+// --- What blocks know of each other ------------------------------------------------------------
+
+/// When a thread passed its last __threadfence.
+struct Fence {
+  unsigned thread;
+  Epoch epoch;
+  std::uint32_t time;
+};
+using Clock = std::array<std::uint32_t, kWarpSize>;
+std::array<Fence, kMaxThreads> last_fence;      // by thread
+std::array<Clock, kMaxThreads> clock_at_fence;  // by thread
+unsigned fences_in_block = 0;
+
+/// An address by which blocks meet, and how many of its releases someone knows.
+struct Place;
+using Known = std::vector<std::pair<const Place*, std::size_t>>;
+
+/// A thread of a block has met whoever accesses the same address next.
+struct Release {
+  Epoch block_began, epoch;
+  unsigned thread;
+  std::uint32_t time;
+  Clock clock, clock_at_fence;  // the thread's
+  std::vector<Fence> fences;    // of the block
+  Known known;
+
+  bool passes_on(const Touch& past) const {
+    const bool in_warp = past.thread / kWarpSize == thread / kWarpSize;
+    const unsigned lane = past.thread % kWarpSize;
+    const bool known_to_thread = past.epoch < epoch ||
+                                 (past.thread == thread && past.time <= time) ||
+                                 (in_warp && clock[lane] >= past.time);
+    return known_to_thread && std::any_of(fences.begin(), fences.end(), [&](const Fence& fence) {
+             if (fence.thread == past.thread) return fence.time >= past.time;
+             return fence.thread == thread &&
+                    (fence.epoch > past.epoch || (in_warp && clock_at_fence[lane] >= past.time));
+           });
+  }
+};
+
+struct Place {
+  std::vector<Release> releases;  // in the order of time
+};
+std::unordered_map<std::uintptr_t, Place> places;
+
+void add(Known& known, const Place* place, std::size_t count) {
+  for (auto& [other, most] : known) {
+    if (other == place) {
+      most = std::max(most, count);
+      return;
+    }
+  }
+  known.emplace_back(place, count);
+}
+void add(Known& known, const Known& more) {
+  for (const auto& [place, count] : more) add(known, place, count);
+}
+
+/// What a thread has seen of others; known is what it has passed a __threadfence since.
+struct Seen {
+  Known known, unfenced;
+};
+std::array<Seen, kMaxThreads> seen_by;  // by thread
+Seen seen_by_block;                     // by all its threads, at their last barrier
+bool anything_seen = false;             // by a thread of the block
+
+void add(Seen& to, const Seen& from) {
+  add(to.known, from.known);
+  add(to.unfenced, from.unfenced);
+}
+
+bool passed_on(const Known& known, const Touch& past,
+               std::set<std::pair<const Place*, std::size_t>>& asked) {
+  for (const auto& [place, count] : known) {
+    if (!asked.emplace(place, count).second) continue;
+    const auto begin = place->releases.begin(), end = begin + static_cast<std::ptrdiff_t>(count);
+    const auto of_block = std::partition_point(
+        begin, end, [&](const Release& release) { return release.epoch < past.epoch; });
+    for (auto at = of_block; at != end && at->block_began <= past.epoch; ++at) {
+      if (at->passes_on(past)) return true;
+    }
+    for (auto at = of_block; at != end; ++at) {
+      if (!at->known.empty() && passed_on(at->known, past, asked)) return true;
+    }
+  }
+  return false;
+}
+
+/// Whether other threads' access of the past is known to a thread by way of an address.
+bool passed_on(unsigned thread, const Touch& past) {
+  if (!anything_seen) return false;
+  std::set<std::pair<const Place*, std::size_t>> asked;
+  return passed_on(seen_by[thread].known, past, asked) ||
+         passed_on(seen_by_block.known, past, asked);
+}
+
+// --- Races -------------------------------------------------------------------------------------
+
+std::string text(uint3 v) {
+  return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
+}
+
+[[noreturn, gnu::cold]] void fail_between_blocks(const Touch& past, const Touch& now) {
+  const auto block = std::prev(std::partition_point(
+      blocks.begin(), blocks.end(), [&](const Block& b) { return b.began <= past.epoch; }));
+  fail_thread(std::string("race in global memory: the ") + name_of(now.access()) + " at " +
+              source_text(now.address()) + " and the " + name_of(past.access()) + " of block " +
+              text(block->index) + " thread " + thread_text(past.thread) + " at " +
+              source_text(past.address()) +
+              " are in no order: between blocks that takes a __threadfence and an atomic operation "
+              "on both sides");
+}
+
+[[gnu::always_inline]] inline void expect_order(const Touch& past, const Touch& now) {
+  if (past.epoch < launch_began || (past.strong && now.strong)) return;
+  const bool same_block = past.epoch >= block_began;
+  if (same_block && ordered(past, now.thread)) [[likely]]
+    return;
+  if (passed_on(now.thread, past)) return;
+  if (!same_block) fail_between_blocks(past, now);
+  report("global", past, now);
+}
+
+}  // namespace
+
+GlobalShadow::~GlobalShadow() {
+  remove(writes_);
+  for (Touch*& reads : reads_) remove(reads);
+}
+
+Touch* GlobalShadow::make() const {  // zeros, which cost nothing until they are touched
+  const std::size_t size = ((bytes_ >> shift_) + 1) * sizeof(Touch);
+  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw OutOfMemory(static_cast<double>(size), static_cast<double>(free_host_memory()),
+                      "the record of accesses to an array");
+  }
+  madvise(memory, size, MADV_NOHUGEPAGE);
+  return static_cast<Touch*>(memory);
+}
+
+void GlobalShadow::remove(Touch*& touches) const {
+  if (touches) munmap(touches, ((bytes_ >> shift_) + 1) * sizeof(Touch));
+  touches = nullptr;
+}
+
+/// Makes the pieces narrower. (Of an allocation that is larger than memory, what was there is
+/// forgotten.)
+void GlobalShadow::narrow(unsigned shift) {
+  const std::size_t ratio = std::size_t{1} << (shift_ - shift);
+  const bool copies = first_ <= last_ && (last_ - first_) * ratio < kMostCopied;
+  GlobalShadow narrower(bytes_);
+  narrower.shift_ = shift;
+  const auto copy = [&](const Touch* from, Touch*& to) {
+    if (!from) return;
+    to = narrower.make();
+    for (std::size_t i = first_; copies && i <= last_; ++i)
+      std::fill_n(to + i * ratio, ratio, from[i]);
+  };
+  copy(writes_, narrower.writes_);
+  for (int i = 0; i < 2; ++i) copy(reads_[i], narrower.reads_[i]);
+  narrower.first_ = copies ? first_ * ratio : SIZE_MAX;
+  narrower.last_ = copies ? last_ * ratio + ratio - 1 : 0;
+  std::swap(writes_, narrower.writes_);
+  std::swap(reads_, narrower.reads_);
+  std::swap(shift_, narrower.shift_);
+  first_ = narrower.first_;
+  last_ = narrower.last_;
+}
+
+void GlobalShadow::note(const void* pc, std::size_t offset, std::size_t bytes, Access access,
+                        bool strong) {
+  const Touch now = Touch::now(pc, access, strong || access == Access::atomic);
+  if (!writes_) {
+    shift_ = static_cast<unsigned>(std::countr_zero(bytes | kWidest));
+    writes_ = make();
+  }
+  const auto mask = (std::size_t{1} << shift_) - 1;
+  if ((bytes & mask) || (offset & mask)) [[unlikely]] {
+    narrow(static_cast<unsigned>(std::countr_zero(bytes | offset | kWidest)));
+  }
+  const std::size_t begin = offset >> shift_, end = (offset + bytes) >> shift_;
+  first_ = std::min(first_, begin);
+  last_ = std::max(last_, end - 1);
+  const bool loads = access == Access::load;
+  if (loads && !reads_[0]) {
+    for (Touch*& reads : reads_) reads = make();
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    expect_order(writes_[i], now);
+    if (loads) {
+      // Of those that are in no order with this one, the other is kept.
+      Touch& last = reads_[0][i];
+      if (last.epoch == epoch && last.thread != now.thread) reads_[1][i] = last;
+      last = now;
+      continue;
+    }
+    if (reads_[0]) {
+      for (const Touch* reads : reads_) expect_order(reads[i], now);
+    }
+    writes_[i] = now;
+  }
+}
+
+void begin_launch() {
+  launch_began = epoch + 1;
+  blocks.clear();
+  places.clear();
+}
+
+void begin_block_of_launch(uint3 index) {
+  blocks.push_back({block_began, index});
+  fences_in_block = 0;
+  if (!anything_seen) return;
+  anything_seen = false;
+  seen_by_block = {};
+  for (Seen& seen : seen_by) seen = {};
+}
+
+void fence() {
+  const unsigned thread = thread_number();
+  const std::uint32_t time = own_time(thread);
+  fences_in_block += last_fence[thread].epoch < block_began;
+  last_fence[thread] = {thread, epoch, time};
+  clock_at_fence[thread] = clocks[thread];
+  clocks[thread][thread % kWarpSize] = time;  // what follows is later
+  if (!anything_seen) return;
+  Seen& seen = seen_by[thread];
+  add(seen.known, seen.unfenced);
+  add(seen.known, seen_by_block.unfenced);
+  seen.unfenced.clear();
+}
+
+void meet_blocks(const void* address, Access access) {
+  const auto key = reinterpret_cast<std::uintptr_t>(address);
+  const unsigned thread = thread_number();
+  if (access != Access::store && !places.empty()) {
+    const auto place = places.find(key);
+    if (place != places.end()) {
+      add(seen_by[thread].unfenced, &place->second, place->second.releases.size());
+      anything_seen = true;
+    }
+  }
+  if (access == Access::load || fences_in_block == 0) return;
+  Release release{.block_began = block_began,
+                  .epoch = epoch,
+                  .thread = thread,
+                  .time = own_time(thread),
+                  .clock = clocks[thread],
+                  .clock_at_fence = clock_at_fence[thread],
+                  .fences = {},
+                  .known = seen_by[thread].known};
+  add(release.known, seen_by_block.known);
+  for (unsigned i = 0, left = fences_in_block; left > 0; ++i) {
+    if (last_fence[i].epoch < block_began) continue;
+    release.fences.push_back(last_fence[i]);
+    --left;
+  }
+  places[key].releases.push_back(std::move(release));
+}
+
+void share_in_block() {
+  if (!anything_seen) return;
+  for (Seen& seen : seen_by) {
+    add(seen_by_block, seen);
+    seen = {};
+  }
+}
+
+void share_in_warp(unsigned warp, unsigned lanes) {
+  if (!anything_seen) return;
+  Seen together;
+  const auto of_lane = seen_by.begin() + warp * kWarpSize;
+  for_each_lane(lanes, [&](unsigned lane) { add(together, of_lane[lane]); });
+  for_each_lane(lanes, [&](unsigned lane) { of_lane[lane] = together; });
+}
+
+}  // namespace ladder::host

@@ -1,0 +1,67 @@
+// Finds accesses to global memory that are in no order: of threads of one block as in shared memory,
+// and of two blocks of a launch, between which only this is an order: the one's access, a
+// __threadfence, an atomic operation or volatile store; then an atomic operation or volatile load of
+// the same address by the other, a __threadfence, and its access. The fence may be the accessing
+// thread's own or, beyond a barrier, the thread's that meets the other block.
+//
+// Blocks run one after another, so that of two that race the earlier one has always come first;
+// whether the later one is bound to come later is what is asked.
+#pragma once
+
+#include "host_executor/counts.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+#include <vector_types.h>
+
+namespace ladder::host {
+
+struct Touch;
+
+/// What is known of the accesses to an allocation. Loads count from the first store on: most
+/// allocations are only read, and cost nothing.
+class GlobalShadow {
+ public:
+  explicit GlobalShadow(std::size_t bytes) : bytes_(bytes) {}
+  ~GlobalShadow();
+  GlobalShadow(const GlobalShadow&) = delete;
+  GlobalShadow& operator=(const GlobalShadow&) = delete;
+
+  /// The running thread accesses it at an offset. `strong`: the access is volatile.
+  [[gnu::always_inline]] void watch(const void* pc, std::size_t offset, std::size_t bytes,
+                                    Access access, bool strong) {
+    if (access == Access::load && writes_ == nullptr) return;
+    note(pc, offset, bytes, access, strong);
+  }
+
+ private:
+  void note(const void* pc, std::size_t offset, std::size_t bytes, Access access, bool strong);
+  Touch* make() const;
+  void remove(Touch*& touches) const;
+  void narrow(unsigned shift);
+
+  std::size_t bytes_;
+  unsigned shift_ = 0;       // a piece has 1 << shift_ bytes, as many as the narrowest access
+  Touch* writes_ = nullptr;  // by piece: the last
+  Touch* reads_[2] = {};     // two of those since, of different threads
+  std::size_t first_ = SIZE_MAX, last_ = 0;  // pieces that were accessed
+};
+
+/// A new launch: all that came before it is in order.
+void begin_launch();
+
+/// Block `index` of the launch runs.
+void begin_block_of_launch(uint3 index);
+
+/// The running thread has passed a __threadfence.
+void fence();
+
+/// The running thread's atomic or volatile access, by which blocks may have met.
+void meet_blocks(const void* address, Access access);
+
+/// What some threads know of other blocks, all of the block now know, or all of some lanes.
+void share_in_block();
+void share_in_warp(unsigned warp, unsigned lanes);
+
+}  // namespace ladder::host

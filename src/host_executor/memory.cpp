@@ -1,0 +1,167 @@
+#include "host_executor/memory.hpp"
+
+#include "support/out_of_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace ladder::host {
+namespace {
+
+constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kPage = 4096;
+
+constexpr std::size_t kDynamicGap = 128 << 10;                // around dynamic shared memory
+constexpr std::size_t kMostAddresses = std::size_t{1} << 46;  // of global memory
+constexpr std::size_t kFewestAddresses = std::size_t{1} << 32;
+constexpr std::size_t kSlots = 1 << 13;  // of the addresses
+
+std::size_t dynamic_bytes_in_use = 0;
+
+[[noreturn]] void throw_no_memory(std::size_t bytes) {
+  throw OutOfMemory(static_cast<double>(bytes), static_cast<double>(free_host_memory()),
+                    "an array of the host executor's");
+}
+
+}  // namespace
+
+StaticShared static_shared;
+GlobalMemory global_memory;
+
+#if defined(__SANITIZE_ADDRESS__)
+
+void* allocate(std::size_t bytes) {
+  void* pointer = nullptr;
+  if (posix_memalign(&pointer, kAlignment, bytes) != 0) throw_no_memory(bytes);
+  return pointer;
+}
+
+void release(void* pointer) { std::free(pointer); }
+
+#else
+
+// An allocation is in the middle of a slot of the addresses, or has slots of its own and as many
+// before and behind it. Slots begin at other places of pages and caches each.
+void* allocate(std::size_t bytes) {
+  GlobalMemory& memory = global_memory;
+  memory.reserve();
+  if (bytes > memory.size_) throw_no_memory(bytes);
+  const std::size_t slot = memory.size_ / kSlots;
+  const std::size_t own = bytes <= slot / 4 ? 0 : bytes / slot + 1;
+  const std::size_t needed = own == 0 ? 1 : 3 * own;
+  std::size_t first = 0;  // of the first free ones
+  for (const auto& [begin, other] : memory.allocations_) {
+    if (first + needed <= other.first_slot) break;
+    first = other.first_slot + other.slots;
+  }
+  if (first + needed > kSlots) throw_no_memory(bytes);
+  const std::uintptr_t begin = memory.base_ + first * slot + (own == 0 ? slot / 2 : own * slot) +
+                               first % 16 * (kPage + kAlignment);
+  auto shadow = std::make_unique<GlobalShadow>(bytes);
+  memory.allocations_[begin] = {begin + bytes, first, needed, std::move(shadow)};
+  return reinterpret_cast<void*>(begin);
+}
+
+void release(void* pointer) {
+  GlobalMemory& memory = global_memory;
+  const auto found = memory.allocations_.find(reinterpret_cast<std::uintptr_t>(pointer));
+  if (found == memory.allocations_.end()) return;
+  const std::uintptr_t begin = found->first, end = found->second.end;
+  const std::uintptr_t first = (begin + kPage - 1) & ~(kPage - 1), last = end & ~(kPage - 1);
+  if (last > first + (1 << 18)) {  // back to the system
+    madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  }
+  memory.allocations_.erase(found);
+  memory.recent_.fill({});
+}
+
+#endif
+
+void GlobalMemory::reserve() {
+  for (std::size_t bytes = kMostAddresses; size_ == 0; bytes /= 2) {
+    if (bytes < kFewestAddresses) throw_no_memory(kFewestAddresses);
+    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) continue;
+    base_ = reinterpret_cast<std::uintptr_t>(memory);
+    size_ = bytes;
+    madvise(memory, bytes, MADV_NOHUGEPAGE);  // of which a kernel may touch few bytes each
+    madvise(memory, bytes, MADV_DONTDUMP);
+  }
+}
+
+GlobalMemory::Range GlobalMemory::find(std::uintptr_t address) const {
+  const auto after = allocations_.upper_bound(address);
+  if (after == allocations_.begin()) return {};
+  const auto& [begin, allocation] = *std::prev(after);
+  return {begin, allocation.end, allocation.shadow.get()};
+}
+
+std::string GlobalMemory::describe(const void* pointer) const {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const auto after = allocations_.upper_bound(address);
+  const Range before = find(address);
+  const auto text = [](std::uintptr_t distance, const char* where, std::uintptr_t size) {
+    return std::to_string(distance) + " bytes " + where + " an allocation of " +
+           std::to_string(size) + " bytes";
+  };
+  if (address < before.end) {
+    return text(before.end - address, "before the end of", before.end - before.begin);
+  }
+  if (after != allocations_.end() &&
+      (before.end == 0 || after->first - address < address - before.end)) {
+    return text(after->first - address, "before", after->second.end - after->first);
+  }
+  if (before.end == 0) return "in no allocation";
+  return text(address - before.end, "past the end of", before.end - before.begin);
+}
+
+void* dynamic_shared() {
+  static void* const region = [] {
+    void* memory = mmap(nullptr, kDynamicGap + kMaxDynamicShared + kDynamicGap,
+                        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw_no_memory(kDynamicGap + kMaxDynamicShared + kDynamicGap);
+    return static_cast<char*>(memory) + kDynamicGap;
+  }();
+  return region;
+}
+
+std::size_t dynamic_shared_bytes() { return dynamic_bytes_in_use; }
+
+std::optional<std::ptrdiff_t> dynamic_shared_offset(const void* address) {
+  static char* const begin = static_cast<char*>(dynamic_shared());
+  const std::ptrdiff_t offset = static_cast<const char*>(address) - begin;
+  constexpr auto kBefore = static_cast<std::ptrdiff_t>(kDynamicGap);
+  constexpr auto kBehind = static_cast<std::ptrdiff_t>(kMaxDynamicShared + kDynamicGap);
+  if (offset < -kBefore || offset >= kBehind) return std::nullopt;
+  return offset;
+}
+
+void prepare_shared(std::size_t dynamic_bytes) {
+#if !defined(__SANITIZE_ADDRESS__)
+  static_shared.segment_ = find_module().thread_local_data;
+#endif
+  dynamic_bytes_in_use = dynamic_bytes;
+#if defined(__SANITIZE_ADDRESS__)
+  char* region = static_cast<char*>(dynamic_shared());
+  __asan_unpoison_memory_region(region, dynamic_bytes);
+  __asan_poison_memory_region(region - kDynamicGap, kDynamicGap);
+  __asan_poison_memory_region(region + dynamic_bytes,
+                              kMaxDynamicShared + kDynamicGap - dynamic_bytes);
+#endif
+}
+
+bool in_device_variable(const void* address) {
+  static const Segment variables = find_module().variables;
+  return reinterpret_cast<std::uintptr_t>(address) - variables.begin < variables.size;
+}
+
+}  // namespace ladder::host

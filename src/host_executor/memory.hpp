@@ -1,0 +1,110 @@
+// The executor's memory: allocations that stand for global memory, and the shared memory of the
+// running block.
+//
+// A static `__shared__` variable is a thread_local one: all of them together are then one segment
+// of the binary, PT_TLS, whose address can be found at run time. (Nothing else in the binary may be
+// thread_local; do not link libstdc++ statically.) AddressSanitizer builds make them `static`
+// instead, so that each has its redzones.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "host_executor/global_races.hpp"
+#include "host_executor/module.hpp"
+
+namespace ladder::host {
+
+/// Global memory: `bytes` bytes, 256-byte aligned as cudaMalloc's are. Its pages are the system's
+/// until they are touched. Throws std::bad_alloc.
+void* allocate(std::size_t bytes);
+void release(void* pointer);
+
+/// The addresses that allocations come from: a large part of the address space, set aside at the
+/// first allocation. Between two allocations are gigabytes, and as much as the larger of them: an
+/// index that is wrong, or has overflowed in 32 bits, meets no other allocation. (In builds for
+/// AddressSanitizer allocations are its own, and this is empty.)
+class GlobalMemory {
+ public:
+  struct Range {
+    std::uintptr_t begin = 0, end = 0;
+    GlobalShadow* shadow = nullptr;
+  };
+
+  bool contains(const void* address) const {
+    return reinterpret_cast<std::uintptr_t>(address) - base_ < size_;
+  }
+
+  /// The allocation that all the bytes belong to, if there is one. pc only helps to guess which.
+  const Range* find(const void* address, std::size_t bytes, const void* pc) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(address);
+    Range& guess = recent_[reinterpret_cast<std::uintptr_t>(pc) / 4 % kRecent];
+    if (begin >= guess.begin && begin + bytes <= guess.end) return &guess;
+    guess = find(begin);
+    return begin >= guess.begin && begin + bytes <= guess.end ? &guess : nullptr;
+  }
+
+  /// Where an address is that belongs to no allocation: "12 bytes past the end of an allocation of
+  /// 400 bytes".
+  std::string describe(const void* address) const;
+
+ private:
+  friend void* allocate(std::size_t bytes);
+  friend void release(void* pointer);
+
+  struct Allocation {
+    std::uintptr_t end;
+    std::size_t first_slot, slots;
+    std::unique_ptr<GlobalShadow> shadow;
+  };
+  static constexpr std::size_t kRecent = 64;
+
+  void reserve();
+  Range find(std::uintptr_t address) const;  // the last allocation that begins at or before it
+
+  std::uintptr_t base_ = 0;
+  std::size_t size_ = 0;
+  std::map<std::uintptr_t, Allocation> allocations_;  // by where they begin
+  std::array<Range, kRecent> recent_;
+};
+extern GlobalMemory global_memory;
+
+/// The most dynamic shared memory a block can have: 227 KiB, as on an H100.
+inline constexpr std::size_t kMaxDynamicShared = 227 << 10;
+
+/// The running block's dynamic shared memory, 128-byte aligned.
+void* dynamic_shared();
+
+/// Its size in bytes.
+std::size_t dynamic_shared_bytes();
+
+/// Where an address is from the start of dynamic shared memory, if it is in it or near it.
+std::optional<std::ptrdiff_t> dynamic_shared_offset(const void* address);
+
+/// Makes shared memory ready for a launch whose blocks have dynamic_bytes of it.
+void prepare_shared(std::size_t dynamic_bytes);
+
+/// The static shared memory of every kernel in the binary.
+class StaticShared {
+ public:
+  /// Where an address is from the start of the segment; beyond its size if it isn't in it.
+  std::size_t offset(const void* address) const {
+    return reinterpret_cast<std::uintptr_t>(address) - segment_.begin;
+  }
+  std::size_t size() const { return segment_.size; }
+
+ private:
+  friend void prepare_shared(std::size_t dynamic_bytes);
+  Segment segment_;
+};
+extern StaticShared static_shared;
+
+/// Whether an address is a `__device__` variable's.
+bool in_device_variable(const void* address);
+
+}  // namespace ladder::host
