@@ -277,7 +277,7 @@ class Pair(NamedTuple):
     def is_arithmetic(self) -> bool:
         """Is it bounded by arithmetic, or by memory?"""
         row = self.old.row
-        return ladder_csv.is_compute(row.op if row.family == "roofs" else row.roof)
+        return ladder_csv.is_compute(row.op if row.is_roof else row.roof)
 
 
 class Spread:
@@ -290,7 +290,7 @@ class Spread:
         roofs: dict[tuple[Key, bool], list[Pair]] = defaultdict(list)
         for pair in pairs:
             old, new = pair.old.row, pair.new.row
-            if old.is_baseline or old.family == "roofs":
+            if old.is_baseline or old.is_roof:
                 self.add(pair.is_arithmetic, group(old), pair.place, pair.change)
             elif not old.is_peer and old.roof == new.roof and roof(old) > 0 and roof(new) > 0:
                 roofs[group(old), pair.is_arithmetic].append(pair)
@@ -342,7 +342,7 @@ class Comparison:
     def excuse(self) -> str:
         """Why it does not decide the exit code, if so."""
         row = self.old.row
-        if row.is_baseline or row.is_peer or row.family == "roofs":
+        if row.is_baseline or row.is_peer or row.is_roof:
             return "of libraries, peers and roofs"
         far = row.roof_pct < FAR_FROM_ROOF and not ladder_csv.is_compute(row.roof)
         return f"below {FAR_FROM_ROOF} % of their memory roof" if far else ""

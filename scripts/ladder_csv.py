@@ -83,6 +83,10 @@ class Row(NamedTuple):
         return is_peer(self.kernel)
 
     @property
+    def is_roof(self) -> bool:
+        return is_roofs(self.family)
+
+    @property
     def place(self) -> tuple[bool, str]:
         return place(self.kernel)
 
@@ -122,6 +126,11 @@ class Row(NamedTuple):
     def short_name(self) -> str:
         """v05 of v05_tile2d."""
         return self.kernel.partition("_")[0]
+
+
+def is_roofs(family: str) -> bool:
+    """Whether a family measures what the machine can do, for the others to be held against."""
+    return family == "roofs"
 
 
 def is_peer(kernel: str) -> bool:
@@ -376,7 +385,7 @@ def select(
 
     Throws LadderError, naming what there is, when nothing matches.
     """
-    left = [r for r in rows if r.family != "roofs"]
+    left = [r for r in rows if not r.is_roof]
     wanted = {"family": family, "op": op, "dtype": dtype, "problem": problem, "cache": cache}
     for column, value in wanted.items():
         if value:
@@ -417,7 +426,7 @@ def dtype_order(dtype: str) -> tuple[int, str]:
 def roofs(rows: Sequence[Row], ladder: Ladder) -> list[Roof]:
     """The roofs over a ladder: those that its rows were judged by, then those that rows of the
     family `roofs` measured and that fit it, then what only a pin rate is known of."""
-    measured = [r for r in rows if r.family == "roofs" and r.timed]
+    measured = [r for r in rows if r.is_roof and r.timed]
     found: dict[str, float] = {}
     for row in ladder.timed:
         if row.roof and row.roof_pct > 0:

@@ -185,7 +185,7 @@ def data(runs: Sequence[Run], page: Path) -> dict[str, Any]:
             for row in ladder.rows:
                 others = counts.get(tuple(getattr(row, name) for name in ONE_KERNEL), {})
                 records.append(record(run, at, ladder, row, others))
-            for roof in ladder_csv.roofs(run.rows, ladder) if ladder.family != "roofs" else []:
+            for roof in ladder_csv.roofs(run.rows, ladder) if not ladder_csv.is_roofs(ladder.family) else []:
                 rates = [
                     rate_text(rate, roof.is_compute) + kind if rate > 0 else ""
                     for rate, kind in ((roof.value, ""), (roof.pin, " (clocks)"))
@@ -213,7 +213,7 @@ def data(runs: Sequence[Run], page: Path) -> dict[str, Any]:
 
 def order(one: dict[str, Any]) -> tuple[Any, ...]:
     dtype, problem = ladder_csv.dtype_order(one["dtype"]), ladder_csv.natural(one["problem"])
-    return (one["family"] == "roofs", one["family"], one["op"], dtype, problem, one["cache"],
+    return (ladder_csv.is_roofs(one["family"]), one["family"], one["op"], dtype, problem, one["cache"],
             ladder_csv.place(one["kernel"]), one["run"])  # fmt: skip
 
 
@@ -229,7 +229,7 @@ def main_problems(runs: Sequence[Run]) -> dict[str, str]:
             groups.setdefault(name, []).append(rows)
 
     def versions(rows: list[Row]) -> int:
-        return len({row.kernel for row in rows}) if rows[0].family != "roofs" else 0
+        return len({row.kernel for row in rows}) if not rows[0].is_roof else 0
 
     most = {name: max(parts, key=versions) for name, parts in groups.items()}
     names = sorted(most, key=lambda name: versions(most[name]), reverse=True)
@@ -357,7 +357,7 @@ def summary(runs: Sequence[Run]) -> str:
             ("run", "run-name")][: 9 if len(runs) > 1 else 8]  # fmt: skip
     lines = []
     for run in runs:
-        cold = [row for row in run.rows if row.cache != "hot" and row.family != "roofs"]
+        cold = [row for row in run.rows if row.cache != "hot" and not row.is_roof]
         for one in ladder_csv.select(cold) if cold else []:
             best = one.best
             if best is None:

@@ -72,7 +72,7 @@ class Run:
         """Those that pages show: a family's at their main problem, with a cold cache. Roofs are
         no ladders."""
         cold = [r for r in self.rows if r.cache != "hot"]
-        return ladder_csv.select(cold, family=family) if family != "roofs" else []
+        return ladder_csv.select(cold, family=family) if not ladder_csv.is_roofs(family) else []
 
 
 Runs = dict[str, Run]  # a GPU's, by family
@@ -92,7 +92,7 @@ class Picture:
     def digest(self) -> str:
         """Of everything that is drawn; the SVG carries it, so that --check need not draw."""
         rows = [row for one in self.ladders for row in one.rows]
-        roofs = [r for r in self.run.rows if r.family == "roofs"]
+        roofs = [r for r in self.run.rows if r.is_roof]
         return hashlib.sha256(repr((self.kind, rows, roofs)).encode()).hexdigest()[:16]
 
     @property
@@ -278,7 +278,7 @@ def roofs_table(run: Run) -> str:
         size = ladder_csv.natural(r.problem)
         return r.op, ladder_csv.dtype_order(r.dtype), size, r.kernel, r.cache
 
-    for row in sorted((r for r in run.rows if r.family == "roofs" and r.timed), key=order):
+    for row in sorted((r for r in run.rows if r.is_roof and r.timed), key=order):
         compute = ladder_csv.is_compute(row.op)
         rate = row.gflops if compute else row.gbps
         most = ladder_csv.pin(run.rows, f"{row.op} {row.dtype}" if compute else row.op)
@@ -375,7 +375,7 @@ def pages(root: Path) -> list[Page]:
         page = Page(readme, {"table": ("", []), "plot": ("", [])})
         if family in first:
             run = first[family]
-            table = roofs_table(run) if family == "roofs" else family_table(run, family)
+            table = roofs_table(run) if ladder_csv.is_roofs(family) else family_table(run, family)
             table += "\n\n" + provenance(readme, {family: run})
             page.sections = {"table": (table, []), "plot": ("", family_pictures(first, family))}
         found.append(page)
@@ -397,7 +397,7 @@ def main_page(path: Path, machines: Sequence[Runs]) -> Page:
     texts: list[str] = []
     pictures: list[Picture] = []
     for runs in machines:
-        runs = {family: run for family, run in runs.items() if family != "roofs"}
+        runs = {family: run for family, run in runs.items() if not ladder_csv.is_roofs(family)}
         if not runs:
             continue
         table = summary(runs) + "\n\n" + provenance(path, runs)

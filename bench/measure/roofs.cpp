@@ -9,21 +9,18 @@
 
 namespace ladder {
 
-Roofs::Prepared Roofs::prepare(std::string_view op, const std::string& problem, DType dtype) {
+Roofs::Prepared Roofs::prepare(const Family& family, const std::string& problem, DType dtype) {
   Prepared out;
   out.problem = problem;
-  for (const Family& family : families()) {
-    if (family.name != "roofs" || family.op != op) continue;
-    out.bytes = family.memory(problem, dtype);
-    if (out.bytes > 0.9 * static_cast<double>(device_.free_memory())) break;
-    out.workload = family.open(problem, dtype, family.input_sets().front(), seed_, device_);
-    if (!out.workload) break;  // not of this type
-    for (const Kernel& kernel : device_.kernels()) {
-      const bool ours = kernel.family == family.name && kernel.op == op && kernel.dtype == dtype &&
-                        supports(kernel, problem, device_.info()).ok;
-      if (ours && check(kernel, *out.workload, device_).verdict == Verdict::passed) {
-        out.contestants.push_back({&kernel, out.workload->args()});
-      }
+  out.bytes = family.memory(problem, dtype);
+  if (out.bytes > 0.9 * static_cast<double>(device_.free_memory())) return out;
+  out.workload = family.open(problem, dtype, family.input_sets().front(), seed_, device_);
+  if (!out.workload) return out;  // not of this type
+  for (const Kernel& kernel : device_.kernels()) {
+    const bool ours = &family_of(kernel) == &family && kernel.dtype == dtype &&
+                      supports(kernel, problem, device_.info()).ok;
+    if (ours && check(kernel, *out.workload, device_).verdict == Verdict::passed) {
+      out.contestants.push_back({&kernel, out.workload->args()});
     }
   }
   return out;
@@ -48,7 +45,8 @@ std::vector<Contestant> Roofs::memory(const Cost& cost) {
     const double bytes = cost.bytes();
     for (; !memory_.empty() && kept + bytes > most; memory_.pop_back())
       kept -= memory_.back().bytes;
-    memory_.push_front(prepare("dram", problem, DType::f32));
+    const auto dram = std::ranges::find(families(), Limit::dram, &Family::limit);
+    memory_.push_front(prepare(*dram, problem, DType::f32));
   }
   return memory_.front().contestants;
 }
@@ -57,9 +55,8 @@ void Roofs::forget() { memory_.clear(); }
 
 std::size_t Roofs::kernels() const {
   const auto& all = device_.kernels();
-  return static_cast<std::size_t>(std::count_if(all.begin(), all.end(), [](const Kernel& k) {
-    return k.family == std::string_view("roofs");
-  }));
+  return static_cast<std::size_t>(std::count_if(
+      all.begin(), all.end(), [](const Kernel& k) { return family_of(k).limit != Limit::none; }));
 }
 
 const Roofs::Arithmetic* Roofs::arithmetic(const ComputeRoof& roof, const Cost& cost) {
@@ -75,18 +72,17 @@ const Roofs::Arithmetic* Roofs::arithmetic(const ComputeRoof& roof, const Cost& 
 Roofs::Arithmetic Roofs::choose(const ComputeRoof& roof) {
   Arithmetic best;
   for (const Family& family : families()) {
-    // The ops of one unit differ in their tiles: mma, mma_tf32, wgmma, ….
-    const std::string_view unit = family.op.substr(0, family.op.find('_'));
-    const bool fits =
-        roof.unit == ComputeRoof::Unit::fma ? unit == "fma" : unit == "mma" || unit == "wgmma";
-    if (family.name != "roofs" || !fits) continue;
+    if (family.limit != (roof.unit == ComputeRoof::Unit::fma ? Limit::fma : Limit::tensor))
+      continue;
     const std::string problem = family.bench_problems(Backend::cuda).back();
-    Prepared prepared = prepare(family.op, problem, roof.dtype);
+    Prepared prepared = prepare(family, problem, roof.dtype);
     const double flops = family.cost(problem, roof.dtype).flops / roof.products;
     const auto samples = device_.measure(prepared.contestants, Cache::cold, {});
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const double gflops = samples[i].us.empty() ? 0 : flops / middle_mean(samples[i].us) / 1e3;
       if (gflops <= best.gflops) continue;
+      // The ops of one unit differ in their tiles: mma, mma_tf32, wgmma, ….
+      const std::string_view unit = family.op.substr(0, family.op.find('_'));
       best = {fmt::format("{} {}", unit, to_string(roof.dtype)), prepared.contestants[i], flops,
               gflops};
       if (roof.products > 1) best.name += fmt::format(" / {}", roof.products);

@@ -13,7 +13,7 @@
 
 namespace ladder {
 
-/// The kernels of the family `roofs`, run on a GPU for the sake of other rows.
+/// The kernels of the families that measure a limit, run on a GPU for the sake of other rows.
 class Roofs {
  public:
   Roofs(Device& device, std::uint64_t seed) : device_(device), seed_(seed) {}
@@ -48,8 +48,8 @@ class Roofs {
     std::unique_ptr<Workload> workload;
     std::vector<Contestant> contestants;
   };
-  /// The versions of an op of the family that pass their checks on a problem.
-  Prepared prepare(std::string_view op, const std::string& problem, DType dtype);
+  /// The versions of a family that pass their checks on a problem.
+  Prepared prepare(const Family& family, const std::string& problem, DType dtype);
   Arithmetic choose(const ComputeRoof& roof);
 
   Device& device_;

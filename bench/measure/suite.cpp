@@ -219,7 +219,7 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
   std::vector<Samples> samples;
   try {
     if (gpu && !running.empty()) contestants.push_back(contestants.front());  // A/A
-    if (group.family->name != "roofs" && !running.empty()) {
+    if (group.family->limit == Limit::none && !running.empty()) {
       on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
       const auto streams = roofs.memory(cost);
       contestants.insert(contestants.end(), streams.begin(), streams.end());

@@ -2,8 +2,8 @@
 // process unable to use the GPU, or one that never ends, takes nothing else with it.
 #pragma once
 
-#include "measure/suite.hpp"
 #include "measure/channel.hpp"
+#include "measure/suite.hpp"
 
 #include <sys/types.h>
 

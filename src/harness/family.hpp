@@ -38,6 +38,9 @@ struct ComputeRoof {
   auto operator<=>(const ComputeRoof&) const = default;
 };
 
+/// Which limit of the machine a family measures, so that others can be held against it; most do work.
+enum class Limit { none, dram, fma, tensor, other };
+
 /// A way to fill the inputs. value maps 64 random bits to an element of input number `input`.
 struct InputSet {
   const char* name;
@@ -109,7 +112,8 @@ struct OutputOf<C, T> {
 /// What a family (or one op of it) must define. Problems are written as their text, the last part
 /// of a benchmark's name. bind makes the kernel's Args from device pointers; Args has a member
 /// `void* workspace` where versions need scratch memory. A family whose arithmetic is not fp32
-/// multiply-adds also has `static ComputeRoof compute_roof(DType)`; one whose problems may be large,
+/// multiply-adds also has `static ComputeRoof compute_roof(DType)`; one that measures a limit of the
+/// machine `static constexpr Limit limit`; one whose problems may be large,
 /// or of whose input sets some do for small ones only, `static Problem smaller(const Problem&)`: what
 /// ./bench tries all input sets on but the first. What decides which code runs stays, what only adds
 /// more of the same is shortened.
@@ -204,6 +208,7 @@ std::uint64_t checksum(Device& device, std::span<const Buffer> buffers);
 /// A family (or one op of it) behind one type for the programs. Problems go by their text.
 struct Family {
   std::string_view name, op, problem_help;
+  Limit limit;
   std::optional<std::string> (*normalize)(std::string_view);  ///< nullopt: no problem
   std::vector<std::string> (*test_problems)();
   std::vector<std::string> (*own_test_problems)(const Kernel&);
@@ -299,11 +304,17 @@ struct RegisterFamily {
     return out;
   }
 
+  static constexpr Limit limit() {
+    if constexpr (requires { C::limit; }) return C::limit;
+    return Limit::none;
+  }
+
   RegisterFamily() {
     add_family({
         .name = C::family,
         .op = C::op,
         .problem_help = C::problem_help,
+        .limit = limit(),
         .normalize = [](std::string_view text) -> std::optional<std::string> {
           const auto problem = C::parse(text);
           return problem ? std::optional(C::text(*problem)) : std::nullopt;

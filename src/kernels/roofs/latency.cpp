@@ -9,6 +9,7 @@ namespace {
 
 template <class Op>
 struct Contract : Op {
+  static constexpr ladder::Limit limit = ladder::Limit::other;
   using Problem = typename Op::Problem;
   using Floats = typename Op::template Args<float>;
   static constexpr const char* problem_help =
@@ -72,6 +73,7 @@ struct Contract : Op {
 };
 
 struct Launch : launch {
+  static constexpr ladder::Limit limit = ladder::Limit::other;
   static constexpr const char* problem_help = "N blocks, e.g. 1";
 
   static std::optional<Problem> parse(std::string_view text) {

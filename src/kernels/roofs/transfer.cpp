@@ -7,6 +7,7 @@ namespace {
 
 template <class Op>
 struct Contract : Op {
+  static constexpr ladder::Limit limit = ladder::Limit::other;
   using Problem = typename Op::Problem;
   using Floats = typename Op::template Args<float>;
   static constexpr bool has_x = std::is_same_v<Op, d2h>, has_y = !has_x;
