@@ -3,7 +3,7 @@
 # The kernels are compiled as C++ with the compiler's thread-sanitizer instrumentation, whose entry
 # points src/host_executor/hooks.cpp defines (libtsan itself is not linked): every memory access of a
 # kernel becomes a call. -fno-tree-sra keeps a float4 one access; -O1 because higher levels merge
-# and split accesses; of the debug information the lines are enough. Under LADDER_SANITIZE
+# and split accesses; where variables are at what time is half of what -g costs. Under LADDER_SANITIZE
 # AddressSanitizer takes the instrumentation's place.
 # kernel.hpp is precompiled: parsing it is most of what a kernel costs here.
 function(ladder_host_executor target)
@@ -13,7 +13,7 @@ function(ladder_host_executor target)
   set_target_properties(${target}_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(${target}_kernels PRIVATE ladder_on_host)
   target_precompile_headers(${target}_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/device/kernel.hpp)
-  target_compile_options(${target}_kernels PRIVATE -O1 -gdwarf-4 -g1 -Wno-unknown-pragmas)
+  target_compile_options(${target}_kernels PRIVATE -O1 -gdwarf-4 -fno-var-tracking -Wno-unknown-pragmas)
   if(NOT LADDER_SANITIZE)
     target_compile_options(${target}_kernels PRIVATE
       -fno-tree-sra -fno-thread-jumps -fno-reorder-blocks
