@@ -1,5 +1,7 @@
 #include "report/resume.hpp"
 
+#include "report/csv.hpp"
+
 #include "ladder_git_sha.hpp"
 
 #include <fcntl.h>
