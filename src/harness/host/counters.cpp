@@ -406,9 +406,7 @@ void trace_source(const void* address) {
   traces[thread_number()].back().source = address_of(address);
 }
 
-void trace_block(const void* pc) {
-  trace(address_of(pc), std::uintptr_t{0}, Event::Kind::block);
-}
+void trace_block(const void* pc) { trace(address_of(pc), std::uintptr_t{0}, Event::Kind::block); }
 
 void trace_meeting(unsigned warp, unsigned lanes, unsigned ended) {
   Trace* const of_lane = &traces[std::size_t{warp} * kWarpSize];

@@ -44,7 +44,8 @@ struct L2 : Contract<l2> {
   static Args<float> bind(const Problem& p, std::span<float* const> inputs, float* output) {
     return {.x = inputs[0], .y = output, .tiles = p.tiles()};
   }
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const float>> inputs) {
+  static ladder::Expected reference(const Problem& p,
+                                    std::span<const std::span<const float>> inputs) {
     const auto tiles = static_cast<std::size_t>(p.tiles());
     std::vector<double> sums;
     for (auto tile = inputs[0].begin(); tile != inputs[0].end(); tile += kTile) {
@@ -85,7 +86,8 @@ struct Shared : Contract<shared> {
   static Args<float> bind(const Problem& p, std::span<float* const> inputs, float* output) {
     return {.x = inputs[0], .y = output, .blocks = p.blocks};
   }
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const float>> inputs) {
+  static ladder::Expected reference(const Problem& p,
+                                    std::span<const std::span<const float>> inputs) {
     const double sum = std::accumulate(inputs[0].begin(), inputs[0].end(), 0.0);
     return {.values = std::vector<double>(output_size(p), kPasses * sum), .magnitude = {}};
   }

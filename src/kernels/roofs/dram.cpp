@@ -62,7 +62,8 @@ struct Contract : dram {
     return {.x = inputs[0], .y = output, .sums = output + p.write / 4, .mix = mix(p)};
   }
 
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const float>> inputs) {
+  static ladder::Expected reference(const Problem& p,
+                                    std::span<const std::span<const float>> inputs) {
     const Args<float> args{.x = inputs[0].data(), .y = nullptr, .sums = nullptr, .mix = mix(p)};
     ladder::Expected expected{.values = std::vector<double>(output_size(p)), .magnitude = {}};
     ladder::parallel_for(output_size(p), 1 << 16, [&](std::size_t begin, std::size_t end) {

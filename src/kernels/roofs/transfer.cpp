@@ -47,7 +47,8 @@ struct Contract : Op {
             .n = n,
             .workspace = nullptr};
   }
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const float>> inputs) {
+  static ladder::Expected reference(const Problem& p,
+                                    std::span<const std::span<const float>> inputs) {
     const std::int64_t n = p.bytes / 4;
     auto arrived = [&](std::int64_t i) -> double {
       if (has_x) return inputs[0][static_cast<std::size_t>(i)];
