@@ -9,8 +9,8 @@
 #include "device/ptx/register_budget.hpp"
 #include "device/ptx/stmatrix.hpp"
 #include "device/ptx/tma.hpp"
-#include "device/warps_team.hpp"
 #include "device/tensor_map.hpp"
+#include "device/warps_team.hpp"
 #include "swizzled.hpp"
 
 namespace {

@@ -1,4 +1,5 @@
 // What --resume keeps of an earlier CSV, and what it refuses.
+#include "report/csv.hpp"
 #include "report/resume.hpp"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,8 @@
 // A sweep measures in a process of its own, and survives what happens there.
 #include "measure/sweep.hpp"
 
+#include "report/csv.hpp"
+
 #include "forwarding_device.hpp"
 #include "measure/wire.hpp"
 

@@ -20,9 +20,9 @@
 // That is when the hardware serves two groups of 8 lanes at once: two wavefronts per load.
 #include "device/multiprocessors.hpp"
 #include "device/ptx/tma.hpp"
+#include "device/tensor_map.hpp"
 #include "device/vector.hpp"
 #include "gemm.hpp"
-#include "device/tensor_map.hpp"
 
 namespace {
 

@@ -4,8 +4,8 @@
 
 #include "device/ptx/tma.hpp"
 #include "device/ptx/wgmma.hpp"
-#include "gemm_tensor.hpp"
 #include "device/tensor_map.hpp"
+#include "gemm_tensor.hpp"
 #include "limits.hpp"
 #include "pairs.hpp"
 

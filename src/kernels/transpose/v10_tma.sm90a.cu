@@ -20,8 +20,8 @@
 //   load a patch's row i         box[i][py], chunk x ^ py: all 8 for 8 lanes
 //   store its column j, turned   box[j][x], chunk py ^ x: all 8 for 8 lanes
 #include "device/ptx/tma.hpp"
-#include "device/vector.hpp"
 #include "device/tensor_map.hpp"
+#include "device/vector.hpp"
 #include "transpose.hpp"
 
 namespace {
