@@ -4,6 +4,7 @@
 A page's fences tell what is done with them:
 
   ```sh          a shell runs the block at the top of the copy; it must succeed
+  ```sh all      likewise, with the sources and the bench of BUILD, which has all families
   ```text        after such a block: every line of it but … is in the block's output
   ```sh gpu      needs a GPU: the flags must be in the program's --help
   ```cpp PATH    a file of the worked examples, written to PATH of the copy before anything runs
@@ -117,6 +118,14 @@ def run(block: Block, tree: Path) -> tuple[str, str]:
     return result.stdout, f"exit code {result.returncode}" if result.returncode else ""
 
 
+def built_tree(to: Path, build: Path) -> None:
+    """A tree whose build/host is a build of all families; the scripts find theirs beside them."""
+    shutil.copytree(ROOT / "scripts", to / "scripts")
+    (to / "src").symlink_to(ROOT / "src")
+    (to / "build").mkdir()
+    (to / "build" / "host").symlink_to(build)
+
+
 def words(text: str) -> set[str]:
     """The lines of a text, whose columns are as wide as what stands in them needs."""
     return {" ".join(line.split()) for line in text.splitlines()}
@@ -146,8 +155,9 @@ def main() -> int:
     build = Path(sys.argv[1]).resolve()
     found = blocks()
     failures, missing = check_links(), False
-    with tempfile.TemporaryDirectory() as folder:
-        tree = Path(folder)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as of_all:
+        tree, whole = Path(folder), Path(of_all)
+        built_tree(whole, build)
         copy_tree(tree, [block for block in found if block.language == "cpp"])
         if problem := configure(tree, build):
             print(problem)
@@ -160,7 +170,7 @@ def main() -> int:
             if (block.language, block.argument) == ("sh", "gpu"):
                 wrong = check_flags(block, tree, build / "bench")
             elif block.language == "sh":
-                printed, wrong = run(block, tree)
+                printed, wrong = run(block, whole if block.argument == "all" else tree)
                 if wrong and CANNOT_DRAW.search(printed):
                     wrong, missing = "", True
                 elif wrong:

@@ -1,4 +1,4 @@
-"""What scripts/draw_gemm and scripts/draw_gemm_tensor have in common."""
+"""What scripts/draw_gemm, scripts/draw_gemm_tensor and scripts/draw_start have in common."""
 
 from __future__ import annotations
 
@@ -7,15 +7,19 @@ from pathlib import Path
 
 from drawings.rung import RUNGS
 
-KERNELS = Path(__file__).resolve().parent.parent.parent / "src" / "kernels"
+ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def main(family: str, text: str | None) -> None:
+    """Makes the drawings of a family."""
+    draw(ROOT / "src" / "kernels" / family / "drawings", text)
+
+
+def draw(default: Path, text: str | None) -> None:
     """Makes the drawings that are in RUNGS. text: the script's, for --help."""
     parser = argparse.ArgumentParser(
         description=text, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    default = KERNELS / family / "drawings"
     parser.add_argument("-o", dest="folder", type=Path, default=default, help="where they go")
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
