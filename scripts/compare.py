@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares two runs of ./bench: which kernels became faster or slower, and how sure that is.
 
-For every kernel, problem and cache state that both CSVs have a time of, the ratio of the medians,
+For every kernel, problem and cache state that both CSVs have a time of, the ratio of the times,
 old over new: above 1 the new run is faster. Three things part the times of a program that did not
 change, and all of them come from the files:
 
@@ -12,7 +12,7 @@ change, and all of them come from the files:
                are nearest in time, and bounded alike by memory or arithmetic, lie within it. Where
                those of the row's own group are further apart, it is so large that their median is
                at the end of a 95 % interval.
-  error        of each median: from the samples, where `./bench --samples` wrote them beside the CSV
+  error        of each time: from the samples, where `./bench --samples` wrote them beside the CSV
                (results.json beside results.csv), else as of normal samples.
 
 p is the probability that spread and error alone take a ratio so far beyond the resolution. Of
@@ -53,25 +53,26 @@ import signal
 import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
-from statistics import NormalDist, median
+from statistics import median
 from typing import Callable, NamedTuple, Sequence
 
 import ladder_csv
 from ladder_csv import LadderError, Row, natural, time_text
+from ladder_statistics import middle_mean, middle_mean_error, student_t, student_within
 
 GROUP = ("family", "op", "dtype", "problem", "cache", "backend")  # what takes turns
 KEY = (*GROUP, "kernel")  # of a row
 MACHINE = {"device": "GPUs", "toolkit": "toolkits", "driver": "drivers"}  # what must not differ
 NEEDED = (*MACHINE, "samples", "rel_stdev", "roof", "roof_pct")
 
+NORMAL_ERROR = 1.07  # of the middle mean of normal samples, over that of their mean
 ALPHA = 0.05  # of the false among the rows called slower or faster; and outside of an interval
 RESOLUTION = 0.005  # of a run without A/A columns
 SPREAD = 0.0075  # between runs with too few libraries and roofs to show it
 NEAREST, FEWEST = 40, 10  # how many of those a spread is taken from
 # A scale that two thirds of n values lie within is as sure as a standard deviation of n / 2.
-FREEDOM = NEAREST / 2
+FREEDOM = NEAREST // 2
 FAR_FROM_ROOF = 10  # per cent
 SHORTEST, LARGEST = 1e-6, 1e15  # of times in microseconds, and of any number that is read
 COLOURS = {"slower": "1;31", "faster": "32", "unclear": "33", "same": "2"}
@@ -84,7 +85,7 @@ class Run(NamedTuple):
 
     row: Row
     machine: dict[str, str]
-    error: float  # the relative standard error of the median
+    error: float  # the relative standard error of the time
     resolution: float  # as a share; NaN if the run has no A/A
     settled: str  # "yes", "no"; empty in a run that does not know
 
@@ -137,10 +138,9 @@ def run(row: Row, line: dict[str, str], samples: Sequence[float]) -> Run:
                     f"{name(row)} has another median than its samples in the JSON file beside the "
                     "CSV, which are of another run."
                 )
-            error = median_error(samples)
+            error = middle_mean_error(samples) / middle_mean(samples)
         else:
-            # The median of normal samples has sqrt(pi / 2) times the standard error of the mean.
-            error = rel_stdev * math.sqrt(math.pi / 2 / count)
+            error = NORMAL_ERROR * rel_stdev / math.sqrt(count)
     resolution = number(row, line, "resolution_pct", 0) / 100
     machine = {column: line[column] for column in MACHINE}
     return Run(row, machine, error, resolution, line.get("settled", ""))
@@ -210,41 +210,18 @@ def roof(row: Row) -> float:
 # ---- Statistics
 
 
-def median_error(samples: Sequence[float]) -> float:
-    """The relative standard error of the samples' median, from the distance of two of them around
-    it (Price and Bonett 2001); 0 for one sample."""
-    ordered, n = sorted(samples), len(samples)
-    if n == 1:
-        return 0.0
-    place, z = around_median(n)
-    return (ordered[n - place] - ordered[place - 1]) / (2 * z) / median(ordered)
-
-
-@lru_cache(maxsize=None)
-def around_median(n: int) -> tuple[int, float]:
-    """A place such that the median of n samples lies, with the probability that z standard errors
-    have to both sides, between the sample there and the one there from the end."""
-    place = max(1, round((n + 1) / 2 - math.sqrt(n)))
-    below = sum(math.comb(n, i) for i in range(place)) / 2**n
-    return place, -NormalDist().inv_cdf(below)
-
-
 def p_value(distance: float, scale: float) -> float:
-    """Two-sided, by Student's t of FREEDOM degrees, in Wallace's approximation by a normal one."""
+    """Two-sided, by Student's t of FREEDOM degrees."""
     if distance <= 0:
         return 1.0
     if scale <= 0:
         return 0.0
-    f = FREEDOM
-    z = (8 * f + 1) / (8 * f + 3) * math.sqrt(f * math.log1p((distance / scale) ** 2 / f))
-    return math.erfc(z / math.sqrt(2))
+    return 1 - student_within(distance / scale, FREEDOM)
 
 
 def reach(scale: float) -> float:
     """The distance whose p is ALPHA."""
-    f = FREEDOM
-    z = NormalDist().inv_cdf(1 - ALPHA / 2) * (8 * f + 3) / (8 * f + 1)
-    return scale * math.sqrt(f * math.expm1(z * z / f))
+    return scale * student_t(FREEDOM)
 
 
 def adjusted(ps: Sequence[float]) -> list[float]:

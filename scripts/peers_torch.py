@@ -45,9 +45,9 @@ from typing import Any, Callable, Iterable, NamedTuple, Protocol, Sequence
 
 import ladder_csv
 from ladder_csv import LadderError, time_text
+from ladder_statistics import Ratio, middle_mean, paired_ratio
 from peers.library import CUDA, UNSUPPORTED, Kernel, Launcher, Library, LibraryError, memset
 from peers.operations import Operation, operations
-from peers.ratios import Ratio, middle_mean, paired_ratio
 
 PEERS = {
     "p01_torch": "PyTorch, eager",

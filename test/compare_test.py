@@ -324,15 +324,16 @@ class Statistics(Compare):
             self.assertAlmostEqual(found, p)
         self.assertEqual(compare.adjusted([]), [])
 
-    def test_the_error_of_a_median(self) -> None:
+    def test_the_error_of_a_middle_mean(self) -> None:
         for n in (12, 25, 200):
-            medians = [median(noise(100, 0.05, n, seed)) for seed in range(400)]
-            errors = [compare.median_error(noise(100, 0.05, n, seed)) for seed in range(400)]
-            self.assertAlmostEqual(sum(errors) / 400 / (stdev(medians) / 100), 1.05, delta=0.15)
-        self.assertEqual(compare.median_error([7.0]), 0)
-        self.assertEqual(compare.median_error([7.0] * 9), 0)
-        # A median between two heaps is not sure, whatever the standard deviation.
-        self.assertGreater(compare.median_error([10.0] * 10 + [20.0] * 10), 0.1)
+            runs = [noise(100, 0.05, n, seed) for seed in range(400)]
+            errors = [compare.middle_mean_error(run) for run in runs]
+            found = stdev([compare.middle_mean(run) for run in runs])
+            self.assertAlmostEqual(sum(errors) / 400 / found, 1.03, delta=0.1)
+            self.assertAlmostEqual(found / (stdev(noise(100, 0.05, 9999, 1)) / math.sqrt(n)),
+                                   compare.NORMAL_ERROR, delta=0.1)  # fmt: skip
+        self.assertEqual(compare.middle_mean_error([7.0]), 0)
+        self.assertEqual(compare.middle_mean_error([7.0] * 9), 0)
 
     def test_the_resolution_comes_from_both_runs(self) -> None:
         for old_pct, new_pct, resolution in (

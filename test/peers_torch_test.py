@@ -29,7 +29,7 @@ import peers_torch  # noqa: E402
 from ladder_csv import LadderError  # noqa: E402
 from peers.operations import operations  # noqa: E402
 from peers import library  # noqa: E402
-from peers.ratios import Ratio, paired_ratio, student_t  # noqa: E402
+from ladder_statistics import Ratio, paired_ratio, student_t  # noqa: E402
 from peers_torch import Clock, Expected, Group, Problem, Result, Timeless  # noqa: E402
 
 MEASURED = ROOT / "results" / "h100" / "2026-11-22.csv"

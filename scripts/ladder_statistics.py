@@ -1,5 +1,5 @@
-"""How much faster one contestant is than another that took turns with it: the ratio of their times,
-paired round by round, with a 95 % interval. The statistic is that of src/harness/statistics.hpp."""
+"""The statistics of src/harness/statistics.hpp: what stands for samples, how sure that is, and how
+much faster one contestant is than another that took turns with it."""
 
 from __future__ import annotations
 
@@ -28,38 +28,47 @@ def middle_mean(samples: Sequence[float]) -> float:
     return math.fsum(kept) / len(kept)
 
 
+def middle_mean_error(samples: Sequence[float]) -> float:
+    """The standard error of middle_mean, from the winsorised variance (Tukey and McLaughlin 1963); 0
+    for one sample."""
+    ordered, n = sorted(samples), len(samples)
+    if n < 2:
+        return 0.0
+    cut = n // TRIMMED
+    kept = ordered[cut : n - cut]
+    winsorised = [kept[0]] * cut + kept + [kept[-1]] * cut
+    mean = math.fsum(winsorised) / n
+    variance = math.fsum((x - mean) ** 2 for x in winsorised) / (n - 1)
+    return math.sqrt(variance / n) / (len(kept) / n)
+
+
 def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ratio:
     """The trimmed mean of the logarithms of numerator[i] / denominator[i], and its Tukey-McLaughlin
     interval (winsorised variance, Student's t), as a ratio. The interval of fewer than two ratios
     is without bounds."""
-    logs = sorted(math.log(a / b) for a, b in zip(numerator, denominator))
+    logs = [math.log(a / b) for a, b in zip(numerator, denominator)]
     n = len(logs)
     if n == 0:
         return Ratio()
-    cut = n // TRIMMED
-    kept = logs[cut : n - cut]
-    centre = middle_mean(logs)
+    centre, kept = middle_mean(logs), n - 2 * (n // TRIMMED)
     if n < 2:
         return Ratio(math.exp(centre), 0.0, math.inf)
-    winsorised = [kept[0]] * cut + kept + [kept[-1]] * cut
-    mean = math.fsum(winsorised) / n
-    variance = math.fsum((x - mean) ** 2 for x in winsorised) / (n - 1)
-    error = math.sqrt(variance / n) / (len(kept) / n)
-    half = student_t(len(kept) - 1) * error if len(kept) > 1 else math.inf
+    half = student_t(kept - 1) * middle_mean_error(logs) if kept > 1 else math.inf
     return Ratio(math.exp(centre), math.exp(centre - half), math.exp(min(centre + half, 700)))
 
 
 def student_t(degrees: int) -> float:
-    """The number that Student's t with so many degrees of freedom exceeds in 2.5 % of all cases."""
+    """The number that the size of Student's t with so many degrees of freedom exceeds in 5 % of all
+    cases."""
     low, high = 0.0, 64.0
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if _within(middle, degrees) < 0.95 else (low, middle)
+        low, high = (middle, high) if student_within(middle, degrees) < 0.95 else (low, middle)
     return high
 
 
-def _within(t: float, degrees: int) -> float:
-    """The probability of [-t, t] (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+def student_within(t: float, degrees: int) -> float:
+    """The probability that Student's t is in [-t, t] (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
     angle = math.atan(t / math.sqrt(degrees))
     square = math.cos(angle) ** 2
     odd = degrees % 2
