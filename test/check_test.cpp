@@ -84,8 +84,8 @@ class Check : public testing::Test {
   CheckResult run(const Kernel& kernel, const char* problem, int input_set) {
     const Family& family = family_of(kernel);
     const auto sets = family.input_sets();
-    const auto workload =
-        family.open(problem, kernel.dtype, sets[static_cast<std::size_t>(input_set)], 7, *device_);
+    const auto workload = family.open(family.problem(problem), kernel.dtype,
+                                      sets[static_cast<std::size_t>(input_set)], 7, *device_);
     return check(kernel, *workload, *device_);
   }
   std::unique_ptr<Device> device_ = std::make_unique<Unwatched>();

@@ -36,7 +36,8 @@ struct Example {
                          nullptr,
                          nullptr});
     }
-    group = {&family_of(kernels[0]), DType::f32, "4096x4096x4096", Cache::cold, {}, {}};
+    const Family& family = family_of(kernels[0]);
+    group = {&family, DType::f32, family.problem("4096x4096x4096"), Cache::cold, {}, {}};
     for (const Kernel& kernel : kernels) group.kernels.push_back(&kernel);
     const double us[] = {2000, 50000, 1900};
     for (std::size_t i = 0; i < 3; ++i) {

@@ -110,16 +110,17 @@ struct Pattern {
 
 /// The problems that a family's kernels run in tests: how long they take is known.
 std::vector<std::string> known_problems(const Family& family) {
-  std::vector<std::string> problems = family.test_problems();
-  for (const std::string& problem : family.bench_problems(Backend::host)) {
-    problems.push_back(problem);
+  std::vector<std::string> texts;
+  for (const Problem& problem : family.test_problems()) texts.push_back(problem.text());
+  for (const Problem& problem : family.bench_problems(Backend::host)) {
+    texts.push_back(problem.text());
   }
-  return problems;
+  return texts;
 }
 
 /// A small problem: the numbers of a known one changed, to no more than known ones have in their
 /// place. It is a known one where a family refuses all others.
-std::string small_problem(const Family& family, Random& random) {
+Problem small_problem(const Family& family, Random& random) {
   const double share = 1.0 / static_cast<double>(1 << random.below(8));  // small ones are quick
   const double most_bytes = 1e6 * share, most_flops = 4e6 * share;
   const std::vector<std::string> known = known_problems(family);
@@ -153,12 +154,12 @@ std::string small_problem(const Family& family, Random& random) {
       }
       number = std::clamp<std::int64_t>(number, 0, most[i]);
     }
-    const auto problem = family.normalize(pattern.text());
+    const auto problem = family.parse(pattern.text());
     if (!problem) continue;
     const Cost cost = family.cost(*problem, DType::f32);
     if (cost.bytes() <= most_bytes && cost.flops <= most_flops) return *problem;
   }
-  return random.of(known);
+  return family.problem(random.of(known));
 }
 
 /// Text that may be a problem: a known one with numbers or letters changed for the worse.
@@ -233,10 +234,10 @@ TEST_F(RandomTexts, AreRefusedOrUnderstood) {
     const std::string text = broken_problem(family, random);
     begin(fmt::format("{}/{}: {}", family.name, family.op, text));
     SCOPED_TRACE(current);
-    const std::optional<std::string> problem = family.normalize(text);
+    const std::optional<Problem> problem = family.parse(text);
     ++(problem ? accepted : refused);
     if (!problem) continue;
-    EXPECT_EQ(family.normalize(*problem), problem) << "is written as what is read otherwise";
+    EXPECT_EQ(family.parse(problem->text()), problem) << "is written as what is read otherwise";
     for (DType dtype : kDTypes) {
       const Cost cost = family.cost(*problem, dtype);
       for (double value : {cost.flops, cost.bytes_read, cost.bytes_written}) {
@@ -264,7 +265,7 @@ TEST_F(RandomProblems, PassEveryVersion) {
   for (const Clock clock(seconds); clock.runs();) {
     const Kernel& kernel = random.of(device->kernels());
     const Family& family = family_of(kernel);
-    const std::string problem = small_problem(family, random);
+    const Problem problem = small_problem(family, random);
     if (!supports(kernel, problem, device->info()).ok) {
       ++unsupported;
       continue;
@@ -273,8 +274,8 @@ TEST_F(RandomProblems, PassEveryVersion) {
     const InputSet& set = random.of(sets);
     const auto order = static_cast<unsigned>(random());
     const std::uint64_t inputs = random();
-    begin(fmt::format("{}/{}, {} inputs of seed {}, lane order {}", full_name(kernel), problem,
-                      set.name, inputs, order));
+    begin(fmt::format("{}/{}, {} inputs of seed {}, lane order {}", full_name(kernel),
+                      problem.text(), set.name, inputs, order));
     const auto workload = family.open(problem, kernel.dtype, set, inputs, *device);
     device->set_lane_order(order);
     const CheckResult result = check(kernel, *workload, *device);
@@ -307,7 +308,7 @@ TEST_F(SpoiltResults, AreNeverAccepted) {
   for (const Clock clock(seconds); clock.runs();) {
     Kernel kernel = random.of(device->kernels());
     const Family& family = family_of(kernel);
-    const std::string problem = small_problem(family, random);
+    const Problem problem = small_problem(family, random);
     if (!supports(kernel, problem, device->info()).ok) continue;
     const auto workload =
         family.open(problem, kernel.dtype, family.input_sets().front(), random(), *device);
@@ -339,7 +340,7 @@ TEST_F(SpoiltResults, AreNeverAccepted) {
                 .byte = static_cast<unsigned char*>(input.data()) + at,
                 .flips = static_cast<unsigned char>(1U << random.below(8))};
     }
-    begin(fmt::format("{}/{}: {}", full_name(kernel), problem, what));
+    begin(fmt::format("{}/{}: {}", full_name(kernel), problem.text(), what));
     kernel.launch = launch_and_spoil;
     const CheckResult result = check(kernel, *workload, *device);
     ASSERT_TRUE(result.verdict == Verdict::incorrect) << current << result.reason;

@@ -61,7 +61,8 @@ std::vector<Row> rows_of(const char* problem,
                        [](const void*) { return supported(); }});
   }
   Planted device(backend);
-  Group group{&family_of(kernels.front()), DType::f32, problem, Cache::cold, {}, {}};
+  const Family& family = family_of(kernels.front());
+  Group group{&family, DType::f32, family.problem(problem), Cache::cold, {}, {}};
   for (const Kernel& kernel : kernels) group.kernels.push_back(&kernel);
   Roofs roofs(device, 1);
   const std::vector<Row> rows = measure(group, device, 1, roofs);
@@ -212,7 +213,8 @@ TEST(HardInputs, ExceptionsHoldOnAGpuOnly) {
 
 TEST(SmallerProblems, KeepRemaindersAndRowLengths) {
   const auto smaller = [](const char* family, const char* op, const char* problem) {
-    return family_of(version(family, op, "")).smaller(problem);
+    const Family& of = family_of(version(family, op, ""));
+    return of.smaller(of.problem(problem)).text();
   };
   EXPECT_EQ(smaller("softmax", "", "8192x4096"), "256x4096");
   EXPECT_EQ(smaller("softmax", "causal", "1000x131072"), "8x131072");
@@ -234,18 +236,19 @@ TEST(SmallerProblems, AreSmallAndOfThePortableVersionsSupport) {
   for (const Family& family : families()) {
     if (family.input_sets().size() < 2) continue;
     for (const Backend backend : {Backend::cuda, Backend::host}) {
-      for (const std::string& problem : family.bench_problems(backend)) {
-        const std::string small = family.smaller(problem);
-        SCOPED_TRACE(std::string(family.name) + " " + std::string(family.op) + " " + problem);
-        EXPECT_EQ(family.normalize(small), small);
+      for (const Problem& problem : family.bench_problems(backend)) {
+        const Problem small = family.smaller(problem);
+        SCOPED_TRACE(std::string(family.name) + " " + std::string(family.op) + " " +
+                     problem.text());
+        EXPECT_EQ(family.parse(small.text()), small);
         EXPECT_EQ(family.smaller(small), small);
-        EXPECT_LE(family.memory(small, DType::f64), 256e6) << small;
+        EXPECT_LE(family.memory(small, DType::f64), 256e6) << small.text();
         EXPECT_LE(family.memory(small, DType::f32), family.memory(problem, DType::f32));
         EXPECT_GT(family.cost(small, DType::f32).flops, 0);
         for (const Kernel& kernel : device->kernels()) {
           if (kernel.family != family.name || kernel.op != family.op) continue;
-          EXPECT_EQ(family.supports(kernel, small).ok, family.supports(kernel, problem).ok)
-              << full_name(kernel) << " on " << small;
+          EXPECT_EQ(supports(kernel, small).ok, supports(kernel, problem).ok)
+              << full_name(kernel) << " on " << small.text();
         }
       }
     }

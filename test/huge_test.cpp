@@ -46,7 +46,8 @@ TEST_P(HugeTest, EveryVersionReachesTheLastElement) {
   if (family.memory(kProblem, dtype) > kWhole * static_cast<double>(device_->free_memory())) {
     GTEST_SKIP() << "no kernel ran on a GPU: too little of its memory is free";
   }
-  const auto workload = family.open(kProblem, dtype, family.input_sets().front(), 1, *device_);
+  const auto workload =
+      family.open(family.problem(kProblem), dtype, family.input_sets().front(), 1, *device_);
   for (const Kernel* kernel : kernels) {
     const CheckResult result = check(*kernel, *workload, *device_);
     EXPECT_EQ(result.verdict, Verdict::passed) << full_name(*kernel) << ": " << result.reason;

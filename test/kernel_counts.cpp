@@ -97,8 +97,8 @@ TEST(Exceptions, AreOfKernelsThatExist) {
 
 void expect_counts(const Kernel& kernel, Device& device, unsigned another_order) {
   const Family& family = family_of(kernel);
-  const std::string problem = family.bench_problems(Backend::host).front();
-  ASSERT_TRUE(family.supports(kernel, problem).ok) << problem;
+  const Problem problem = family.bench_problems(Backend::host).front();
+  ASSERT_TRUE(supports(kernel, problem).ok) << problem.text();
   const auto workload = family.open(problem, kernel.dtype, family.input_sets().front(), 1, device);
   workload->prepare(kernel);
   const auto counted = [&](unsigned order) {

@@ -50,12 +50,11 @@ void note_checks(std::string_view device, const Kernel& kernel, int checks) {
 /// its versions share where their tests run in one process, one ladder after the other.
 class Workloads {
  public:
-  Workload& get(const Kernel& kernel, const std::string& problem, const InputSet& set,
-                Device& device) {
+  Workload& get(const Kernel& kernel, const Problem& problem, const InputSet& set, Device& device) {
     const std::string ladder = ladder_of(kernel);
     if (ladder != ladder_) workloads_.clear();
     ladder_ = ladder;
-    auto& workload = workloads_[{problem, set.name}];
+    auto& workload = workloads_[{problem.text(), set.name}];
     if (!workload) workload = family_of(kernel).open(problem, kernel.dtype, set, seed(), device);
     return *workload;
   }
@@ -92,9 +91,9 @@ class KernelTest : public testing::Test {
       GTEST_SKIP() << support.reason;
     }
     const Family& family = family_of(kernel_);
-    std::vector<std::string> problems = family.test_problems();
+    std::vector<Problem> problems = family.test_problems();
     std::ranges::move(family.own_test_problems(kernel_), std::back_inserter(problems));
-    std::erase_if(problems, [&](const auto& text) { return !family.supports(kernel_, text).ok; });
+    std::erase_if(problems, [&](const Problem& one) { return !supports(kernel_, one).ok; });
     EXPECT_FALSE(problems.empty()) << "supports no test problem";
 
     const std::vector<InputSet> sets = family.input_sets();
@@ -117,13 +116,13 @@ class KernelTest : public testing::Test {
   }
 
  private:
-  void check_one(const std::string& problem, const InputSet& set, unsigned lane_order) {
+  void check_one(const Problem& problem, const InputSet& set, unsigned lane_order) {
     if (!must_pass(kernel_, set, device_.backend())) return;
     device_.set_lane_order(lane_order);
     Workload& workload = workloads.get(kernel_, problem, set, device_);
     const CheckResult result = check(kernel_, workload, device_);
     EXPECT_EQ(result.verdict, Verdict::passed)
-        << to_string(result.verdict) << ": " << problem << ", " << set.name
+        << to_string(result.verdict) << ": " << problem.text() << ", " << set.name
         << " inputs, lane order " << lane_order << ", LADDER_SEED=" << seed() << ": "
         << result.reason;
     if (result.verdict != Verdict::passed) workloads.clear();
@@ -146,9 +145,9 @@ class RepeatTest : public testing::Test {
       GTEST_SKIP() << support.reason;
     }
     const Family& family = family_of(kernel_);
-    const std::vector<std::string> problems = family.bench_problems(Backend::cuda);
-    const auto problem = std::find_if(problems.begin(), problems.end(), [&](const auto& text) {
-      return family.supports(kernel_, text).ok;
+    const std::vector<Problem> problems = family.bench_problems(Backend::cuda);
+    const auto problem = std::find_if(problems.begin(), problems.end(), [&](const Problem& one) {
+      return supports(kernel_, one).ok;
     });
     ASSERT_NE(problem, problems.end()) << "supports no problem of ./bench";
     const auto workload =
@@ -160,7 +159,7 @@ class RepeatTest : public testing::Test {
       device_.run(kernel_, workload->args());
       const std::uint64_t bits =
           device_.checksum(workload->output().data(), workload->output().bytes());
-      ASSERT_EQ(bits, first.value_or(bits)) << "run " << run << " of " << *problem;
+      ASSERT_EQ(bits, first.value_or(bits)) << "run " << run << " of " << problem->text();
       first = bits;
     }
   }

@@ -178,7 +178,7 @@ std::vector<std::string> edges_of_support(const Kernel& kernel, const Operation&
       return problem;
     };
     const auto supported = [&](std::int64_t units) {
-      return family_of(kernel).supports(kernel, text(units * kUnit)).ok;
+      return supports(kernel, family_of(kernel).problem(text(units * kUnit))).ok;
     };
     std::int64_t most = 1, too_many = kMost / kUnit;
     if (!supported(most) || supported(too_many)) continue;
@@ -329,10 +329,13 @@ class Part {
     for (const Kernel& other : api().kernels()) {
       const bool same = other.family == std::string_view(kernel.family) &&
                         other.op == std::string_view(kernel.op) && other.dtype == kernel.dtype;
-      if (!same || !family_of(other).supports(other, text).ok) continue;
+      if (!same || !supports(other, family_of(other).problem(text)).ok) continue;
       if (!first_ || label(other) < label(*first_)) first_ = &other;
     }
-    if (first_) binding_ = family_of(kernel).bind(text, kernel.dtype);
+    if (first_) {
+      const Family& family = family_of(kernel);
+      binding_ = family.bind(family.problem(text), kernel.dtype);
+    }
   }
 
   /// False if no version can run it.
@@ -451,7 +454,8 @@ std::string compare(const Kernel& kernel, const Operation& operation, const Exte
 
 /// In a process of its own: of a launch that not all blocks take part in, counters are left behind.
 std::string run(const Kernel& kernel, const Operation& operation, const std::string& problem) {
-  const auto binding = family_of(kernel).bind(problem, kernel.dtype);
+  const Family& family = family_of(kernel);
+  const auto binding = family.bind(family.problem(problem), kernel.dtype);
   const std::size_t width = size_of(kernel.dtype);
   std::vector<char*> inputs;
   std::size_t largest = binding->output_size();
@@ -516,7 +520,7 @@ class LimitsTest : public testing::Test {
     std::vector<std::string> problems = edges_of_support(kernel_, operation);
     problems.insert(problems.end(), operation.problems.begin(), operation.problems.end());
     for (const std::string& problem : problems) {
-      if (!family_of(kernel_).supports(kernel_, problem).ok) continue;
+      if (!supports(kernel_, family_of(kernel_).problem(problem)).ok) continue;
       ++tried;
       const Exception* const exception = exception_of(kernel_, problem);
       if (exception && !exception->runs) continue;

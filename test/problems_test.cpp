@@ -32,12 +32,16 @@ Family stub(const Texts& bench_problems, bool (*is_problem)(std::string_view)) {
   is_stub_problem = is_problem;
   Family family{};
   family.name = "stub";
-  family.normalize = [](std::string_view text) {
-    return is_stub_problem(text) ? std::optional(std::string(text)) : std::nullopt;
+  family.parse = [](std::string_view text) {
+    return is_stub_problem(text) ? std::optional(Problem(0, std::string(text))) : std::nullopt;
   };
-  family.bench_problems = [](Backend) { return stub_problems; };
-  family.cost = [](std::string_view, DType) { return Cost{1, 1, 1}; };
-  family.memory = [](std::string_view, DType) { return 1.0; };
+  family.bench_problems = [](Backend) {
+    std::vector<Problem> problems;
+    for (const std::string& text : stub_problems) problems.emplace_back(0, text);
+    return problems;
+  };
+  family.cost = [](const Problem&, DType) { return Cost{1, 1, 1}; };
+  family.memory = [](const Problem&, DType) { return 1.0; };
   return family;
 }
 
@@ -107,7 +111,7 @@ TEST(RandomProblems, AreWithinTheFamilysLimits) {
     if (family.limit != Limit::none) continue;
     for (const Backend backend : {Backend::host, Backend::cuda}) {
       double flops = 0, bytes = 0, memory = 0, least = 1e300;
-      for (const std::string& problem : family.bench_problems(backend)) {
+      for (const Problem& problem : family.bench_problems(backend)) {
         const Cost cost = family.cost(problem, DType::f32);
         flops = std::max(flops, cost.flops);
         bytes = std::max(bytes, cost.bytes());
@@ -116,14 +120,15 @@ TEST(RandomProblems, AreWithinTheFamilysLimits) {
       }
       const Texts problems = drawn(family.name, 200, backend, 1);
       EXPECT_EQ(std::set<std::string>(problems.begin(), problems.end()).size(), 200);
-      for (const std::string& problem : problems) {
-        EXPECT_EQ(family.normalize(problem), problem);
+      for (const std::string& text : problems) {
+        const Problem problem = family.problem(text);
+        EXPECT_EQ(problem.text(), text);
         const Cost cost = family.cost(problem, DType::f32);
-        EXPECT_GT(cost.flops, 0) << problem;
-        EXPECT_LE(cost.flops, flops) << problem;
-        EXPECT_LE(cost.bytes(), bytes) << problem;
-        EXPECT_GE(cost.bytes(), least / 16) << problem;
-        EXPECT_LE(family.memory(problem, DType::f32), memory) << problem;
+        EXPECT_GT(cost.flops, 0) << text;
+        EXPECT_LE(cost.flops, flops) << text;
+        EXPECT_LE(cost.bytes(), bytes) << text;
+        EXPECT_GE(cost.bytes(), least / 16) << text;
+        EXPECT_LE(family.memory(problem, DType::f32), memory) << text;
       }
     }
   }
@@ -161,7 +166,7 @@ TEST(RandomProblems, HaveNoLargerNumbersAndNeedNoMoreMemory) {
   EXPECT_EQ(numbers(50), expected);
   EXPECT_THROW(numbers(51), UsageError);
 
-  family.memory = [](std::string_view problem, DType) { return problem.ends_with('9') ? 2. : 1.; };
+  family.memory = [](const Problem& problem, DType) { return problem.text().ends_with('9') ? 2. : 1.; };
   std::erase_if(expected, [](int n) { return n % 10 == 9; });
   EXPECT_EQ(numbers(45), expected);
   EXPECT_THROW(numbers(46), UsageError);

@@ -39,7 +39,8 @@ constexpr std::uint64_t kSeed = 7;
 /// What a kernel makes of random inputs, which are the same for the same seed.
 std::vector<double> results(const Kernel& kernel, const char* problem, const InputSet& set,
                             Device& device) {
-  const auto workload = family_of(kernel).open(problem, kernel.dtype, set, kSeed, device);
+  const Family& family = family_of(kernel);
+  const auto workload = family.open(family.problem(problem), kernel.dtype, set, kSeed, device);
   workload->prepare(kernel);
   device.run(kernel, workload->args());
   std::vector<unsigned char> bytes(workload->output().bytes());
@@ -80,7 +81,8 @@ void for_each_kernel(std::string_view family, std::initializer_list<std::string_
       if (kernel.family != family || std::ranges::find(ops, kernel.op) == ops.end()) continue;
       if (!architecture_supports(kernel.file, device->info()).ok) continue;
       const Family& of = family_of(kernel);
-      if (of.normalize(kProblem) && !of.supports(kernel, kProblem).ok) continue;
+      const auto problem = of.parse(kProblem);
+      if (problem && !supports(kernel, *problem).ok) continue;
       SCOPED_TRACE(full_name(kernel));
       test(kernel, *device);
       ++tested;
@@ -426,7 +428,8 @@ Verdict verdict_on(F, const char* problem, std::string_view inputs) {
   for (const InputSet& set : family_of(kernel).input_sets()) {
     if (set.name != inputs) continue;
     Device& host = *devices().front();
-    const auto workload = family_of(kernel).open(problem, kernel.dtype, set, kSeed, host);
+    const Family& family = family_of(kernel);
+    const auto workload = family.open(family.problem(problem), kernel.dtype, set, kSeed, host);
     return check(kernel, *workload, host).verdict;
   }
   ADD_FAILURE() << "no inputs are called " << inputs;

@@ -62,7 +62,8 @@ TEST(Registry, EveryKernelHasAFamilyAndAnIdea) {
 TEST(Registry, CostsOfCausalSoftmaxAreOfWhatIsSeen) {
   const Kernel causal{"softmax", "causal", DType::f32, {"idea"}, "v20.cu", {}, nullptr, nullptr};
   const auto flops = [&](const char* problem) {
-    return family_of(causal).cost(problem, DType::f32).flops;
+    const Family& family = family_of(causal);
+    return family.cost(family.problem(problem), DType::f32).flops;
   };
   EXPECT_EQ(flops("1x1"), 5);
   EXPECT_EQ(flops("3x5"), 5 * (3 + 4 + 5));
@@ -90,11 +91,11 @@ TEST(Registry, HopperFilesNeedExactlySm90) {
 
 TEST(Family, ProblemsSurviveTheirText) {
   for (const Family& family : families()) {
-    for (const std::string& problem : family.test_problems())
-      EXPECT_EQ(family.normalize(problem), problem);
+    for (const Problem& problem : family.test_problems())
+      EXPECT_EQ(family.parse(problem.text()), problem);
     for (const char* bad :
          {"", "x", "12x", "-4", "1x2x3x4x5x6x7", "4096x4096x4096 ", "99999999999999999999"}) {
-      EXPECT_EQ(family.normalize(bad), std::nullopt) << family.name << " " << bad;
+      EXPECT_EQ(family.parse(bad), std::nullopt) << family.name << " " << bad;
     }
   }
 }

@@ -1,6 +1,6 @@
 // What --resume keeps of an earlier CSV, and what it refuses.
-#include "report/csv.hpp"
 #include "report/resume.hpp"
+#include "report/csv.hpp"
 
 #include <gmock/gmock.h>
 
@@ -45,7 +45,8 @@ class Resume : public testing::Test {
   }
 
   Group group(const char* problem, Cache cache = Cache::cold) const {
-    return {&family_of(kernels_[0]), DType::f32, problem, cache, {&kernels_[0], &kernels_[1]}, {}};
+    const Family& family = family_of(kernels_[0]);
+    return {&family, DType::f32, family.problem(problem), cache, {&kernels_[0], &kernels_[1]}, {}};
   }
   Row row(const Group& group, std::size_t kernel, Verdict verdict = Verdict::passed) const {
     Row row = unmeasured_row(group, kernels_[kernel]);

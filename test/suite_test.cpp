@@ -54,7 +54,8 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
         std::copy(result.begin(), result.end(), r.y);
       })};
   const auto device = open_host_device();
-  Group group{&family_of(kernels[0]), DType::f32, "1000", Cache::cold, {}, {}};
+  const Family& family = family_of(kernels[0]);
+  Group group{&family, DType::f32, family.problem("1000"), Cache::cold, {}, {}};
   for (const Kernel& k : kernels) group.kernels.push_back(&k);
   Roofs roofs(*device, 1);
   const std::vector<Row> rows = measure(group, *device, 1, roofs);
@@ -82,7 +83,8 @@ TEST(Suite, InputsThatAreChangedWhileTimedFailAll) {
                               const_cast<float*>(static_cast<const Relu*>(args)->x[0])[0] += 1;
                             })};
   const auto device = open_host_device();
-  Group group{&family_of(kernels[0]), DType::f32, "1000", Cache::cold, {}, {}};
+  const Family& family = family_of(kernels[0]);
+  Group group{&family, DType::f32, family.problem("1000"), Cache::cold, {}, {}};
   for (const Kernel& k : kernels) group.kernels.push_back(&k);
   Roofs roofs(*device, 1);
   const auto on_step = [](const Step& step) { timing = step.doing == "timing"; };
@@ -131,7 +133,8 @@ TEST(Suite, TellsWhatTheRunCanTellApart) {
   kernels[0].version.baseline = true;
   FakeGpu gpu;
   gpu.us = {{"v00_vendor", 10}, {"v01_slow", 10.1}, {"v02_tied", 10.001}, {"v03_fastest", 10}};
-  Group group{&family_of(kernels[0]), DType::f32, "1000", Cache::cold, {}, {}};
+  const Family& family = family_of(kernels[0]);
+  Group group{&family, DType::f32, family.problem("1000"), Cache::cold, {}, {}};
   for (const Kernel& k : kernels) group.kernels.push_back(&k);
   Roofs roofs(gpu, 1);
   const std::vector<Row> rows = measure(group, gpu, 1, roofs);
@@ -159,7 +162,8 @@ TEST(Suite, TellsWhatTheRunCanTellApart) {
 TEST(Suite, FailsAGroupThatDoesNotFitInMemory) {
   const Kernel k = kernel("v01_right.cu", right);
   const auto device = open_host_device();
-  const Group group{&family_of(k), DType::f32, "1000000000000", Cache::cold, {&k}, {}};
+  const Family& family = family_of(k);
+  const Group group{&family, DType::f32, family.problem("1000000000000"), Cache::cold, {&k}, {}};
   Roofs roofs(*device, 1);
   const std::vector<Row> rows = measure(group, *device, 1, roofs);
   EXPECT_EQ(rows[0].check.verdict, Verdict::failed);
@@ -181,7 +185,8 @@ struct Endless : ForwardingDevice {
 TEST(Suite, AGroupFailsForWhichTheHostLacksMemory) {
   const Kernel k = kernel("v01_right.cu", right);
   Endless device;
-  const Group group{&family_of(k), DType::f32, "1000000000000", Cache::cold, {&k}, {}};
+  const Family& family = family_of(k);
+  const Group group{&family, DType::f32, family.problem("1000000000000"), Cache::cold, {&k}, {}};
   Roofs roofs(device, 1);
   const std::vector<Row> rows = measure(group, device, 1, roofs);
   EXPECT_EQ(rows[0].check.verdict, Verdict::failed);

@@ -47,7 +47,8 @@ constexpr int kTimedRun = 4;
 Opened open_host() { return {open_host_device(), "asked for"}; }
 
 Group group_of(std::initializer_list<const Kernel*> kernels) {
-  return {&family_of(**kernels.begin()), DType::f32, "1000", Cache::cold, kernels, {}};
+  const Family& family = family_of(**kernels.begin());
+  return {&family, DType::f32, family.problem("1000"), Cache::cold, kernels, {}};
 }
 
 /// What a listener was told.
@@ -116,7 +117,9 @@ TEST(Sweep, GroupsThatAreBegunBeforeTheirTurnGetTheirOwnRows) {
       kernel("v03_killed.cu", [](const void*, cudaStream_t) { std::raise(SIGKILL); });
   std::vector<Group> groups;
   for (int i = 0; i < 9; ++i) groups.push_back(group_of({&good, &bad, &killed}));
-  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].problem = std::to_string(1000 + i);
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    groups[i].problem = groups[i].family->problem(std::to_string(1000 + i));
+  }
   for (std::size_t i = 2; i < groups.size(); i += 3) groups[i].kernels = {&killed};
   Told told;
   Sweep sweep(open_host, 1, {});
@@ -125,7 +128,7 @@ TEST(Sweep, GroupsThatAreBegunBeforeTheirTurnGetTheirOwnRows) {
     const auto rows = sweep.measure(groups[i], told.listener());
     ASSERT_EQ(rows.size(), groups[i].kernels.size());
     EXPECT_EQ(rows.back().check.verdict, failed);
-    EXPECT_EQ(rows.back().problem, groups[i].problem);
+    EXPECT_EQ(rows.back().problem, groups[i].problem.text());
     if (rows.size() == 1) continue;
     EXPECT_THAT(verdicts(rows), ElementsAre(passed, incorrect, failed));
     EXPECT_TRUE(rows[0].timed());

@@ -69,8 +69,8 @@ TEST(Timer, AgreesWithCupti) {
                         Case{"gemm/f32/v05_tile2d", "2048x2048x2048"}}) {
     const Kernel& kernel = find(*device, c.kernel);
     const Family& family = family_of(kernel);
-    const auto workload =
-        family.open(c.problem, kernel.dtype, family.input_sets().front(), 1, *device);
+    const auto workload = family.open(family.problem(c.problem), kernel.dtype,
+                                      family.input_sets().front(), 1, *device);
     const Contestant contestants[] = {{&kernel, workload->args()}};
     const Sampling sampling{.min_samples = 100};
     device->measure(contestants, Cache::cold, sampling);  // warms up

@@ -129,6 +129,16 @@ bool Options::selects(const std::string& name) const {
   return pattern_->matches(name) != inverted_;
 }
 
+std::vector<Problem> Options::problems_of(const Family& family, Backend on) const {
+  const auto chosen = problems.find(std::string(family.name));
+  if (chosen == problems.end()) return family.bench_problems(on);
+  std::vector<Problem> parsed;
+  for (const std::string& text : chosen->second) {
+    if (auto problem = family.parse(text)) parsed.push_back(*std::move(problem));
+  }
+  return parsed;
+}
+
 void Options::draw_problems(Backend on) {
   for (const auto& [family, count] : std::exchange(random_problems_, {})) {
     auto& chosen = problems.at(family);

@@ -41,7 +41,8 @@ struct Options {
   std::optional<unsigned> lock_clocks;       ///< --lock-clocks: MHz
   int repetitions = 1;                       ///< Google Benchmark's
   std::vector<DType> dtypes{std::begin(kDTypes), std::end(kDTypes)};
-  std::map<std::string, std::vector<std::string>> problems;  ///< by family, instead of its own
+  std::map<std::string, std::vector<std::string>>
+      problems;                        ///< texts by family, instead of its own
   std::vector<std::string> profile;    ///< names and patterns of kernels to launch once
   std::optional<Explanation> explain;  ///< count instead of timing
 
@@ -50,6 +51,9 @@ struct Options {
 
   /// Whether the filter selects a benchmark's name.
   bool selects(const std::string& name) const;
+
+  /// Those of an operation: the user's, as far as it has them, or its own on that backend.
+  std::vector<Problem> problems_of(const Family& family, Backend on) const;
 
   /// Adds the random problems that were asked for. They depend on the backend and the seed, which
   /// may both become known late. Throws UsageError.

@@ -113,7 +113,7 @@ std::int64_t log_uniform(std::uint64_t bits, std::int64_t most) {
 class Limits {
  public:
   Limits(const Family& family, Backend backend) : family_(&family) {
-    for (const std::string& problem : family.bench_problems(backend)) {
+    for (const Problem& problem : family.bench_problems(backend)) {
       const Cost cost = family.cost(problem, DType::f32);
       most_.flops = std::max(most_.flops, cost.flops);
       most_.bytes = std::max(most_.bytes, cost.bytes());
@@ -122,11 +122,12 @@ class Limits {
     }
   }
 
-  bool allow(const std::string& problem) const {
-    if (!family_->normalize(problem)) return false;
-    const Cost cost = family_->cost(problem, DType::f32);
+  bool allow(const std::string& text) const {
+    const auto problem = family_->parse(text);
+    if (!problem) return false;
+    const Cost cost = family_->cost(*problem, DType::f32);
     return cost.flops > 0 && cost.flops <= most_.flops && cost.bytes() <= most_.bytes &&
-           cost.bytes() >= least_bytes_ && family_->memory(problem, DType::f32) <= most_.memory;
+           cost.bytes() >= least_bytes_ && family_->memory(*problem, DType::f32) <= most_.memory;
   }
 
  private:
@@ -186,12 +187,12 @@ Problems parse_problems(const std::string& flag, const std::string& text) {
       throw UsageError(fmt::format("{}={}: {}.", flag, part, error.what()));
     }
     for (const std::string& one : expanded) {
-      const auto problem = family.normalize(one);
+      const auto problem = family.parse(one);
       if (!problem || family.cost(*problem, DType::f32).flops == 0) {
         throw UsageError(fmt::format("{}={}: a problem of {} is {}.", flag, one, family.name,
                                      family.problem_help));
       }
-      if (seen.insert(*problem).second) problems.named.push_back(*problem);
+      if (seen.insert(problem->text()).second) problems.named.push_back(problem->text());
     }
     expect_few();
   }
@@ -211,8 +212,8 @@ std::vector<std::string> draw_problems(std::span<const Family> operations, const
   std::map<std::vector<std::string>, std::vector<std::int64_t>> largest;  // by what is between them
   for (const Family& operation : operations) {
     limits.emplace_back(operation, backend);
-    for (const std::string& problem : operation.bench_problems(backend)) {
-      const Numbers numbers = numbers_in(problem);
+    for (const Problem& problem : operation.bench_problems(backend)) {
+      const Numbers numbers = numbers_in(problem.text());
       auto& most = largest[numbers.between];
       most.resize(numbers.values.size());
       for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], numbers.values[i]);
@@ -243,7 +244,7 @@ std::vector<std::string> draw_problems(std::span<const Family> operations, const
                                [&](const Limits& limit) { return limit.allow(text); })) {
       continue;
     }
-    const std::string problem = *operations.front().normalize(text);
+    const std::string problem = operations.front().problem(text).text();
     if (seen.insert(problem).second) {
       drawn.push_back(problem);
       last = draw;

@@ -14,22 +14,14 @@ namespace {
 
 struct Selected {
   const Kernel* kernel;
-  std::string problem;
+  Problem problem;
 
-  std::string name() const { return full_name(*kernel) + "/" + problem; }
+  std::string name() const { return full_name(*kernel) + "/" + problem.text(); }
 };
 
-/// The problems of a kernel: the user's, as far as its op has them, or else its own.
-std::vector<std::string> problems_of(const Kernel& kernel, const Options& options,
-                                     const Device& device) {
-  const Family& family = family_of(kernel);
-  const auto own = options.problems.find(kernel.family);
-  if (own == options.problems.end()) return family.bench_problems(device.backend());
-  std::vector<std::string> problems;
-  for (const std::string& text : own->second) {
-    if (const auto normal = family.normalize(text)) problems.push_back(*normal);
-  }
-  return problems;
+std::vector<Problem> problems_of(const Kernel& kernel, const Options& options,
+                                 const Device& device) {
+  return options.problems_of(family_of(kernel), device.backend());
 }
 
 /// A kernel's name selects the user's problems, or else its last; with a problem behind it,
@@ -40,7 +32,7 @@ std::vector<Selected> select_name(const std::string& wanted, const Options& opti
     const std::string name = full_name(kernel);
     if (wanted == name) {
       std::vector<Selected> selected;
-      for (const std::string& problem : problems_of(kernel, options, device)) {
+      for (const Problem& problem : problems_of(kernel, options, device)) {
         selected.push_back({&kernel, problem});
       }
       if (!options.problems.contains(kernel.family)) selected = {selected.back()};
@@ -48,7 +40,7 @@ std::vector<Selected> select_name(const std::string& wanted, const Options& opti
     }
     if (wanted.starts_with(name + "/")) {
       const std::string text = wanted.substr(name.size() + 1);
-      if (const auto problem = family_of(kernel).normalize(text)) return {{&kernel, *problem}};
+      if (const auto problem = family_of(kernel).parse(text)) return {{&kernel, *problem}};
       if (text.find_first_of(".*+?|()[]{}^$\\") == std::string::npos) {  // no pattern either
         throw UsageError(fmt::format("--profile={}: a problem of {} is {}.", wanted, kernel.family,
                                      family_of(kernel).problem_help));
@@ -72,14 +64,14 @@ std::vector<Selected> select_pattern(const std::string& wanted, const Options& o
         options.dtypes.end()) {
       continue;
     }
-    for (const std::string& problem : problems_of(kernel, options, device)) {
+    for (const Problem& problem : problems_of(kernel, options, device)) {
       const Selected one{&kernel, problem};
       if (pattern->matches(one.name())) selected.push_back(one);
     }
   }
   std::sort(selected.begin(), selected.end(), [](const Selected& a, const Selected& b) {
-    return std::make_pair(full_name(*a.kernel), a.problem) <
-           std::make_pair(full_name(*b.kernel), b.problem);
+    return std::make_pair(full_name(*a.kernel), a.problem.text()) <
+           std::make_pair(full_name(*b.kernel), b.problem.text());
   });
   return selected;
 }

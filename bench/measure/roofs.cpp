@@ -9,7 +9,7 @@
 
 namespace ladder {
 
-Roofs::Prepared Roofs::prepare(const Family& family, const std::string& problem, DType dtype) {
+Roofs::Prepared Roofs::prepare(const Family& family, const Problem& problem, DType dtype) {
   Prepared out;
   out.problem = problem;
   out.bytes = family.memory(problem, dtype);
@@ -31,8 +31,9 @@ std::vector<Contestant> Roofs::memory(const Cost& cost) {
   auto whole_vectors = [](double bytes) {
     return 16 * static_cast<std::uint64_t>(std::ceil(bytes / 16));
   };
-  const std::string problem =
-      fmt::format("{}x{}", whole_vectors(cost.bytes_read), whole_vectors(cost.bytes_written));
+  const auto dram = std::ranges::find(families(), Limit::dram, &Family::limit);
+  const Problem problem = dram->problem(
+      fmt::format("{}x{}", whole_vectors(cost.bytes_read), whole_vectors(cost.bytes_written)));
   const auto known = std::find_if(memory_.begin(), memory_.end(),
                                   [&](const Prepared& one) { return one.problem == problem; });
   if (known != memory_.end()) {
@@ -45,7 +46,6 @@ std::vector<Contestant> Roofs::memory(const Cost& cost) {
     const double bytes = cost.bytes();
     for (; !memory_.empty() && kept + bytes > most; memory_.pop_back())
       kept -= memory_.back().bytes;
-    const auto dram = std::ranges::find(families(), Limit::dram, &Family::limit);
     memory_.push_front(prepare(*dram, problem, DType::f32));
   }
   return memory_.front().contestants;
@@ -74,7 +74,7 @@ Roofs::Arithmetic Roofs::choose(const ComputeRoof& roof) {
   for (const Family& family : families()) {
     if (family.limit != (roof.unit == ComputeRoof::Unit::fma ? Limit::fma : Limit::tensor))
       continue;
-    const std::string problem = family.bench_problems(Backend::cuda).back();
+    const Problem problem = family.bench_problems(Backend::cuda).back();
     Prepared prepared = prepare(family, problem, roof.dtype);
     const double flops = family.cost(problem, roof.dtype).flops / roof.products;
     const auto samples = device_.measure(prepared.contestants, Cache::cold, {});

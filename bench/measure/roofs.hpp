@@ -43,13 +43,13 @@ class Roofs {
 
  private:
   struct Prepared {
-    std::string problem;
+    Problem problem;
     double bytes = 0;
     std::unique_ptr<Workload> workload;
     std::vector<Contestant> contestants;
   };
   /// The versions of a family that pass their checks on a problem.
-  Prepared prepare(const Family& family, const std::string& problem, DType dtype);
+  Prepared prepare(const Family& family, const Problem& problem, DType dtype);
   Arithmetic choose(const ComputeRoof& roof);
 
   Device& device_;

@@ -36,8 +36,8 @@ struct Conditions {
 
 /// What all input sets but the first are tried on: see Contract. The problem itself if a version that
 /// runs it can't run the smaller one.
-std::string problem_of_all_inputs(const Group& group, const DeviceInfo& device) {
-  const std::string smaller = group.family->smaller(group.problem);
+Problem problem_of_all_inputs(const Group& group, const DeviceInfo& device) {
+  const Problem smaller = group.family->smaller(group.problem);
   const bool alike = std::ranges::all_of(group.kernels, [&](const Kernel* kernel) {
     return supports(*kernel, smaller, device).ok || !supports(*kernel, group.problem, device).ok;
   });
@@ -47,7 +47,7 @@ std::string problem_of_all_inputs(const Group& group, const DeviceInfo& device) 
 }  // namespace
 
 std::string Group::name_of(const Kernel& kernel) const {
-  return full_name(kernel) + "/" + problem + (cache == Cache::hot ? "/hot" : "");
+  return full_name(kernel) + "/" + problem.text() + (cache == Cache::hot ? "/hot" : "");
 }
 
 const std::vector<Kernel>& kernels_for(Backend backend) {
@@ -59,12 +59,10 @@ std::vector<Group> select_groups(const Options& options, Backend backend) {
   std::set<std::string> names;
   const bool gpu = backend == Backend::cuda;
   for (const Family& family : families()) {
-    const auto own = options.problems.find(std::string(family.name));
-    const auto problems =
-        own == options.problems.end() ? family.bench_problems(backend) : own->second;
+    const std::vector<Problem> problems = options.problems_of(family, backend);
     for (DType dtype : options.dtypes) {
       const auto kernels = ladder_of(family, dtype, backend);
-      for (const std::string& problem : problems) {
+      for (const Problem& problem : problems) {
         for (Cache cache : gpu ? options.caches : std::vector{Cache::cold}) {
           Group group{&family, dtype, problem, cache, {}, {}};
           for (const Kernel* kernel : kernels) {
@@ -89,7 +87,7 @@ std::vector<Group> select_groups(const Options& options, Backend backend) {
   return groups;
 }
 
-std::string lack_of_memory(const Family& family, const std::string& problem, DType dtype,
+std::string lack_of_memory(const Family& family, const Problem& problem, DType dtype,
                            const Device& device, double besides) {
   // The inputs and the answer are made outside the device first: on the host executor that is the
   // same memory.
@@ -99,13 +97,13 @@ std::string lack_of_memory(const Family& family, const std::string& problem, DTy
   if (needed <= 0.95 * free) return "";
   return fmt::format(
       "{} needs {:.1f} GB with its reference, {:.1f} GB are free; choose a smaller problem",
-      problem, needed / 1e9, free / 1e9);
+      problem.text(), needed / 1e9, free / 1e9);
 }
 
 Row unmeasured_row(const Group& group, const Kernel& kernel) {
   Row row;
   row.kernel = &kernel;
-  row.problem = group.problem;
+  row.problem = group.problem.text();
   row.cache = group.cache;
   row.cost = group.family->cost(group.problem, group.dtype);
   return row;
@@ -155,7 +153,7 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
 
   const bool gpu = device.backend() == Backend::cuda;
   const std::vector<InputSet> sets = group.family->input_sets();
-  const std::string smaller = problem_of_all_inputs(group, device.info());
+  const Problem smaller = problem_of_all_inputs(group, device.info());
   const double besides = sets.size() > 1 ? group.family->memory(smaller, group.dtype) : 0;
   auto lack = [&] {
     return lack_of_memory(*group.family, group.problem, group.dtype, device, besides);
@@ -165,7 +163,7 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
   std::vector<Contestant> contestants;
   std::unique_ptr<Workload> workload;
   try {
-    const auto open = [&](const InputSet& set, const std::string& problem) {
+    const auto open = [&](const InputSet& set, const Problem& problem) {
       on_step({.doing = "preparing the inputs"});
       return group.family->open(problem, group.dtype, set, seed, device);
     };
@@ -180,10 +178,10 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
       return true;
     });
     // Under another order of the threads, and on the inputs that break careless kernels
-    auto try_all = [&](const InputSet& set, const std::string& problem,
+    auto try_all = [&](const InputSet& set, const Problem& problem,
                        std::unique_ptr<Workload>& inputs) {
       Conditions on{fmt::format("inputs: {}", set.name)};
-      if (problem != group.problem) on.text += " at " + problem;
+      if (problem != group.problem) on.text += " at " + problem.text();
       if (!gpu) {
         on.lane_order = 1;
         on.text += "; lane order 1";

@@ -18,7 +18,7 @@ namespace ladder {
 struct Group {
   const Family* family;
   DType dtype;
-  std::string problem;
+  Problem problem;
   Cache cache;
   std::vector<const Kernel*> kernels;
   std::vector<std::string> selected;  ///< names of the benchmarks the filter selects
@@ -35,7 +35,7 @@ std::vector<Group> select_groups(const Options& options, Backend backend);
 
 /// Why a problem does not fit into a device's free memory, its reference included, with other bytes
 /// besides; empty if it does.
-std::string lack_of_memory(const Family& family, const std::string& problem, DType dtype,
+std::string lack_of_memory(const Family& family, const Problem& problem, DType dtype,
                            const Device& device, double besides = 0);
 
 /// A row of which nothing is known yet but what is to be measured.

@@ -135,7 +135,11 @@ class Unpacker {
 void transfer(auto& io, Like<Group> auto& group) {
   io(group.family);
   io(group.dtype);
-  io(group.problem);
+  std::string problem = group.problem.text();
+  io(problem);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(group)>>) {
+    group.problem = group.family->problem(problem);
+  }
   io(group.cache);
   io(group.kernels);
 }

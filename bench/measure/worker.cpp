@@ -238,7 +238,8 @@ std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double
         unpack.expect_end();
         unpack.expect(std::equal(rows.begin(), rows.end(), group.kernels.begin(),
                                  [&](const Row& row, const Kernel* kernel) {
-                                   return row.kernel == kernel && row.problem == group.problem &&
+                                   return row.kernel == kernel &&
+                                          row.problem == group.problem.text() &&
                                           row.cache == group.cache;
                                  }));
         idle_ = true;

@@ -111,7 +111,7 @@ void Console::fault(const Group& group, const Fault& fault) const {
   const std::string whose = fault.kernel ? fmt::format(", {}", spoken(*fault.kernel)) : "";
   fmt::print(out_, "{}\n",
              paint_.bad(fmt::format("{} {}{}: {}. The sweep goes on in a fresh process.",
-                                    title(group), group.problem, whose, fault.reason)));
+                                    title(group), group.problem.text(), whose, fault.reason)));
   std::fflush(out_);
 }
 
@@ -141,7 +141,7 @@ void Console::table(const Group& group, std::span<const Row> rows) {
             ? fmt::format(" (tied with {})", fmt::join(tied.begin() + 1, tied.end(), ", "))
             : "";
     ladder->best = fmt::format("{} is the fastest{} at {}, {}", spoken(*best->kernel), others,
-                               group.problem, speed(*group.family, best->cost, best->us()));
+                               group.problem.text(), speed(*group.family, best->cost, best->us()));
     if (best->vs_baseline) {
       ladder->best +=
           fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
@@ -170,7 +170,7 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
   }
   const std::string versus =
       first.kernel->version.baseline ? "vs " + label(*first.kernel).substr(4) : "";
-  const std::string heading = fmt::format("{} {}", title(group), group.problem);
+  const std::string heading = fmt::format("{} {}", title(group), group.problem.text());
   fmt::print(out_, "\n{} · {} · {} · {}{}\n", paint_.bold(heading),
              group.cache == Cache::cold ? "cold L2" : "hot", scaled(first.cost.flops, "FLOP"),
              scaled(first.cost.bytes(), "B"), rounds_text(rows));
@@ -205,7 +205,7 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
 
 void Console::host_table(const Group& group, std::span<const Row> rows) const {
   const Row& first = rows.front();
-  const std::string heading = fmt::format("{} {}", title(group), group.problem);
+  const std::string heading = fmt::format("{} {}", title(group), group.problem.text());
   fmt::print(out_, "\n{} · {} · {}\n", paint_.bold(heading), scaled(first.cost.flops, "FLOP"),
              scaled(first.cost.bytes(), "B"));
   for (const Row& row : rows) {

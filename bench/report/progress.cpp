@@ -22,8 +22,8 @@ Progress::Progress(std::FILE* out, std::size_t versions)
     : out_(out), terminal_(isatty(fileno(out))), versions_(versions) {}
 
 std::string Progress::text(const Group& group, const Step& step, double seconds) const {
-  std::string line =
-      fmt::format("[{}/{}] {} {} · {}", done_, versions_, title(group), group.problem, step.doing);
+  std::string line = fmt::format("[{}/{}] {} {} · {}", done_, versions_, title(group),
+                                 group.problem.text(), step.doing);
   if (step.kernel) line += fmt::format(" {}", spoken(*step.kernel));
   if (done_ > 0 && done_ < versions_) {
     const auto left = static_cast<double>(versions_ - done_) / static_cast<double>(done_);

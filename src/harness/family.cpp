@@ -150,9 +150,18 @@ const Family& family_of(const Kernel& kernel) {
   throw std::logic_error(std::string("no family is registered for the kernels in ") + kernel.file);
 }
 
-Support supports(const Kernel& kernel, std::string_view problem, const DeviceInfo& device) {
+Problem Family::problem(std::string_view text) const {
+  if (auto parsed = parse(text)) return *std::move(parsed);
+  throw std::invalid_argument(std::string(text) + " is no problem of " + std::string(name));
+}
+
+Support supports(const Kernel& kernel, const Problem& problem) {
+  return kernel.supports(problem.own());
+}
+
+Support supports(const Kernel& kernel, const Problem& problem, const DeviceInfo& device) {
   const Support architecture = architecture_supports(kernel.file, device);
-  return architecture.ok ? family_of(kernel).supports(kernel, problem) : architecture;
+  return architecture.ok ? supports(kernel, problem) : architecture;
 }
 
 }  // namespace ladder

@@ -88,6 +88,32 @@ inline std::uint64_t random_bits(std::uint64_t seed, std::uint64_t stream, std::
   return RandomBits(seed, stream)[index];
 }
 
+/// A problem of any family, as a user wrote it once it was read: the family's own Problem, and its
+/// text, the last part of a benchmark's name.
+class Problem {
+ public:
+  Problem() = default;
+  template <class Own>
+  Problem(Own own, std::string text)
+      : text_(std::move(text)), own_(std::make_shared<const Own>(std::move(own))) {}
+
+  const std::string& text() const { return text_; }
+
+  /// As its family defines it; only its family knows the type.
+  template <class Own>
+  const Own& as() const {
+    return *static_cast<const Own*>(own_.get());
+  }
+  const void* own() const { return own_.get(); }
+
+  /// Of problems of one family.
+  friend bool operator==(const Problem& a, const Problem& b) { return a.text_ == b.text_; }
+
+ private:
+  std::string text_;
+  std::shared_ptr<const void> own_;
+};
+
 /// The right answer in fp64. magnitude is empty, or has the size of values (see Tolerance).
 struct Expected {
   std::vector<double> values, magnitude;
@@ -109,8 +135,8 @@ struct OutputOf<C, T> {
   using type = typename C::template Output<T>;
 };
 
-/// What a family (or one op of it) must define. Problems are written as their text, the last part
-/// of a benchmark's name. bind makes the kernel's Args from device pointers; Args has a member
+/// What a family (or one op of it) must define. text is the last part of a benchmark's name, and parse
+/// its inverse. bind makes the kernel's Args from device pointers; Args has a member
 /// `void* workspace` where versions need scratch memory. A family whose arithmetic is not fp32
 /// multiply-adds also has `static ComputeRoof compute_roof(DType)`; one that measures a limit of the
 /// machine `static constexpr Limit limit`; one whose problems may be large,
@@ -205,24 +231,26 @@ class Workload {
 };
 std::uint64_t checksum(Device& device, std::span<const Buffer> buffers);
 
-/// A family (or one op of it) behind one type for the programs. Problems go by their text.
+/// A family (or one op of it) behind one type for the programs.
 struct Family {
   std::string_view name, op, problem_help;
   Limit limit;
-  std::optional<std::string> (*normalize)(std::string_view);  ///< nullopt: no problem
-  std::vector<std::string> (*test_problems)();
-  std::vector<std::string> (*own_test_problems)(const Kernel&);
-  std::vector<std::string> (*bench_problems)(Backend);
+  std::optional<Problem> (*parse)(std::string_view);
+  std::vector<Problem> (*test_problems)();
+  std::vector<Problem> (*own_test_problems)(const Kernel&);
+  std::vector<Problem> (*bench_problems)(Backend);
   std::vector<InputSet> (*input_sets)();
-  std::string (*smaller)(std::string_view problem);  ///< or the problem itself
-  Cost (*cost)(std::string_view problem, DType);
+  Problem (*smaller)(const Problem&);  ///< or the problem itself
+  Cost (*cost)(const Problem&, DType);
   ComputeRoof (*compute_roof)(DType);
-  double (*memory)(std::string_view problem, DType);  ///< device bytes a check needs
-  Support (*supports)(const Kernel&, std::string_view problem);
-  std::unique_ptr<Binding> (*bind)(std::string_view problem, DType);  ///< null: not of this type
+  double (*memory)(const Problem&, DType);                  ///< device bytes a check needs
+  std::unique_ptr<Binding> (*bind)(const Problem&, DType);  ///< null: not of this type
+
+  /// Throws std::invalid_argument where the text is no problem.
+  Problem problem(std::string_view text) const;
 
   /// Null as bind.
-  std::unique_ptr<Workload> open(std::string_view problem, DType dtype, const InputSet& set,
+  std::unique_ptr<Workload> open(const Problem& problem, DType dtype, const InputSet& set,
                                  std::uint64_t seed, Device& device) const {
     auto binding = bind(problem, dtype);
     return binding ? std::make_unique<Workload>(std::move(binding), set, seed, device) : nullptr;
@@ -233,8 +261,9 @@ struct Family {
 const std::vector<Family>& families();
 const Family& family_of(const Kernel& kernel);
 
-/// Whether a kernel can run a problem on a device: its file's suffix, then its own limits.
-Support supports(const Kernel& kernel, std::string_view problem, const DeviceInfo& device);
+/// Whether a kernel can run a problem, by its own limits; on a device, by its file's suffix first.
+Support supports(const Kernel& kernel, const Problem& problem);
+Support supports(const Kernel& kernel, const Problem& problem, const DeviceInfo& device);
 void add_family(Family family);
 
 /// Writes input number `input`, of `size` elements of one of kDTypes.
@@ -295,13 +324,14 @@ class BindingOf final : public Binding {
 /// Registers a family (or one op of it) with the element types its kernels may have.
 template <Contract C, class... Ts>
 struct RegisterFamily {
-  using Problem = typename C::Problem;
+  using Own = typename C::Problem;
 
-  static Problem parse(std::string_view text) { return C::parse(text).value(); }
-  static std::vector<std::string> texts(const std::vector<Problem>& problems) {
-    std::vector<std::string> out;
-    for (const Problem& p : problems) out.push_back(C::text(p));
-    return out;
+  static const Own& own(const Problem& problem) { return problem.as<Own>(); }
+  static Problem erased(const Own& own) { return Problem(own, C::text(own)); }
+  static std::vector<Problem> erased(const std::vector<Own>& all) {
+    std::vector<Problem> problems;
+    for (const Own& one : all) problems.push_back(erased(one));
+    return problems;
   }
 
   static constexpr Limit limit() {
@@ -315,47 +345,42 @@ struct RegisterFamily {
         .op = C::op,
         .problem_help = C::problem_help,
         .limit = limit(),
-        .normalize = [](std::string_view text) -> std::optional<std::string> {
+        .parse = [](std::string_view text) -> std::optional<Problem> {
           const auto problem = C::parse(text);
-          return problem ? std::optional(C::text(*problem)) : std::nullopt;
+          return problem ? std::optional(erased(*problem)) : std::nullopt;
         },
-        .test_problems = [] { return texts(C::test_problems()); },
+        .test_problems = [] { return erased(C::test_problems()); },
         .own_test_problems =
             [](const Kernel& kernel) {
-              const auto* first = static_cast<const Problem*>(kernel.test_problems);
-              return texts({first, first + kernel.test_problem_count});
+              const auto* first = static_cast<const Own*>(kernel.test_problems);
+              return erased({first, first + kernel.test_problem_count});
             },
-        .bench_problems = [](Backend backend) { return texts(C::bench_problems(backend)); },
+        .bench_problems = [](Backend backend) { return erased(C::bench_problems(backend)); },
         .input_sets = [] { return C::input_sets(); },
-        .smaller = [](std::string_view text) -> std::string {
-          if constexpr (requires(const Problem& p) { C::smaller(p); }) {
-            return C::text(C::smaller(parse(text)));
+        .smaller = [](const Problem& problem) -> Problem {
+          if constexpr (requires(const Own& p) { C::smaller(p); }) {
+            return erased(C::smaller(own(problem)));
           } else {
-            return std::string(text);
+            return problem;
           }
         },
-        .cost = [](std::string_view text, DType dtype) { return C::cost(parse(text), dtype); },
+        .cost = [](const Problem& problem, DType dtype) { return C::cost(own(problem), dtype); },
         .compute_roof = [](DType dtype) -> ComputeRoof {
           if constexpr (requires { C::compute_roof(dtype); }) return C::compute_roof(dtype);
           return {};
         },
         .memory =
-            [](std::string_view text, DType dtype) {
-              const Problem p = parse(text);
+            [](const Problem& problem, DType dtype) {
+              const Own& p = own(problem);
               double elements = static_cast<double>(C::output_size(p));
               const double doubles = 2 * elements;  // expected and magnitude
               for (std::size_t size : C::input_sizes(p)) elements += static_cast<double>(size);
               return elements * static_cast<double>(size_of(dtype)) + 8 * doubles;
             },
-        .supports =
-            [](const Kernel& kernel, std::string_view text) {
-              const Problem p = parse(text);
-              return kernel.supports(&p);
-            },
-        .bind = [](std::string_view text, DType dtype) -> std::unique_ptr<Binding> {
+        .bind = [](const Problem& problem, DType dtype) -> std::unique_ptr<Binding> {
           std::unique_ptr<Binding> binding;
           ((DTypeOf<Ts>::value == dtype
-                ? void(binding = std::make_unique<BindingOf<C, Ts>>(parse(text)))
+                ? void(binding = std::make_unique<BindingOf<C, Ts>>(own(problem)))
                 : void()),
            ...);
           return binding;

@@ -143,15 +143,17 @@ DeviceInfo current_device([[maybe_unused]] const Kernel& kernel) {
   return info;
 }
 
-/// Refuses what the kernel cannot do.
-void expect_support(const Entry& chosen, const char* problem) {
+/// Refuses what is no problem, or one that the kernel cannot do.
+Problem supported_problem(const Entry& chosen, const char* text) {
   const Family& family = family_of(*chosen.kernel);
-  if (!family.normalize(&given(problem, "problem"))) {
-    throw Refused{KL_INVALID, fmt::format("'{}' is no problem of {}: {}", problem, chosen.name,
+  const auto problem = family.parse(&given(text, "problem"));
+  if (!problem) {
+    throw Refused{KL_INVALID, fmt::format("'{}' is no problem of {}: {}", text, chosen.name,
                                           family.problem_help)};
   }
-  const Support support = supports(*chosen.kernel, problem, current_device(*chosen.kernel));
+  const Support support = supports(*chosen.kernel, *problem, current_device(*chosen.kernel));
   if (!support.ok) throw Refused{KL_UNSUPPORTED, support.reason};
+  return *problem;
 }
 
 kl_array describe(DType dtype, std::size_t elements) {
@@ -239,16 +241,16 @@ kl_status kl_find(const char* name, kl_backend backend, size_t* kernel) {
 }
 
 kl_status kl_supports(size_t kernel, const char* problem) {
-  return guarded([&] { expect_support(entry(kernel), problem); });
+  return guarded([&] { supported_problem(entry(kernel), problem); });
 }
 
 kl_status kl_open(size_t kernel, const char* problem, kl_launcher** launcher) {
   return guarded([&] {
     kl_launcher*& to = given(launcher, "launcher");
     const Entry& chosen = entry(kernel);
-    expect_support(chosen, problem);
-    to = new kl_launcher{.kernel = *chosen.kernel,
-                         .binding = family_of(*chosen.kernel).bind(problem, chosen.kernel->dtype)};
+    const Kernel& of = *chosen.kernel;
+    to = new kl_launcher{
+        .kernel = of, .binding = family_of(of).bind(supported_problem(chosen, problem), of.dtype)};
   });
 }
 
