@@ -37,17 +37,18 @@ TEST_P(HugeTest, EveryVersionReachesTheLastElement) {
   std::vector<const Kernel*> kernels;
   for (const Kernel& kernel : device_->kernels()) {
     const bool ours = kernel.family == std::string_view("elementwise") && op == kernel.op;
-    if (ours && kernel.dtype == dtype && supports(kernel, kProblem, device_->info()).ok) {
+    if (ours && kernel.dtype == dtype &&
+        supports(kernel, family_of(kernel).problem(kProblem), device_->info()).ok) {
       kernels.push_back(&kernel);
     }
   }
   ASSERT_FALSE(kernels.empty());
   const Family& family = family_of(*kernels.front());
-  if (family.memory(kProblem, dtype) > kWhole * static_cast<double>(device_->free_memory())) {
+  const Problem problem = family.problem(kProblem);
+  if (family.memory(problem, dtype) > kWhole * static_cast<double>(device_->free_memory())) {
     GTEST_SKIP() << "no kernel ran on a GPU: too little of its memory is free";
   }
-  const auto workload =
-      family.open(family.problem(kProblem), dtype, family.input_sets().front(), 1, *device_);
+  const auto workload = family.open(problem, dtype, family.input_sets().front(), 1, *device_);
   for (const Kernel* kernel : kernels) {
     const CheckResult result = check(*kernel, *workload, *device_);
     EXPECT_EQ(result.verdict, Verdict::passed) << full_name(*kernel) << ": " << result.reason;
