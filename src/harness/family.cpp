@@ -39,6 +39,14 @@ std::int64_t fewer_rows(std::int64_t rows, std::int64_t cols) {
   return shortened(rows, std::max<std::int64_t>(8, kElements / std::max<std::int64_t>(cols, 1)));
 }
 
+Doubles filled(std::size_t size, double value) {
+  Doubles all(size);
+  parallel_for(size, 1 << 18, [&](std::size_t begin, std::size_t end) {
+    std::fill(all.data() + begin, all.data() + end, value);
+  });
+  return all;
+}
+
 std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
                                                           std::int64_t least) {
   constexpr std::int64_t kMost = std::int64_t{1} << 40;
@@ -108,7 +116,7 @@ void Workload::refill(std::uint64_t seed) {
     return;
   }
   const Expected expected = in_host_memory([&] { return binding_->reference(pointers); });
-  const auto put = [&](std::optional<Buffer>& to, const std::vector<double>& from) {
+  const auto put = [&](std::optional<Buffer>& to, const Doubles& from) {
     to.emplace(device_, from.size() * sizeof(double));
     device_.upload(to->data(), from.data(), from.size() * sizeof(double));
   };

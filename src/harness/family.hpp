@@ -114,9 +114,30 @@ class Problem {
   std::shared_ptr<const void> own_;
 };
 
+/// Leaves the elements of a vector as the memory is.
+template <class T>
+struct Uninitialized : std::allocator<T> {
+  template <class Other>
+  struct rebind {
+    using other = Uninitialized<Other>;
+  };
+  template <class U>
+  void construct(U* at) {
+    ::new (static_cast<void*>(at)) U;
+  }
+  template <class U, class... Args>
+  void construct(U* at, Args&&... args) {
+    ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
+  }
+};
+using Doubles = std::vector<double, Uninitialized<double>>;
+
+/// So many times the value; set by all cores, since an answer may take gigabytes.
+Doubles filled(std::size_t size, double value = 0);
+
 /// The right answer in fp64. magnitude is empty, or has the size of values (see Tolerance).
 struct Expected {
-  std::vector<double> values, magnitude;
+  Doubles values, magnitude;
 };
 
 /// Parses "AxBxC" into `count` integers from `least` to 2^40: more than any memory holds, and little

@@ -155,8 +155,8 @@ struct Contract : Op {
     std::vector<const T*> x;
     for (const std::span<const T> input : inputs) x.push_back(input.data());
     const Args<Op, T> args = arguments<T>(p, x, nullptr);
-    ladder::Expected expected{.values = std::vector<double>(output_size(p)),
-                              .magnitude = std::vector<double>(output_size(p))};
+    ladder::Expected expected{.values = ladder::filled(output_size(p)),
+                              .magnitude = ladder::filled(output_size(p))};
     ladder::parallel_for(output_size(p), 1 << 18, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         const Answer y = answer(args, static_cast<std::int64_t>(i));

@@ -24,8 +24,8 @@ ladder::Expected gemm_reference(GemmOperand<T> a, GemmOperand<T> b, int m, int n
           ladder::widen(b.data[b.transposed ? col * depth + i : i * columns + col]);
     }
   }
-  ladder::Expected c{.values = std::vector<double>(rows * columns),
-                     .magnitude = std::vector<double>(rows * columns)};
+  ladder::Expected c{.values = ladder::filled(rows * columns),
+                     .magnitude = ladder::filled(rows * columns)};
   ladder::parallel_for(rows, 64, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       double* value = &c.values[row * columns];

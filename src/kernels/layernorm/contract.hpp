@@ -167,8 +167,8 @@ struct RowsContract : Op {
   }
 
   static ladder::Expected unwritten(std::size_t size) {
-    return {.values = std::vector<double>(size, std::numeric_limits<double>::quiet_NaN()),
-            .magnitude = std::vector<double>(size)};
+    return {.values = ladder::filled(size, std::numeric_limits<double>::quiet_NaN()),
+            .magnitude = ladder::filled(size)};
   }
 
   /// Calls f(row) for every row that has columns.

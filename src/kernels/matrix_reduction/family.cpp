@@ -118,8 +118,8 @@ struct Contract : Op {
     const auto rows = static_cast<std::size_t>(p.rows), cols = static_cast<std::size_t>(p.cols);
     const auto n = static_cast<double>(of_rows ? cols : rows);
     const double additions = std::min(n, kLambda * std::sqrt(n));
-    ladder::Expected y{.values = std::vector<double>(output_size(p)),
-                       .magnitude = std::vector<double>(output_size(p))};
+    ladder::Expected y{.values = ladder::filled(output_size(p)),
+                       .magnitude = ladder::filled(output_size(p))};
     const auto add = [&](std::size_t to, std::size_t from) {
       const double x = static_cast<float>(inputs[0][from]);
       y.values[to] += x;

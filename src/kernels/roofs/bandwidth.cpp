@@ -52,7 +52,7 @@ struct L2 : Contract<l2> {
     for (auto tile = inputs[0].begin(); tile != inputs[0].end(); tile += kTile) {
       sums.push_back(std::accumulate(tile, tile + kTile, 0.0));
     }
-    ladder::Expected expected{.values = std::vector<double>(tiles), .magnitude = {}};
+    ladder::Expected expected{.values = ladder::filled(tiles), .magnitude = {}};
     for (std::size_t block = 0; block < tiles; ++block) {
       for (std::size_t pass = 0; pass < kPasses; ++pass) {
         expected.values[block] += sums[(block + pass * kShift) % tiles];
@@ -90,7 +90,7 @@ struct Shared : Contract<shared> {
   static ladder::Expected reference(const Problem& p,
                                     std::span<const std::span<const float>> inputs) {
     const double sum = std::accumulate(inputs[0].begin(), inputs[0].end(), 0.0);
-    return {.values = std::vector<double>(output_size(p), kPasses * sum), .magnitude = {}};
+    return {.values = ladder::filled(output_size(p), kPasses * sum), .magnitude = {}};
   }
 };
 

@@ -51,7 +51,7 @@ struct FmaContract : fma {
   }
   template <class T>
   static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
-    ladder::Expected expected{.values = std::vector<double>(output_size(p)), .magnitude = {}};
+    ladder::Expected expected{.values = ladder::filled(output_size(p)), .magnitude = {}};
     for (std::size_t i = 0; i < expected.values.size(); ++i) {
       expected.values[i] = result<T>(static_cast<double>(inputs[1][i % kBlock]), p.steps);
     }
@@ -116,7 +116,7 @@ struct TensorContract : Op {
         product.push_back(Op::added(p.steps) * sum);
       }
     }
-    ladder::Expected expected{.values = std::vector<double>(output_size(p)), .magnitude = {}};
+    ladder::Expected expected{.values = ladder::filled(output_size(p)), .magnitude = {}};
     for (std::size_t i = 0; i < expected.values.size(); ++i) {
       expected.values[i] = product[i % product.size()];
     }

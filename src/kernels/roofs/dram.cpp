@@ -66,7 +66,7 @@ struct Contract : dram {
   static ladder::Expected reference(const Problem& p,
                                     std::span<const std::span<const float>> inputs) {
     const Args<float> args{.x = inputs[0].data(), .y = nullptr, .sums = nullptr, .mix = mix(p)};
-    ladder::Expected expected{.values = std::vector<double>(output_size(p)), .magnitude = {}};
+    ladder::Expected expected{.values = ladder::filled(output_size(p)), .magnitude = {}};
     ladder::parallel_for(output_size(p), 1 << 16, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         expected.values[i] = answer(args, static_cast<std::int64_t>(i));

@@ -96,7 +96,7 @@ struct Launch : launch {
     return {.y = output, .blocks = p.blocks};
   }
   static ladder::Expected reference(const Problem& p, std::span<const std::span<const float>>) {
-    return {.values = std::vector<double>(output_size(p), 1.0), .magnitude = {}};
+    return {.values = ladder::filled(output_size(p), 1.0), .magnitude = {}};
   }
 };
 

@@ -182,8 +182,8 @@ struct Contract : Op {
   template <class T>
   static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     const auto cols = static_cast<std::size_t>(p.cols);
-    ladder::Expected expected{.values = std::vector<double>(output_size(p)),
-                              .magnitude = std::vector<double>(output_size(p))};
+    ladder::Expected expected{.values = ladder::filled(output_size(p)),
+                              .magnitude = ladder::filled(output_size(p))};
     auto rows = [&](std::size_t begin, std::size_t end) {
       for (std::size_t r = begin; r < end; ++r) {
         const reference_of::Row row{&expected.values[r * cols], &expected.magnitude[r * cols]};

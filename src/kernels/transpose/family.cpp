@@ -78,7 +78,7 @@ struct Contract : transpose {
   template <class T>
   static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     const auto rows = static_cast<std::size_t>(p.rows), cols = static_cast<std::size_t>(p.cols);
-    ladder::Expected out{.values = std::vector<double>(output_size(p)), .magnitude = {}};
+    ladder::Expected out{.values = ladder::filled(output_size(p)), .magnitude = {}};
     constexpr std::size_t kBand = 64;  // rows of the input, whose lines stay in the CPU's cache
     auto bands = [&](std::size_t begin, std::size_t end) {
       for (std::size_t c = 0; c < cols; ++c) {
