@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Writes the measured tables and pictures of README.md, of every family's README and of docs/.
+"""Writes the measured tables and pictures of README.md, of results/README.md, of every family's
+README and of docs/.
 
 The numbers come from the CSVs under results/<gpu>/: for each family from the GPU's newest one that
 has its rows. Left out are *-shapes.csv, further problems of some versions, and what
 scripts/autotune measured. Of several GPUs the one measured last comes first, by the protocol of
-equal rounds if any was; the others have a table in README.md.
+equal rounds if any was; README.md has a row of it for each family, results/README.md all rows of
+all GPUs.
 
 What stands between these markers is replaced, and nothing else:
 
-  <!-- table:begin -->    … <!-- table:end -->     README.md and the families'
+  <!-- table:begin -->    … <!-- table:end -->     README.md, results/README.md and the families'
   <!-- plot:begin -->     … <!-- plot:end -->      README.md and the families'
   <!-- ladder:begin -->   … <!-- ladder:end -->    docs/reading.md: the transpose's
   <!-- roofline:begin --> … <!-- roofline:end -->  docs/reading.md: gemm's
@@ -144,11 +146,14 @@ class Page:
 
 # ---- Tables
 
+# What stands for a family of several operations, where it is not the one without a name
+HEADLINES = {"elementwise": "add", "gemm_tensor": "nt", "matrix_reduction": "row_sum",
+             "reduction": "sum"}  # fmt: skip
 SUMMARY = """The fastest version of each: its time, its share of the roof (what the machine reaches
 with the same bytes or the same arithmetic and nothing else to do), and its speed over the vendor's
 library where that has the operation."""
 TIES = """Versions that the run can't tell apart are
-[tied](docs/measuring.md#what-a-run-can-tell-apart), the simplest is named first; *level with* a
+[tied]({up}docs/measuring.md#what-a-run-can-tell-apart), the simplest is named first; *level with* a
 library is what it can't tell from 1.00x. *At the power limit* the GPU holds its clock down; it is
 measured once that has settled."""
 
@@ -189,12 +194,21 @@ def in_short(one: Ladder, best: Row) -> str:
     return f"{numbers}<br>{best.short_name}{one.tied_with(best, most=3)}"
 
 
-def summary(runs: Runs) -> str:
-    """The fastest version of every ladder, at its main problem; types side by side."""
+def headline(ladders: Sequence[Ladder], family: str) -> list[Ladder]:
+    """The operation that stands for a family, in its types."""
+    ops = [one.op for one in ladders]
+    op = HEADLINES.get(family, "")
+    return [one for one in ladders if one.op == (op if op in ops else ops[0])]
+
+
+def summary(runs: Runs, up: str, headlines: bool = False) -> str:
+    """The fastest version of every ladder, at its main problem, or of one operation of each family;
+    types side by side. up: the way from the page to the root."""
     types = ("f32", "f16", "bf16")
     cells: dict[tuple[str, str, str], dict[str, str]] = {}
     for family, run in runs.items():
-        for one in run.ladders(family):
+        ladders = run.ladders(family)
+        for one in headline(ladders, family) if headlines and ladders else ladders:
             best = one.best
             if best is None:
                 continue
@@ -204,7 +218,7 @@ def summary(runs: Runs) -> str:
     for (family, op, problem), of_types in cells.items():
         others = (f"{dtype}: {text}" for dtype, text in of_types.items() if dtype not in types)
         of_columns = [of_types.get(dtype, "") for dtype in types]
-        link = f"[{family}](src/kernels/{family}/)"
+        link = f"[{family}]({up}src/kernels/{family}/)"
         table.append([link, op, problem, *of_columns, "<br>".join(others)])
     return markdown(table, len(table[0])) if cells else ""
 
@@ -370,6 +384,8 @@ def pages(root: Path) -> list[Page]:
     # A family is shown on the first GPU that has it.
     first = {family: run for runs in reversed(machines) for family, run in runs.items()}
     found = [main_page(root / "README.md", machines)]
+    if (path := root / "results/README.md").exists():
+        found.append(results_page(path, machines))
     for readme in sorted(root.glob("src/kernels/*/README.md")):
         family = readme.parent.name
         page = Page(readme, {"table": ("", []), "plot": ("", [])})
@@ -392,24 +408,33 @@ def pages(root: Path) -> list[Page]:
     return found
 
 
+def legend(runs: Runs, up: str) -> str:
+    ties = any(run.in_equal_rounds for run in runs.values())
+    return f"{SUMMARY}\n{TIES.format(up=up)}" if ties else SUMMARY
+
+
+def without_roofs(machines: Sequence[Runs]) -> list[Runs]:
+    ladders = [{f: run for f, run in of.items() if not ladder_csv.is_roofs(f)} for of in machines]
+    return [runs for runs in ladders if runs]
+
+
 def main_page(path: Path, machines: Sequence[Runs]) -> Page:
-    """The summary of the first GPU, and folded below it those of the others."""
-    texts: list[str] = []
-    pictures: list[Picture] = []
-    for runs in machines:
-        runs = {family: run for family, run in runs.items() if not ladder_csv.is_roofs(family)}
-        if not runs:
-            continue
-        table = summary(runs) + "\n\n" + provenance(path, runs)
-        if texts:
-            device = next(iter(runs.values())).device
-            title = f"<summary>The same on {device}</summary>"
-            texts.append(f"<details>\n{title}\n\n{table}\n\n</details>")
-        else:
-            ties = any(run.in_equal_rounds for run in runs.values())
-            texts += [f"{SUMMARY}\n{TIES}" if ties else SUMMARY, table]
-            pictures = main_pictures(runs)
-    return Page(path, {"table": ("\n\n".join(texts), []), "plot": ("", pictures)})
+    """One operation of each family, on the first GPU."""
+    for runs in without_roofs(machines)[:1]:
+        rest = "All operations, and other GPUs: [results/](results/README.md)."
+        texts = legend(runs, ""), summary(runs, "", headlines=True), provenance(path, runs), rest
+        return Page(path, {"table": ("\n\n".join(texts), []), "plot": ("", main_pictures(runs))})
+    return Page(path, {"table": ("", []), "plot": ("", [])})
+
+
+def results_page(path: Path, machines: Sequence[Runs]) -> Page:
+    """All operations, GPU by GPU."""
+    texts = []
+    for runs in without_roofs(machines):
+        texts += [] if texts else [legend(runs, "../")]
+        device = next(iter(runs.values())).device
+        texts += [f"## {device}", summary(runs, "../"), provenance(path, runs)]
+    return Page(path, {"table": ("\n\n".join(texts), [])})
 
 
 def family_pictures(runs: Runs, family: str, *kinds: str) -> list[Picture]:

@@ -526,7 +526,8 @@ class TreeCase(Case):
     """With a small tree: READMEs with markers."""
 
     def tree(self, *families: str) -> None:
-        for path in ("README.md", *(f"src/kernels/{f}/README.md" for f in families)):
+        pages = "README.md", "results/README.md", *(f"src/kernels/{f}/README.md" for f in families)
+        for path in pages:
             file = self.folder / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(f"# Before\n\n{MARKERS}\nAfter\n", encoding="utf-8")
@@ -635,24 +636,37 @@ class Tables(TreeCase):
         self.write(other, "results/other/old.csv")
         self.write(equal_rounds(RELU, "v03_vec128"), "results/gpu/new.csv")
         pages = self.pages()
-        first, _, folded = pages[self.folder.name].partition("<details>")
+        main = pages[self.folder.name]
+        first, _, second = pages["results"].partition("## Other GPU")
         # In equal rounds goes before newer.
-        self.assertIn("740 µs · 97 %<br>v03 |", first)
-        self.assertIn("Measured on Some GPU", first)
-        self.assertNotIn("cuBLAS", first)
-        self.assertIn("<summary>The same on Other GPU</summary>", folded)
-        self.assertIn("| 740 µs · 97 % |", folded)
-        self.assertIn("0.92x cuBLAS", folded)
-        self.assertIn("Measured by the earlier protocol on Other GPU", folded)
+        for text in (main, first):
+            self.assertIn("740 µs · 97 %<br>v03 |", text)
+            self.assertIn("Measured on Some GPU", text)
+            self.assertNotIn("cuBLAS", text)
+        self.assertNotIn("Other GPU", main)
+        self.assertIn("## Some GPU", first)
+        self.assertIn("| 740 µs · 97 % |", second)
+        self.assertIn("0.92x cuBLAS", second)
+        self.assertIn("Measured by the earlier protocol on Other GPU", second)
         # A family is of the first GPU that has it.
         self.assertIn("on Some GPU", pages["elementwise"])
         self.assertIn("on Other GPU", pages["gemm"])
 
         newer = equal_rounds(other, "v03_vec128", "v10_rung_9")
         self.write(newer, "results/other/old.csv")
-        first, _, folded = self.pages()[self.folder.name].partition("<details>")
+        first, _, second = self.pages()["results"].partition("## Some GPU")
         self.assertIn("Measured on Other GPU", first)
-        self.assertIn("Measured on Some GPU", folded)
+        self.assertIn("Measured on Some GPU", second)
+
+    def test_the_main_page_has_one_operation_of_a_family(self) -> None:
+        self.tree()
+        ops = [{**one, "op": op} for op in ("relu", "add", "gelu") for one in RELU]
+        self.write(ops, "results/gpu/one.csv")
+        pages = self.pages()
+        self.assertRegex(pages[self.folder.name], r"\(src/kernels/elementwise/\) \| add \|")
+        self.assertNotRegex(pages[self.folder.name], r"\| (relu|gelu) \|")
+        for op in ("relu", "add", "gelu"):
+            self.assertIn(f"(../src/kernels/elementwise/) | {op} |", pages["results"])
 
     def test_of_several_files_each_names_its_families(self) -> None:
         self.tree()
