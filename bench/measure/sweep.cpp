@@ -22,7 +22,8 @@ Sweep::Sweep(std::function<Opened()> open, std::uint64_t seed,
 void Sweep::plan(std::span<const Group> groups) {
   planned_ = groups;
   // Elsewhere they would disturb each other's times.
-  if (machine_.backend == Backend::host) most_ahead_ = std::thread::hardware_concurrency() - 1;
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());  // 0: not known
+  if (machine_.backend == Backend::host) most_ahead_ = cores - 1;
 }
 
 /// Makes the worker that has begun with the group the one that measures, if there is one.
