@@ -44,7 +44,7 @@ __device__ void publish(A partial, volatile Published (&published)[kMostWords][k
   for (int w = 0; w < kWords<A>; ++w) published[w][i] = kReady | word[w];
 }
 
-/// Waits for the `count` partial results, fewer than kGroup, from number `first` on; reduces them and
+/// Waits for `count` partial results, fewer than kGroup, from number `first` on; reduces them and
 /// of_thread_0, which thread 0 has; thread 0 returns the result. Leaves zeros.
 template <class Op, class A, std::size_t kCount>
 __device__ A collect(volatile Published (&published)[kMostWords][kCount], unsigned first,

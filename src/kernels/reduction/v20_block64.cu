@@ -1,7 +1,7 @@
 // Idea      v06 with 64 threads per block instead of 256
-// Vs v06    no steps of the tree before the last warp's, and no barrier but the one after loading; but
-//           four times as many blocks to start: the most that fit an SM, 32 on an H100, are just
-//           enough to fill it
+// Vs v06    no step of the tree before the last warp's, and no barrier but the one after loading;
+//           but four times as many blocks to start: the most that fit an SM, 32 on an H100, are
+//           just enough to fill it
 // Bound by  starting blocks, each of which reads 512 bytes
 // Limits    none
 #include "passes.hpp"
