@@ -15,7 +15,8 @@ constexpr int kVectors = 4;  // per thread
 // The vectors of a thread: first, first + kBlock, … of which all exist if the tile is whole. (Only
 // then is nothing tested between the loads: a branch there would wait for those before it.)
 template <bool kWhole, class Op, class T>
-__device__ void process_tile(const elementwise::Args<Op, T>& a, std::int64_t first, std::int64_t vectors) {
+__device__ void process_tile(const elementwise::Args<Op, T>& a, std::int64_t first,
+                             std::int64_t vectors) {
   using Vec = ladder::Vec128<T>;
   Vec in[kVectors][Op::inputs];
 #pragma unroll

@@ -15,7 +15,8 @@ constexpr int kBlock = 256;
 constexpr int kVectors = 4;  // per thread
 
 template <bool kWhole, class Op, class T>  // as in v04
-__device__ void process_tile(const elementwise::Args<Op, T>& a, std::int64_t first, std::int64_t vectors) {
+__device__ void process_tile(const elementwise::Args<Op, T>& a, std::int64_t first,
+                             std::int64_t vectors) {
   using Vec = ladder::Vec128<T>;
   Vec in[kVectors][Op::inputs];
 #pragma unroll

@@ -32,7 +32,7 @@ __device__ ladder::Vec128<T> bias_of(const bias_gelu_residual::Args<T>& a, std::
 
 template <bool kWhole, class T>  // as in v04
 __device__ void process_tile(const bias_gelu_residual::Args<T>& a, std::int64_t first,
-                      std::int64_t vectors) {
+                             std::int64_t vectors) {
   using Vec = ladder::Vec128<T>;
   Vec x[kVectors], residual[kVectors];
 #pragma unroll
