@@ -1,4 +1,4 @@
-// Idea      streaming loads and stores: what is used once is the first to leave the caches
+// Idea      streaming loads and stores: the caches evict first what is used only once
 // Vs v04    __ldcs and __stcs; the instructions are as many and as wide
 // Bound by  DRAM bandwidth. What this kernel is through with no longer pushes out of the L2 what
 //           other kernels will want. By itself it gains nothing, and on an H200 large problems take

@@ -1,7 +1,7 @@
-// Idea      the TMA unit copies a block's tile to shared memory and back: one thread issues the bulk
-//           copies, all compute
-// Vs v07    no registers hold the bytes in flight, of which an SM has 128 KiB and more. A block still
-//           does one tile and ends, as in v04
+// Idea      the TMA unit copies a block's tile to shared memory and back: one thread issues the
+//           bulk copies, all compute
+// Vs v07    no registers hold the bytes in flight, of which an SM has 128 KiB and more. A block
+//           still does one tile and ends, as in v04
 // Bound by  DRAM bandwidth, with a barrier and a pass through shared memory that v07 does without
 // Limits    compute capability 9.0; arrays start at multiples of 16 bytes. The last n % (4 or 8)
 //           elements, which are no whole 16 bytes, are loaded and stored one by one

@@ -18,7 +18,7 @@ using elementwise::gelu_by_exp2;
 constexpr int kBlock = 256;
 constexpr int kVectors = 2;  // per thread
 
-/// The bias of columns column, column + 1, … of which the row's end may cut off the last.
+/// The bias of columns column, column + 1, …, from 0 again after the row's end.
 template <class T>
 __device__ ladder::Vec128<T> bias_of(const bias_gelu_residual::Args<T>& a, std::int64_t column) {
   using Vec = ladder::Vec128<T>;

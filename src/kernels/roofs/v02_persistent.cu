@@ -1,5 +1,5 @@
-// Idea      persistent blocks, one wave of them, each of which loops over its tiles; a block loads its
-//           next tile before it stores the last one
+// Idea      one wave of persistent blocks, each of which loops over its tiles; a block loads its next
+//           tile before it stores the last one
 // Vs v01    blocks start once, and fewer threads always have loads in flight; the partition of the
 //           tiles among the blocks is static, so the last iteration may leave some blocks idle.
 //           Streaming loads read an array of a few times the L2 faster (reduction v16's roof)
@@ -73,8 +73,8 @@ __device__ void move(const Args& a) {
   }
 }
 
-/// The rows of of_warp alternate: when warps write one again, thread 0 has read it, for it has been at
-/// the barrier in between.
+/// The rows of of_warp alternate: when warps write one again, thread 0 has read it, for it has been
+/// at the barrier in between.
 __device__ void read(const Args& a, float (&of_warp)[2][kBlock / 32]) {
   const float* const from = a.x + a.mix.inputs * a.mix.length * Vec::size;
   const std::int64_t length = a.mix.reads;
