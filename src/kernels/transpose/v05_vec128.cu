@@ -18,8 +18,8 @@
 //   store thread tile's column j   tile[V x + j], vector ty           ty ^ x: all 8 for 8 lanes
 //   load a row c                   tile[c], vector x                  x ^ (c / V % 8): all 8
 //
-// (ty: the thread tile's row in the tile, the same for 8 lanes. Without the XOR the store would be an
-// 8-way conflict.)
+// (ty: the thread tile's row in the tile, the same for 8 lanes. Without the XOR the store would be
+// an 8-way conflict.)
 #include "device/vector.hpp"
 #include "transpose.hpp"
 
