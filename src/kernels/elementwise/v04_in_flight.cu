@@ -1,4 +1,4 @@
-// Idea      a block does one contiguous piece and ends; each of its threads loads 4 vectors before
+// Idea      a block does one contiguous tile and ends; each of its threads loads 4 vectors before
 //           it stores the first
 // Vs v03    4 times the loads in flight per thread, and no loop: when a block ends, another starts
 //           its loads at once, where the threads of v03 all come to their last round together
@@ -12,10 +12,11 @@ namespace {
 constexpr int kBlock = 256;
 constexpr int kVectors = 4;  // per thread
 
-// The vectors of a thread: first, first + kBlock, … of which all exist if the piece is whole. (Only
+// The vectors of a thread: first, first + kBlock, … of which all exist if the tile is whole. (Only
 // then is nothing tested between the loads: a branch there would wait for those before it.)
 template <bool kWhole, class Op, class T>
-__device__ void piece(const elementwise::Args<Op, T>& a, std::int64_t first, std::int64_t vectors) {
+__device__ void process_tile(const elementwise::Args<Op, T>& a, std::int64_t first,
+                             std::int64_t vectors) {
   using Vec = ladder::Vec128<T>;
   Vec in[kVectors][Op::inputs];
 #pragma unroll
@@ -48,10 +49,10 @@ __global__ void __launch_bounds__(kBlock) in_flight(elementwise::Args<Op, T> a) 
   const std::int64_t begin = std::int64_t{blockIdx.x} * (kBlock * kVectors);  // of the block
   const std::int64_t first = begin + threadIdx.x;
   if (begin + kBlock * kVectors <= vectors) {
-    piece<true>(a, first, vectors);
+    process_tile<true>(a, first, vectors);
     return;
   }
-  piece<false>(a, first, vectors);  // the last block
+  process_tile<false>(a, first, vectors);  // the last block
 
   const std::int64_t i = vectors * kSize + threadIdx.x;
   if (i < a.n) {

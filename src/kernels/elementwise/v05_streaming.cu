@@ -1,4 +1,4 @@
-// Idea      streaming loads and stores: what is used once is the first to leave the caches
+// Idea      streaming loads and stores: the caches evict first what is used only once
 // Vs v04    __ldcs and __stcs; the instructions are as many and as wide
 // Bound by  DRAM bandwidth. What this kernel is through with no longer pushes out of the L2 what
 //           other kernels will want. By itself it gains nothing, and on an H200 large problems take
@@ -12,10 +12,11 @@ namespace {
 constexpr int kBlock = 256;
 constexpr int kVectors = 4;  // per thread
 
-// The vectors of a thread: first, first + kBlock, … of which all exist if the piece is whole. (Only
+// The vectors of a thread: first, first + kBlock, … of which all exist if the tile is whole. (Only
 // then is nothing tested between the loads: a branch there would wait for those before it.)
 template <bool kWhole, class Op, class T>
-__device__ void piece(const elementwise::Args<Op, T>& a, std::int64_t first, std::int64_t vectors) {
+__device__ void process_tile(const elementwise::Args<Op, T>& a, std::int64_t first,
+                             std::int64_t vectors) {
   using Vec = ladder::Vec128<T>;
   Vec in[kVectors][Op::inputs];
 #pragma unroll
@@ -48,10 +49,10 @@ __global__ void __launch_bounds__(kBlock) streaming(elementwise::Args<Op, T> a) 
   const std::int64_t begin = std::int64_t{blockIdx.x} * (kBlock * kVectors);  // of the block
   const std::int64_t first = begin + threadIdx.x;
   if (begin + kBlock * kVectors <= vectors) {
-    piece<true>(a, first, vectors);
+    process_tile<true>(a, first, vectors);
     return;
   }
-  piece<false>(a, first, vectors);  // the last block
+  process_tile<false>(a, first, vectors);  // the last block
 
   const std::int64_t i = vectors * kSize + threadIdx.x;
   if (i < a.n) {

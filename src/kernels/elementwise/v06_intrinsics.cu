@@ -15,7 +15,8 @@ constexpr int kBlock = 256;
 constexpr int kVectors = 4;  // per thread
 
 template <bool kWhole, class Op, class T>  // as in v04
-__device__ void piece(const elementwise::Args<Op, T>& a, std::int64_t first, std::int64_t vectors) {
+__device__ void process_tile(const elementwise::Args<Op, T>& a, std::int64_t first,
+                             std::int64_t vectors) {
   using Vec = ladder::Vec128<T>;
   Vec in[kVectors][Op::inputs];
 #pragma unroll
@@ -48,10 +49,10 @@ __global__ void __launch_bounds__(kBlock) intrinsics(elementwise::Args<Op, T> a)
   const std::int64_t begin = std::int64_t{blockIdx.x} * (kBlock * kVectors);  // of the block
   const std::int64_t first = begin + threadIdx.x;
   if (begin + kBlock * kVectors <= vectors) {
-    piece<true>(a, first, vectors);
+    process_tile<true>(a, first, vectors);
     return;
   }
-  piece<false>(a, first, vectors);  // the last block
+  process_tile<false>(a, first, vectors);  // the last block
 
   const std::int64_t i = vectors * kSize + threadIdx.x;
   if (i < a.n) {

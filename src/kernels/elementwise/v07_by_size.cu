@@ -1,8 +1,8 @@
 // Idea      fewer vectors per thread where the problem is small: all of it is resident at once, so
-//           what counts is how many threads share the work, not the loads that each has in flight
-// Vs v06    4 vectors per thread only where that still makes 4 blocks per multiprocessor, else 1.
-//           2^20 2-byte elements are 128 blocks of 4 vectors: a warp or two per scheduler, whose
-//           arithmetic nothing hides, and some multiprocessors with nothing to do
+//           the number of threads that share the work counts, not the loads each has in flight
+// Vs v06    4 vectors per thread only where that still makes 4 blocks per SM, else 1. 2^20 2-byte
+//           elements are 128 blocks of 4 vectors: a warp or two per scheduler, whose arithmetic
+//           nothing hides, and some SMs with nothing to do
 // Bound by  DRAM bandwidth; small problems by a launch, one latency and their bytes
 // Limits    none; arrays start at multiples of 16 bytes
 #include "approx.hpp"
@@ -14,10 +14,11 @@ namespace {
 
 constexpr int kBlock = 256;
 constexpr int kMostVectors = 4;  // per thread
-constexpr int kFullSm = 4;       // blocks per multiprocessor, of whole pieces
+constexpr int kFullSm = 4;       // blocks per SM, of whole tiles
 
 template <int kVectors, bool kWhole, class Op, class T>  // as in v04
-__device__ void piece(const elementwise::Args<Op, T>& a, std::int64_t first, std::int64_t vectors) {
+__device__ void process_tile(const elementwise::Args<Op, T>& a, std::int64_t first,
+                             std::int64_t vectors) {
   using Vec = ladder::Vec128<T>;
   Vec in[kVectors][Op::inputs];
 #pragma unroll
@@ -50,10 +51,10 @@ __global__ void __launch_bounds__(kBlock) by_size(elementwise::Args<Op, T> a) {
   const std::int64_t begin = std::int64_t{blockIdx.x} * (kBlock * kVectors);  // of the block
   const std::int64_t first = begin + threadIdx.x;
   if (begin + kBlock * kVectors <= vectors) {
-    piece<kVectors, true>(a, first, vectors);
+    process_tile<kVectors, true>(a, first, vectors);
     return;
   }
-  piece<kVectors, false>(a, first, vectors);  // the last block
+  process_tile<kVectors, false>(a, first, vectors);  // the last block
 
   const std::int64_t i = vectors * kSize + threadIdx.x;
   if (i < a.n) {

@@ -1,11 +1,11 @@
-// Idea      the copy engine moves a block's tile to shared memory and back: one thread asks for it,
-//           the others only compute
-// Vs v07    no registers hold what is under way, and a multiprocessor has 128 KiB and more of it in
-//           flight. A block still does one tile and ends, as in v04
-// Bound by  DRAM bandwidth, with a barrier, and a way through shared memory, that v07 does without
+// Idea      the TMA unit copies a block's tile to shared memory and back: one thread issues the
+//           bulk copies, all compute
+// Vs v07    no registers hold the bytes in flight, of which an SM has 128 KiB and more. A block
+//           still does one tile and ends, as in v04
+// Bound by  DRAM bandwidth, with a barrier and a pass through shared memory that v07 does without
 // Limits    compute capability 9.0; arrays start at multiples of 16 bytes. The last n % (4 or 8)
-//           elements, which are no whole 16 bytes, are loaded and stored in the ordinary way
-// Tile      1024 vectors of each input, 16 KiB; 8 blocks per multiprocessor, of two inputs 7
+//           elements, which are no whole 16 bytes, are loaded and stored one by one
+// Tile      1024 vectors of each input, 16 KiB; 8 blocks per SM, of two inputs 7
 #include "approx.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/vector.hpp"

@@ -1,6 +1,6 @@
 // Idea      warning: misaligned access, every warp starts one element past a multiple of 128 bytes
 // Vs v01    each access of a warp touches two lines and five sectors instead of one and four. The
-//           caches lend the fifth sector to the next warp, so DRAM carries no more; but 128-bit
+//           next warp finds the fifth sector in a cache, so DRAM carries no more; but 128-bit
 //           vectors are out of reach: they fault unless their address is a multiple of 16 bytes
 // Bound by  how many loads are in flight, as v01
 // Limits    none

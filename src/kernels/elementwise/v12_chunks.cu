@@ -1,7 +1,7 @@
 // Idea      warning: each thread owns 32 consecutive elements, as one would split a loop on a CPU
-// Vs v01    a thread's accesses are neighbours, those of a warp are not: each touches 32 lines. The
-//           L1 catches the loads, which come back for the rest of a line at once; every store goes
-//           to the L2 by itself, as 32 sectors of which 4 bytes are new
+// Vs v01    a thread's elements are neighbours, those of a warp's access are not: it touches 32
+//           lines. The L1 catches the loads, which come back for the rest of a line at once; every
+//           store goes to the L2 by itself, as 32 sectors of which 4 bytes are new
 // Bound by  the L2: 8 times the sectors for the same bytes
 // Limits    none
 #include "elementwise.hpp"

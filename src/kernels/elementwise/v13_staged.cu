@@ -1,5 +1,5 @@
 // Idea      the block's elements pass through shared memory: a thread still owns 32 consecutive
-//           ones, and what is strided is strided there, where only banks count
+//           ones, and the strided accesses are those of shared memory, where only banks count
 // Vs v12    all loads and stores of global memory are coalesced. Rows of 33 words put the elements
 //           that a warp touches at once, 33 words apart, into 32 different banks
 // Bound by  DRAM bandwidth, and the wait of a whole block at each barrier. An elementwise operation

@@ -31,8 +31,8 @@ __device__ ladder::Vec128<T> bias_of(const bias_gelu_residual::Args<T>& a, std::
 }
 
 template <bool kWhole, class T>  // as in v04
-__device__ void piece(const bias_gelu_residual::Args<T>& a, std::int64_t first,
-                      std::int64_t vectors) {
+__device__ void process_tile(const bias_gelu_residual::Args<T>& a, std::int64_t first,
+                             std::int64_t vectors) {
   using Vec = ladder::Vec128<T>;
   Vec x[kVectors], residual[kVectors];
 #pragma unroll
@@ -64,10 +64,10 @@ __global__ void __launch_bounds__(kBlock) fused_vec128(bias_gelu_residual::Args<
   const std::int64_t begin = std::int64_t{blockIdx.x} * (kBlock * kVectors);  // of the block
   const std::int64_t first = begin + threadIdx.x;
   if (begin + kBlock * kVectors <= vectors) {
-    piece<true>(a, first, vectors);
+    process_tile<true>(a, first, vectors);
     return;
   }
-  piece<false>(a, first, vectors);  // the last block
+  process_tile<false>(a, first, vectors);  // the last block
 
   const std::int64_t i = vectors * kSize + threadIdx.x;
   if (i < a.n) {

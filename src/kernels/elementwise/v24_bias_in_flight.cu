@@ -18,7 +18,7 @@ using elementwise::gelu_by_exp2;
 constexpr int kBlock = 256;
 constexpr int kVectors = 2;  // per thread
 
-/// The bias of columns column, column + 1, … of which the row's end may cut off the last.
+/// The bias of columns column, column + 1, …, from 0 again after the row's end.
 template <class T>
 __device__ ladder::Vec128<T> bias_of(const bias_gelu_residual::Args<T>& a, std::int64_t column) {
   using Vec = ladder::Vec128<T>;
@@ -38,8 +38,8 @@ __device__ ladder::Vec128<T> bias_of(const bias_gelu_residual::Args<T>& a, std::
 }
 
 template <bool kWhole, class T>  // as in v04
-__device__ void piece(const bias_gelu_residual::Args<T>& a, std::int64_t first,
-                      std::int64_t vectors) {
+__device__ void process_tile(const bias_gelu_residual::Args<T>& a, std::int64_t first,
+                             std::int64_t vectors) {
   using Vec = ladder::Vec128<T>;
   Vec x[kVectors], residual[kVectors], bias[kVectors];
 #pragma unroll
@@ -76,10 +76,10 @@ __global__ void __launch_bounds__(kBlock) fused_in_flight(bias_gelu_residual::Ar
   const std::int64_t begin = std::int64_t{blockIdx.x} * (kBlock * kVectors);  // of the block
   const std::int64_t first = begin + threadIdx.x;
   if (begin + kBlock * kVectors <= vectors) {
-    piece<true>(a, first, vectors);
+    process_tile<true>(a, first, vectors);
     return;
   }
-  piece<false>(a, first, vectors);  // the last block
+  process_tile<false>(a, first, vectors);  // the last block
 
   const std::int64_t i = vectors * kSize + threadIdx.x;
   if (i < a.n) {

@@ -1,5 +1,5 @@
-// Column sums in passes: the rows are split into parts, each part leaves a row of sums, and those
-// are a matrix again, of fewer rows.
+// Column sums in passes: the rows are split into parts, each part writes a row of partial sums, and
+// those are a matrix again, of fewer rows.
 #pragma once
 
 #include "matrix_reduction.hpp"
@@ -19,7 +19,7 @@ inline std::int64_t parts_of(std::int64_t rows, std::int64_t tiles) {
 ///     the blocks side by side;
 ///   template <class T> static void launch_pass(const T* x, std::int64_t rows, std::int64_t cols,
 ///                                              std::int64_t parts, float* out, cudaStream_t)
-///     which leaves out[parts][cols], the sums over the rows of each part.
+///     which writes out[parts][cols], the sums over the rows of each part.
 template <class Pass>
 struct InPasses {
   static constexpr ladder::Version version = Pass::version;

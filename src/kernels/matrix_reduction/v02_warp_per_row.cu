@@ -1,4 +1,4 @@
-// Idea      a warp for each row: its lanes load neighbours, and add up what they have by shuffles
+// Idea      a warp for each row: its lanes load neighbours, and add up their sums by shuffles
 // Vs v01    coalesced: a load touches 4 sectors of fp32 instead of 32, or 2 of 16-bit elements
 // Bound by  DRAM bandwidth where rows are many; else bytes in flight, a load of 4 (or 2) bytes per
 //           thread

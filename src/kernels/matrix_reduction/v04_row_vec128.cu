@@ -19,7 +19,7 @@ __device__ float warp_sum(float mine) {
   return mine;
 }
 
-/// What thread number t of kThreads finds in its part of a row.
+/// The sum of the elements that thread number t of kThreads has in a row.
 template <int kThreads, class T>
 __device__ float thread_sum(const T* row, std::int64_t cols, unsigned t) {
   using Vec = ladder::Vec128<T>;

@@ -1,4 +1,4 @@
-// Idea      eight warps share the rows of 32 columns, and add up what they have in shared memory
+// Idea      eight warps share the rows of 32 columns, and add up their sums in shared memory
 // Vs v01    eight times as many threads for the same columns
 // Bound by  threads still, where columns are few: a block per 32 of them
 // Limits    none

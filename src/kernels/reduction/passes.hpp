@@ -1,6 +1,6 @@
-// How the blocks of v01 to v09 make one number together: each block leaves one, and the same kernel
-// is launched again on those, until it leaves a single one. This is not what these versions teach,
-// so it is the same for all of them.
+// How the blocks of v01 to v09 and of v20 to v23 combine their results: each block writes a partial
+// result, and the same kernel is launched again on those, until it writes a single one. This is not
+// what these versions teach, so it is the same for all of them.
 #pragma once
 
 #include "reduction.hpp"
@@ -49,9 +49,9 @@ struct InPasses {
 /// The blocks of a version whose blocks can take any number of tiles.
 ///
 /// Every tile gets a block until there are 16384, on an H100 some 15 times as many as run at once:
-/// the GPU gives the next block to whichever multiprocessor is free, and what is lost when the last
-/// ones run alone is small. Up to 4 tiles are one block's work, because another launch would take
-/// longer; so the numbers that 16384 blocks leave are reduced by one.
+/// the GPU gives the next block to whichever SM is free, and little is lost when the last ones
+/// run alone. Up to 4 tiles are one block's work, because another launch would take longer; so one
+/// block reduces the partial results of 16384.
 inline std::int64_t blocks_for(std::int64_t n, std::int64_t tile, std::int64_t most = 16384) {
   return n <= 4 * tile ? 1 : min(ladder::ceil_div(n, tile), most);
 }

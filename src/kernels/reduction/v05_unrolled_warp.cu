@@ -13,7 +13,7 @@ namespace {
 constexpr int kBlock = 256;
 static_assert(kBlock >= 64, "the warp at the end folds 64 numbers");
 
-/// value[0 … 64) made one number, in lane 0 of the calling warp. Other lanes return leftovers.
+/// Folds value[0 … 64); lane 0 of the calling warp returns the result, other lanes leftovers.
 template <class Op>
 __device__ float last_warp(float* value, unsigned lane) {
   float mine = Op::combine(value[lane], value[lane + 32]);

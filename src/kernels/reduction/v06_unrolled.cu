@@ -3,12 +3,12 @@
 // Bound by  few bytes in flight: two loads per thread, then a tree during which nothing is loaded
 // Limits    none
 //
-// v20 to v23 are this kernel with other block sizes.
+// v20 to v23 have this kernel with other block sizes.
 #include "passes.hpp"
 
 namespace {
 
-/// value[0 … 64) made one number, in lane 0 of the calling warp. Other lanes return leftovers.
+/// Folds value[0 … 64); lane 0 of the calling warp returns the result, other lanes leftovers.
 template <class Op>
 __device__ float last_warp(float* value, unsigned lane) {
   float mine = Op::combine(value[lane], value[lane + 32]);

@@ -1,8 +1,8 @@
 // Idea      each thread adds up many numbers before the one tree of its block
 // Vs v06    v06's two loads in a loop: the number of blocks no longer grows with n but stays at
 //           16384, at 2^28 one tree and one start of a block per 16384 numbers instead of 512
-// Bound by  bytes in flight: the 2048 threads of a multiprocessor wait for two loads each, 16 KiB
-//           of fp32 or 8 KiB of 16-bit elements; it takes some 40 KiB to keep an H100's memory busy
+// Bound by  bytes in flight: the 2048 threads of an SM wait for two loads each, 16 KiB of fp32 or
+//           8 KiB of 16-bit elements; it takes some 40 KiB to keep an H100's memory busy
 // Limits    none
 #include "passes.hpp"
 
@@ -11,7 +11,7 @@ namespace {
 constexpr int kBlock = 256;
 constexpr int kTile = 16 * kBlock;  // elements that are worth a block
 
-/// value[0 … 64) made one number, in lane 0 of the calling warp. Other lanes return leftovers.
+/// Folds value[0 … 64); lane 0 of the calling warp returns the result, other lanes leftovers.
 template <class Op>
 __device__ float last_warp(float* value, unsigned lane) {
   float mine = Op::combine(value[lane], value[lane + 32]);

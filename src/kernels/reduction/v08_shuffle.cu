@@ -10,9 +10,9 @@ namespace {
 constexpr int kBlock = 256;
 constexpr int kTile = 16 * kBlock;  // elements that are worth a block
 
-/// What the lanes of a warp have, combined, in lane 0.
+/// Combines the values of a warp's lanes; lane 0 returns the result.
 template <class Op>
-__device__ float warp_total(float mine) {
+__device__ float warp_reduce(float mine) {
 #pragma unroll
   for (int s = 16; s > 0; s /= 2) {
     mine = Op::combine(mine, __shfl_down_sync(0xffffffffu, mine, s));
@@ -20,22 +20,23 @@ __device__ float warp_total(float mine) {
   return mine;
 }
 
-/// What the threads of the block have, combined, in thread 0.
+/// Combines the values of the block's threads, by way of of_warp in shared memory; thread 0 returns
+/// the result.
 template <class Op>
-__device__ float block_total(float mine) {
-  __shared__ float of_warp[kBlock / 32];
+__device__ float block_reduce(float mine, float (&of_warp)[kBlock / 32]) {
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  mine = warp_total<Op>(mine);
+  mine = warp_reduce<Op>(mine);
   if (lane == 0) of_warp[warp] = mine;
   __syncthreads();
   if (warp == 0) {
-    mine = warp_total<Op>(lane < kBlock / 32 ? of_warp[lane] : Op::identity());
+    mine = warp_reduce<Op>(lane < kBlock / 32 ? of_warp[lane] : Op::identity());
   }
   return mine;
 }
 
 template <class Op, class T>
 __global__ void __launch_bounds__(kBlock) shuffle(const T* x, std::int64_t n, float* out) {
+  __shared__ float of_warp[kBlock / 32];
   const std::int64_t stride = std::int64_t{gridDim.x} * (2 * kBlock);
   float mine = Op::identity();
 #pragma unroll 1  // more loads in flight are v09's idea
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(kBlock) shuffle(const T* x, std::int64_t n, fl
     const float second = j < n ? static_cast<float>(x[j]) : Op::identity();
     mine = Op::combine(mine, Op::combine(first, second));
   }
-  const float total = block_total<Op>(mine);
+  const float total = block_reduce<Op>(mine, of_warp);
   if (threadIdx.x == 0) out[blockIdx.x] = total;
 }
 

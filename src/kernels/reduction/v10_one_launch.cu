@@ -1,4 +1,4 @@
-// Idea      one launch: the block that is done last reduces what all of them left
+// Idea      one launch: the block that finishes last reduces the partial results of all
 // Vs v09    no second launch, and no idle GPU before it
 // Bound by  DRAM bandwidth; at small n by one launch, one trip to DRAM, and three to the L2 cache
 // Limits    two launches must not overlap, as they share the counter of the blocks that are done. x
@@ -8,7 +8,7 @@
 // After CUDA's sample threadFenceReduction. The counter is a variable of the module, zero when that
 // is loaded and zero again after every launch: one in the workspace would have to be cleared first,
 // by one more operation of the GPU, which is what this version saves.
-#include "device/vector.hpp"
+#include "block_reduce.hpp"
 #include "passes.hpp"
 
 namespace {
@@ -22,23 +22,22 @@ constexpr int kTileBytes = 16 * kLoads * kBlock;
 template <class T>
 constexpr int kTile = kTileBytes / static_cast<int>(sizeof(T));  // elements
 
-/// What this thread finds in its block's part of x, which is every blocks-th tile from number
-/// `block` on.
+/// Reduces this thread's vectors of the tiles block, block + blocks, block + 2 blocks, …
 template <class Op, class T>
-__device__ Accumulator<T> thread_total(const T* x, std::int64_t n, unsigned block,
-                                       unsigned blocks) {
+__device__ Accumulator<T> thread_reduce(const T* x, std::int64_t n, unsigned block,
+                                        unsigned blocks) {
   using Vec = ladder::Vec128<T>;
   using A = Accumulator<T>;
   const std::int64_t vectors = n / Vec::size;
   const auto whole_tiles = static_cast<unsigned>(n / kTile<T>);
 
-  A total[Vec::size];  // one chain of additions per element of a vector
+  A acc[Vec::size];  // accumulators, a chain of operations each
 #pragma unroll
-  for (int e = 0; e < Vec::size; ++e) total[e] = Op::template identity<A>();
-  auto take = [&](const Vec& v) {
+  for (int e = 0; e < Vec::size; ++e) acc[e] = Op::template identity<A>();
+  auto add = [&](const Vec& v) {
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      total[e] = Op::combine(total[e], static_cast<A>(v[e]));
+      acc[e] = Op::combine(acc[e], static_cast<A>(v[e]));
     }
   };
 
@@ -50,49 +49,26 @@ __device__ Accumulator<T> thread_total(const T* x, std::int64_t n, unsigned bloc
     for (int i = 0; i < kLoads; ++i) v[i] = Vec::load(from + i * kBlock * Vec::size);
     static_assert(kLoads == 4, "written out for four");
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {  // with each other first, so that all four are awaited
+    for (int e = 0; e < Vec::size;
+         ++e) {  // a tree of the four loads, which waits for all of them once
       const A first = Op::combine(static_cast<A>(v[0][e]), static_cast<A>(v[1][e]));
       const A second = Op::combine(static_cast<A>(v[2][e]), static_cast<A>(v[3][e]));
-      total[e] = Op::combine(total[e], Op::combine(first, second));
+      acc[e] = Op::combine(acc[e], Op::combine(first, second));
     }
   }
-  if (tile == whole_tiles) {  // what is left falls to the block whose turn it is
+  if (tile == whole_tiles) {  // the block whose tile is next takes the remainder
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const std::int64_t v = std::int64_t{tile} * (kTile<T> / Vec::size) + i * kBlock + threadIdx.x;
-      if (v < vectors) take(Vec::load(x + v * Vec::size));
+      if (v < vectors) add(Vec::load(x + v * Vec::size));
     }
     const std::int64_t i = vectors * Vec::size + threadIdx.x;
-    if (i < n) total[0] = Op::combine(total[0], static_cast<A>(x[i]));
+    if (i < n) acc[0] = Op::combine(acc[0], static_cast<A>(x[i]));
   }
 
 #pragma unroll
-  for (int e = 1; e < Vec::size; ++e) total[0] = Op::combine(total[0], total[e]);
-  return total[0];
-}
-
-/// What the lanes of a warp have, combined, in lane 0.
-template <class Op, class A>
-__device__ A warp_total(A mine) {
-#pragma unroll
-  for (int s = 16; s > 0; s /= 2) {
-    mine = Op::combine(mine, __shfl_down_sync(0xffffffffu, mine, s));
-  }
-  return mine;
-}
-
-/// What the threads of the block have, combined, in thread 0.
-template <class Op, class A>
-__device__ A block_total(A mine) {
-  __shared__ A of_warp[kBlock / 32];
-  const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  mine = warp_total<Op>(mine);
-  if (lane == 0) of_warp[warp] = mine;
-  __syncthreads();
-  if (warp == 0) {
-    mine = warp_total<Op>(lane < kBlock / 32 ? of_warp[lane] : Op::template identity<A>());
-  }
-  return mine;
+  for (int e = 1; e < Vec::size; ++e) acc[0] = Op::combine(acc[0], acc[e]);
+  return acc[0];
 }
 
 __device__ unsigned blocks_done = 0;
@@ -100,20 +76,23 @@ __device__ unsigned blocks_done = 0;
 template <class Op, class T>
 __global__ void __launch_bounds__(kBlock) one_launch(reduction::Args<Op, T> a) {
   using A = Accumulator<T>;
-  A* const left = static_cast<A*>(a.workspace);  // [gridDim.x]
-  A total = block_total<Op>(thread_total<Op>(a.x, a.n, blockIdx.x, gridDim.x));
+  __shared__ A of_warp[kBlock / 32];
+  A* const partials = static_cast<A*>(a.workspace);  // [gridDim.x]
+  A mine = thread_reduce<Op>(a.x, a.n, blockIdx.x, gridDim.x);
+  A total = reduction::block_reduce<Op>(mine, of_warp);
   if (gridDim.x > 1) {
     __shared__ bool is_last;
     if (threadIdx.x == 0) {
-      left[blockIdx.x] = total;
-      __threadfence();  // whoever sees the count sees the number
+      partials[blockIdx.x] = total;
+      __threadfence();  // whoever sees the count sees the partial result
       const unsigned before = atomicInc(&blocks_done, gridDim.x - 1);  // from the limit on to 0
       is_last = before == gridDim.x - 1;
-      if (is_last) __threadfence();  // this block, having seen the count, sees the numbers
+      if (is_last) __threadfence();  // this block, having seen the count, sees the partial results
     }
     __syncthreads();
     if (!is_last) return;
-    total = block_total<Op>(thread_total<Op>(left, gridDim.x, 0, 1));
+    mine = thread_reduce<Op>(partials, gridDim.x, 0, 1);
+    total = reduction::block_reduce<Op>(mine, of_warp);
   }
   if (threadIdx.x == 0) *a.y = total;
 }

@@ -1,6 +1,6 @@
-// Idea      a compensated sum: an accumulator also adds up what its own additions have rounded off
-//           (Knuth's two-sum; Ogita, Rump and Oishi, Accurate Sum and Dot Product, 2005; the idea
-//           is Kahan's, 1965), and that is added to the sum in the end
+// Idea      a compensated sum: a second accumulator adds up the rounding errors of the first one's
+//           additions (Knuth's two-sum; Ogita, Rump and Oishi, Accurate Sum and Dot Product, 2005;
+//           the idea is Kahan's, 1965), and is added to the sum in the end
 // Vs v10    seven operations per element instead of one, most of which hide behind the loads: on an
 //           H200 it takes 0.3 % longer at 2^30, 3 to 4 % from 2^24 to 2^28. The sum is as good as
 //           if it were made in twice the precision and then rounded, also where large numbers
@@ -38,18 +38,17 @@ struct alignas(8) Total {
   }
 };
 
-/// What this thread finds in its block's part of x, which is every blocks-th tile from number
-/// `block` on.
+/// Adds up this thread's vectors of the tiles block, block + blocks, block + 2 blocks, …
 template <class T>
-__device__ Total thread_total(const T* x, std::int64_t n, unsigned block, unsigned blocks) {
+__device__ Total thread_reduce(const T* x, std::int64_t n, unsigned block, unsigned blocks) {
   using Vec = ladder::Vec128<T>;
   const std::int64_t vectors = n / Vec::size;
   const auto whole_tiles = static_cast<unsigned>(n / kTile<T>);
 
-  Total total[Vec::size] = {};  // one chain of additions per element of a vector
-  auto take = [&](const Vec& v) {
+  Total acc[Vec::size] = {};  // accumulators, a chain of additions each
+  auto add = [&](const Vec& v) {
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) total[e].add(static_cast<float>(v[e]));
+    for (int e = 0; e < Vec::size; ++e) acc[e].add(static_cast<float>(v[e]));
   };
 
   unsigned tile = block;
@@ -60,31 +59,32 @@ __device__ Total thread_total(const T* x, std::int64_t n, unsigned block, unsign
     for (int i = 0; i < kLoads; ++i) v[i] = Vec::load(from + i * kBlock * Vec::size);
     static_assert(kLoads == 4, "written out for four");
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {  // with each other first, so that all four are awaited
+    for (int e = 0; e < Vec::size;
+         ++e) {  // a tree of the four loads, which waits for all of them once
       Total first{static_cast<float>(v[0][e]), 0}, second{static_cast<float>(v[2][e]), 0};
       first.add(static_cast<float>(v[1][e]));
       second.add(static_cast<float>(v[3][e]));
       first.add(second);
-      total[e].add(first);
+      acc[e].add(first);
     }
   }
-  if (tile == whole_tiles) {  // what is left falls to the block whose turn it is
+  if (tile == whole_tiles) {  // the block whose tile is next takes the remainder
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const std::int64_t v = std::int64_t{tile} * (kTile<T> / Vec::size) + i * kBlock + threadIdx.x;
-      if (v < vectors) take(Vec::load(x + v * Vec::size));
+      if (v < vectors) add(Vec::load(x + v * Vec::size));
     }
     const std::int64_t i = vectors * Vec::size + threadIdx.x;
-    if (i < n) total[0].add(static_cast<float>(x[i]));
+    if (i < n) acc[0].add(static_cast<float>(x[i]));
   }
 
 #pragma unroll
-  for (int e = 1; e < Vec::size; ++e) total[0].add(total[e]);
-  return total[0];
+  for (int e = 1; e < Vec::size; ++e) acc[0].add(acc[e]);
+  return acc[0];
 }
 
-/// What the lanes of a warp have, added up, in lane 0.
-__device__ Total warp_total(Total mine) {
+/// Adds up the values of a warp's lanes; lane 0 returns the sum.
+__device__ Total warp_reduce(Total mine) {
 #pragma unroll
   for (int s = 16; s > 0; s /= 2) {
     mine.add(Total{__shfl_down_sync(0xffffffffu, mine.sum, s),
@@ -93,17 +93,17 @@ __device__ Total warp_total(Total mine) {
   return mine;
 }
 
-/// What the threads of the block have, added up, in thread 0.
-__device__ Total block_total(Total mine) {
-  __shared__ Total of_warp[kBlock / 32];
+/// Adds up the values of the block's threads, by way of of_warp in shared memory; thread 0 returns
+/// the sum. Between two calls with the same of_warp there must be a barrier.
+__device__ Total block_reduce(Total mine, Total (&of_warp)[kBlock / 32]) {
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  mine = warp_total(mine);
+  mine = warp_reduce(mine);
   if (lane == 0) of_warp[warp] = mine;
   __syncthreads();
   if (warp == 0) {
     mine = {};
     if (lane < kBlock / 32) mine = of_warp[lane];
-    mine = warp_total(mine);
+    mine = warp_reduce(mine);
     if (fabsf(mine.sum) == INFINITY) mine.error = 0;  // not inf - inf
   }
   return mine;
@@ -113,21 +113,22 @@ __device__ unsigned blocks_done = 0;
 
 template <class T>
 __global__ void __launch_bounds__(kBlock) compensated(reduction::Args<reduction::sum, T> a) {
-  auto* const left = static_cast<Total*>(a.workspace);  // [gridDim.x]
-  Total total = block_total(thread_total(a.x, a.n, blockIdx.x, gridDim.x));
+  __shared__ Total of_warp[kBlock / 32];
+  auto* const partials = static_cast<Total*>(a.workspace);  // [gridDim.x]
+  Total total = block_reduce(thread_reduce(a.x, a.n, blockIdx.x, gridDim.x), of_warp);
   if (gridDim.x > 1) {
     __shared__ bool is_last;
     if (threadIdx.x == 0) {
-      left[blockIdx.x] = total;
-      __threadfence();  // whoever sees the count sees the number
+      partials[blockIdx.x] = total;
+      __threadfence();  // whoever sees the count sees the partial sum
       const unsigned before = atomicInc(&blocks_done, gridDim.x - 1);  // from the limit on to 0
       is_last = before == gridDim.x - 1;
-      if (is_last) __threadfence();  // this block, having seen the count, sees the numbers
+      if (is_last) __threadfence();  // this block, having seen the count, sees the partial sums
     }
     __syncthreads();
     if (!is_last) return;
     const auto* const numbers = static_cast<const float*>(a.workspace);  // sums and errors
-    total = block_total(thread_total(numbers, 2 * gridDim.x, 0, 1));
+    total = block_reduce(thread_reduce(numbers, 2 * gridDim.x, 0, 1), of_warp);
   }
   if (threadIdx.x == 0) *a.y = total.sum + total.error;
 }

@@ -1,4 +1,4 @@
-// Idea      each block adds its number to y, by one atomicAdd
+// Idea      each block adds its partial sum to y, by one atomicAdd
 // Vs v10    no ticket, no last block; but y must be cleared first, which is one more operation of
 //           the GPU. The blocks add in the order in which they finish: sums of floating-point
 //           numbers differ in their last bits from launch to launch, those of integers don't
@@ -7,9 +7,9 @@
 //           as zero, because atomics take them so. x starts at a multiple of 16 bytes.
 // Tile      64 KiB of x, 1024 threads
 //
-// The blocks' numbers go into y one after another, and each addition rounds. Therefore blocks are
-// few, one per multiprocessor, and large, to have as many bytes in flight as v10's.
-#include "block_total.hpp"
+// The blocks' sums go into y one after another, and each addition rounds. Therefore blocks are few,
+// one per SM, and large, to have as many bytes in flight as v10's.
+#include "block_reduce.hpp"
 #include "device/multiprocessors.hpp"
 
 namespace {
@@ -19,8 +19,9 @@ constexpr int kBlock = 1024;
 template <class T>
 __global__ void __launch_bounds__(kBlock) atomic_add(reduction::Args<reduction::sum, T> a) {
   using Op = reduction::sum;
-  const auto mine = reduction::thread_total<Op, kBlock>(a.x, a.n, blockIdx.x, gridDim.x);
-  const auto total = reduction::block_total<Op, kBlock>(mine);
+  __shared__ reduction::Accumulator<T> of_warp[kBlock / 32];
+  const auto mine = reduction::thread_reduce<Op, kBlock>(a.x, a.n, blockIdx.x, gridDim.x);
+  const auto total = reduction::block_reduce<Op>(mine, of_warp);
   if (threadIdx.x == 0) atomicAdd(a.y, total);
 }
 

@@ -1,12 +1,12 @@
-// Idea      eight blocks of a cluster make one number through distributed shared memory
-// Vs v10    a ticket and a number per cluster instead of per block: the last one has an eighth to
-//           read; up to 32 tiles nothing goes through global memory at all. But eight blocks start
-//           together and wait for each other, during which they load nothing
+// Idea      the eight blocks of a cluster combine their results through distributed shared memory
+// Vs v10    a ticket and a partial result per cluster instead of per block: the last one has an
+//           eighth to read; up to 32 tiles nothing goes through global memory at all. But eight
+//           blocks start together and wait for each other, during which they load nothing
 // Bound by  DRAM bandwidth; at small n by one launch, one trip to DRAM, and three to the L2 cache
 // Limits    Hopper only. Two launches must not overlap, as they share the counter of the clusters
 //           that are done. x starts at a multiple of 16 bytes.
 // Tile      16 KiB of x, 256 threads
-#include "block_total.hpp"
+#include "block_reduce.hpp"
 #include "device/ptx/cluster.hpp"
 #include "passes.hpp"
 
@@ -18,15 +18,15 @@ constexpr int kBlock = 256;
 constexpr int kWarps = kBlock / 32;
 constexpr int kCluster = 8;  // blocks
 
-/// What the threads of the cluster have, combined, in thread 0 of rank 0.
+/// Combines the values of the cluster's threads, by way of of_warp in every block's shared memory,
+/// aligned to 16 bytes; thread 0 of rank 0 returns the result.
 template <class Op>
-__device__ float cluster_total(float mine) {
-  alignas(16) __shared__ float of_warp[kWarps];
+__device__ float cluster_reduce(float mine, float (&of_warp)[kWarps]) {
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  mine = reduction::warp_total<Op>(mine);
+  mine = reduction::warp_reduce<Op>(mine);
   if (lane == 0) of_warp[warp] = mine;
   cluster_sync();
-  if (cluster_rank() == 0 && warp == 0) {  // a lane takes the numbers of four warps
+  if (cluster_rank() == 0 && warp == 0) {  // a lane loads the results of four warps
     constexpr unsigned kLanesPerBlock = kWarps / 4;
     static_assert(kCluster * kLanesPerBlock <= 32);
     mine = Op::template identity<float>();
@@ -35,7 +35,7 @@ __device__ float cluster_total(float mine) {
       const float4 v = cluster_load(cluster_address(four, lane / kLanesPerBlock));
       mine = Op::combine(Op::combine(v.x, v.y), Op::combine(v.z, v.w));
     }
-    mine = reduction::warp_total<Op>(mine);
+    mine = reduction::warp_reduce<Op>(mine);
   }
   cluster_sync();  // no block ends before it has been read
   return mine;
@@ -46,23 +46,25 @@ __device__ unsigned clusters_done = 0;
 template <class Op, class T>
 __global__ void __cluster_dims__(kCluster) __launch_bounds__(kBlock)
     by_clusters(reduction::Args<Op, T> a) {
-  const float mine = reduction::thread_total<Op, kBlock>(a.x, a.n, blockIdx.x, gridDim.x);
-  float total = cluster_total<Op>(mine);
+  alignas(16) __shared__ float of_warp[kWarps];
+  __shared__ float of_last_warp[kWarps];
+  const float mine = reduction::thread_reduce<Op, kBlock>(a.x, a.n, blockIdx.x, gridDim.x);
+  float total = cluster_reduce<Op>(mine, of_warp);
   if (cluster_rank() != 0) return;
   const unsigned clusters = gridDim.x / kCluster;
   if (clusters > 1) {
-    float* const left = static_cast<float*>(a.workspace);  // [clusters]
+    float* const partials = static_cast<float*>(a.workspace);  // [clusters]
     __shared__ bool is_last;
     if (threadIdx.x == 0) {
-      left[blockIdx.x / kCluster] = total;
-      __threadfence();  // whoever sees the count sees the number
+      partials[blockIdx.x / kCluster] = total;
+      __threadfence();  // whoever sees the count sees the partial result
       is_last = atomicInc(&clusters_done, clusters - 1) == clusters - 1;
-      if (is_last) __threadfence();  // this block, having seen the count, sees the numbers
+      if (is_last) __threadfence();  // this block, having seen the count, sees the partial results
     }
     __syncthreads();
     if (!is_last) return;
-    const float found = reduction::thread_total<Op, kBlock>(left, clusters, 0, 1);
-    total = reduction::block_total<Op, kBlock>(found);
+    const float found = reduction::thread_reduce<Op, kBlock>(partials, clusters, 0, 1);
+    total = reduction::block_reduce<Op>(found, of_last_warp);
   }
   if (threadIdx.x == 0) *a.y = total;
 }

@@ -1,15 +1,124 @@
-// Idea      no tickets: a block posts its number together with a flag, in one 64-bit store, and the
-//           last block of the grid's order, not of time, waits until all are there
+// Idea      no tickets: a block publishes its partial result and a ready flag in one 64-bit store,
+//           and the highest-numbered block of a group polls until the group's are all there
 // Vs v14    a block ends with a store that nobody waits for, instead of a store, a fence that waits
-//           for it, and an atomic that comes back; the number arrives with one trip to the L2 cache
+//           for it, and an atomic that comes back; the result arrives with one trip to the L2 cache
 //           instead of three
 // Bound by  DRAM bandwidth; at small n by one launch, one trip to DRAM, and two to the L2 cache
-// Limits    two launches must not overlap, as they share the posts. 64 blocks may wait for others, so
-//           the GPU must hold more than that at once. x starts at a multiple of 16 bytes.
+// Limits    two launches must not overlap, as they share the published words. 64 blocks may poll,
+//           so the GPU must hold more than that at once. x starts at a multiple of 16 bytes.
 // Tile      16 KiB of x, 256 threads
-#include "posted.hpp"
+//
+// After the protocol LL of NCCL, NVIDIA's library for communication between GPUs: a reader sees
+// either nothing or the whole word, so that no fence has to order a result and its flag.
+#include "block_reduce.hpp"
+#include "passes.hpp"
 
 namespace {
+
+using reduction::Accumulator;
+
+constexpr int kBlock = 256;
+constexpr int kPartials = 4;                 // that a thread reads, of other blocks
+constexpr int kGroup = kPartials * kBlock;   // blocks of a group, at most
+constexpr std::int64_t kMostBlocks = 65536;  // and so 64 groups
+
+template <class T>
+std::int64_t blocks_of(std::int64_t n) {
+  return reduction::blocks_for(n, reduction::kTile<T, kBlock>, kMostBlocks);
+}
+
+/// 32 bits of a partial result and, above them, the ready flag; zero is not published yet.
+using Published = unsigned long long;
+constexpr Published kReady = Published{1} << 32;
+constexpr int kMostWords = 2;  // of 32 bits in a result
+
+__device__ volatile Published of_block[kMostWords][kMostBlocks];  // zero between launches
+__device__ volatile Published of_group[kMostWords][kMostBlocks / kGroup];
+
+template <class A>
+constexpr int kWords = sizeof(A) / sizeof(std::uint32_t);
+
+/// Publishes partial result i.
+template <class A, std::size_t kCount>
+__device__ void publish(A partial, volatile Published (&published)[kMostWords][kCount],
+                        unsigned i) {
+  std::uint32_t word[kWords<A>];
+  memcpy(word, &partial, sizeof partial);
+#pragma unroll
+  for (int w = 0; w < kWords<A>; ++w) published[w][i] = kReady | word[w];
+}
+
+/// Waits for `count` partial results, fewer than kGroup, from number `first` on; reduces them and
+/// of_thread_0, which thread 0 has; thread 0 returns the result. Leaves zeros.
+template <class Op, class A, std::size_t kCount>
+__device__ A collect(volatile Published (&published)[kMostWords][kCount], unsigned first,
+                     unsigned count, A of_thread_0, A (&of_warp)[kBlock / 32]) {
+  __syncthreads();  // warp 0 has read of_warp in the block_reduce before this one
+  Published found[kPartials][kWords<A>];
+  bool all_ready;
+  do {  // every thread loads all of its words before it tests one
+    all_ready = true;
+#pragma unroll
+    for (int i = 0; i < kPartials; ++i) {
+      const unsigned at = i * kBlock + threadIdx.x;
+#pragma unroll
+      for (int w = 0; w < kWords<A>; ++w) {
+        found[i][w] = kReady;
+        if (at < count) found[i][w] = published[w][first + at];
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kPartials; ++i) {
+#pragma unroll
+      for (int w = 0; w < kWords<A>; ++w) all_ready = all_ready && found[i][w] != 0;
+    }
+  } while (!all_ready);
+
+  A mine = threadIdx.x == 0 ? of_thread_0 : Op::template identity<A>();
+#pragma unroll
+  for (int i = 0; i < kPartials; ++i) {
+    const unsigned at = i * kBlock + threadIdx.x;
+    if (at < count) {
+      std::uint32_t word[kWords<A>];
+#pragma unroll
+      for (int w = 0; w < kWords<A>; ++w) {
+        published[w][first + at] = 0;
+        word[w] = static_cast<std::uint32_t>(found[i][w]);
+      }
+      A partial;
+      memcpy(&partial, word, sizeof partial);
+      mine = Op::combine(mine, partial);
+    }
+  }
+  return reduction::block_reduce<Op>(mine, of_warp);
+}
+
+template <class Op, class T>
+__global__ void __launch_bounds__(kBlock) posted(reduction::Args<Op, T> a) {
+  using A = Accumulator<T>;
+  __shared__ A of_warp[kBlock / 32];
+  const unsigned groups = ladder::ceil_div(gridDim.x, kGroup);
+  const unsigned group = blockIdx.x / kGroup, first = group * kGroup;
+  const unsigned in_group = min(gridDim.x - first, kGroup);
+
+  const A mine = reduction::thread_reduce<Op, kBlock>(a.x, a.n, blockIdx.x, gridDim.x);
+  A total = reduction::block_reduce<Op>(mine, of_warp);
+  if (in_group > 1) {
+    if (blockIdx.x != first + in_group - 1) {
+      if (threadIdx.x == 0) publish(total, of_block, blockIdx.x);
+      return;
+    }
+    total = collect<Op>(of_block, first, in_group - 1, total, of_warp);
+  }
+  if (groups > 1) {
+    if (group != groups - 1) {
+      if (threadIdx.x == 0) publish(total, of_group, group);
+      return;
+    }
+    total = collect<Op>(of_group, 0, groups - 1, total, of_warp);
+  }
+  if (threadIdx.x == 0) *a.y = total;
+}
 
 struct Posted {
   static constexpr reduction::Problem test_problems[] = {{4'200'013}};  // two groups, in fp32
@@ -17,7 +126,7 @@ struct Posted {
 
   template <class Op, class T>
   static void launch(const reduction::Args<Op, T>& a, cudaStream_t stream) {
-    launch_posted<Op, Loads::ordinary>(a, stream);
+    ladder::launch(posted<Op, T>, blocks_of<T>(a.n), kBlock, 0, stream, a);
   }
 };
 

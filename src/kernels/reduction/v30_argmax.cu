@@ -7,8 +7,8 @@
 //           starts at a multiple of 16 bytes.
 // Tile      16 KiB of x, 256 threads
 //
-// Of equals the first wins, although blocks and lanes combine in another order: then the index
-// decides. In its own elements a thread meets smaller indices first and need not look at them.
+// The first of equals wins, although blocks and lanes combine in another order: there the index
+// decides. A thread meets its own elements in the order of their indices: no need to compare these.
 #include "device/vector.hpp"
 #include "passes.hpp"
 
@@ -24,7 +24,7 @@ constexpr std::int64_t kMostBlocks = 4096;  // a thread of the last block has 16
 template <class T>
 constexpr int kTile = kBlock* kLoads* ladder::Vec128<T>::size;  // elements
 
-/// The best of this thread's elements in every blocks-th tile from number `block` on.
+/// The best of this thread's elements in the tiles block, block + blocks, block + 2 blocks, …
 template <class T>
 __device__ Candidate<Accumulator<T>> thread_best(const T* x, std::int64_t n, unsigned block,
                                                  unsigned blocks) {
@@ -40,7 +40,7 @@ __device__ Candidate<Accumulator<T>> thread_best(const T* x, std::int64_t n, uns
   A best = reduction::kLeast<A>;
   unsigned best_tile = 0;
   int best_place = 0;  // element of the kLoads vectors of a tile
-  auto take = [&](const Vec& v, unsigned tile, int i) {
+  auto compare = [&](const Vec& v, unsigned tile, int i) {
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
       const auto value = static_cast<A>(v[e]);
@@ -58,13 +58,13 @@ __device__ Candidate<Accumulator<T>> thread_best(const T* x, std::int64_t n, uns
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) v[i] = Vec::load(x + vector_of(tile, i) * Vec::size);
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) take(v[i], tile, i);
+    for (int i = 0; i < kLoads; ++i) compare(v[i], tile, i);
   }
-  if (tile == whole_tiles) {  // what is left falls to the block whose turn it is
+  if (tile == whole_tiles) {  // the block whose tile is next takes the remainder
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       const std::int64_t v = vector_of(tile, i);
-      if (v < vectors) take(Vec::load(x + v * Vec::size), tile, i);
+      if (v < vectors) compare(Vec::load(x + v * Vec::size), tile, i);
     }
   }
   Candidate<A> mine{
@@ -77,7 +77,7 @@ __device__ Candidate<Accumulator<T>> thread_best(const T* x, std::int64_t n, uns
   return mine;
 }
 
-/// The best that the lanes of a warp have, in lane 0.
+/// The best of a warp's lanes; lane 0 returns it.
 template <class A>
 __device__ Candidate<A> warp_best(Candidate<A> mine) {
 #pragma unroll
@@ -88,11 +88,11 @@ __device__ Candidate<A> warp_best(Candidate<A> mine) {
   return mine;
 }
 
-/// The best that the threads of the block have, in thread 0.
+/// The best of the block's threads, by way of shared memory; thread 0 returns it.
+/// Between two calls with the same arrays there must be a barrier.
 template <class A>
-__device__ Candidate<A> block_best(Candidate<A> mine) {
-  __shared__ A value[kBlock / 32];
-  __shared__ std::int64_t index[kBlock / 32];
+__device__ Candidate<A> block_best(Candidate<A> mine, A (&value)[kBlock / 32],
+                                   std::int64_t (&index)[kBlock / 32]) {
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   mine = warp_best(mine);
   if (lane == 0) {
@@ -113,7 +113,10 @@ __device__ unsigned blocks_done = 0;
 template <class T>
 __global__ void __launch_bounds__(kBlock) first_best(reduction::Args<reduction::argmax, T> a) {
   using A = Accumulator<T>;
-  Candidate<A> best = block_best(thread_best(a.x, a.n, blockIdx.x, gridDim.x));
+  __shared__ A value_of_warp[kBlock / 32];
+  __shared__ std::int64_t index_of_warp[kBlock / 32];
+  Candidate<A> best = thread_best(a.x, a.n, blockIdx.x, gridDim.x);
+  best = block_best(best, value_of_warp, index_of_warp);
   if (gridDim.x > 1) {
     auto* const index = static_cast<std::int64_t*>(a.workspace);  // [gridDim.x]
     auto* const value = reinterpret_cast<A*>(index + gridDim.x);  // [gridDim.x]
@@ -133,7 +136,7 @@ __global__ void __launch_bounds__(kBlock) first_best(reduction::Args<reduction::
     for (unsigned i = threadIdx.x; i < gridDim.x; i += kBlock) {
       best = reduction::better(best, {value[i], index[i]});
     }
-    best = block_best(best);
+    best = block_best(best, value_of_warp, index_of_warp);
   }
   if (threadIdx.x == 0) *a.y = best.index;
 }

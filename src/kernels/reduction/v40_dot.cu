@@ -1,11 +1,11 @@
-// Idea      the dot product: v10's sum, of products that are made on the way
+// Idea      the dot product: v10's sum, of products that FMAs make on the way
 // Vs v10    two arrays to read instead of one. A multiplication and an addition are one instruction,
 //           so an element costs no more than in a sum, and a product is not rounded
 // Bound by  DRAM bandwidth, as v10
 // Limits    two launches must not overlap, as they share the counter of the blocks that are done.
 //           Both arrays start at multiples of 16 bytes.
 // Tile      8 KiB of each array, 256 threads
-#include "block_total.hpp"
+#include "block_reduce.hpp"
 #include "passes.hpp"
 
 namespace {
@@ -18,7 +18,7 @@ constexpr int kPairs = 2;  // of 128-bit loads per thread, in flight together
 template <class T>
 constexpr int kTile = kBlock* kPairs* ladder::Vec128<T>::size;  // elements of each array
 
-/// What this thread finds in its block's part, which is every blocks-th tile from its own on.
+/// The dot product of this thread's vectors in every gridDim.x-th tile from its block's on.
 template <class T>
 __device__ Accumulator<T> thread_dot(const T* x, const T* y, std::int64_t n) {
   using Vec = ladder::Vec128<T>;
@@ -26,11 +26,11 @@ __device__ Accumulator<T> thread_dot(const T* x, const T* y, std::int64_t n) {
   const std::int64_t vectors = n / Vec::size;
   const auto whole_tiles = static_cast<unsigned>(n / kTile<T>);
 
-  A total[Vec::size] = {};  // one chain of additions per element of a vector
-  auto take = [&](const Vec& v, const Vec& w) {
+  A acc[Vec::size] = {};  // accumulators, a chain of FMAs each
+  auto add = [&](const Vec& v, const Vec& w) {
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      total[e] = reduction::multiply_add(static_cast<A>(v[e]), static_cast<A>(w[e]), total[e]);
+      acc[e] = reduction::multiply_add(static_cast<A>(v[e]), static_cast<A>(w[e]), acc[e]);
     }
   };
 
@@ -44,23 +44,23 @@ __device__ Accumulator<T> thread_dot(const T* x, const T* y, std::int64_t n) {
       w[i] = Vec::load(y + from + i * kBlock * Vec::size);
     }
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) take(v[i], w[i]);
+    for (int i = 0; i < kPairs; ++i) add(v[i], w[i]);
   }
-  if (tile == whole_tiles) {  // what is left falls to the block whose turn it is
+  if (tile == whole_tiles) {  // the block whose tile is next takes the remainder
 #pragma unroll
     for (int i = 0; i < kPairs; ++i) {
       const std::int64_t v = (std::int64_t{tile} * kPairs + i) * kBlock + threadIdx.x;
-      if (v < vectors) take(Vec::load(x + v * Vec::size), Vec::load(y + v * Vec::size));
+      if (v < vectors) add(Vec::load(x + v * Vec::size), Vec::load(y + v * Vec::size));
     }
     const std::int64_t i = vectors * Vec::size + threadIdx.x;
     if (i < n) {
-      total[0] = reduction::multiply_add(static_cast<A>(x[i]), static_cast<A>(y[i]), total[0]);
+      acc[0] = reduction::multiply_add(static_cast<A>(x[i]), static_cast<A>(y[i]), acc[0]);
     }
   }
 
 #pragma unroll
-  for (int e = 1; e < Vec::size; ++e) total[0] += total[e];
-  return total[0];
+  for (int e = 1; e < Vec::size; ++e) acc[0] += acc[e];
+  return acc[0];
 }
 
 __device__ unsigned blocks_done = 0;
@@ -69,21 +69,22 @@ template <class T>
 __global__ void __launch_bounds__(kBlock) dot_product(reduction::Args<reduction::dot, T> a) {
   using A = Accumulator<T>;
   using Op = reduction::sum;
-  A total = reduction::block_total<Op, kBlock>(thread_dot(a.x[0], a.x[1], a.n));
+  __shared__ A of_warp[kBlock / 32];
+  A total = reduction::block_reduce<Op>(thread_dot(a.x[0], a.x[1], a.n), of_warp);
   if (gridDim.x > 1) {
-    A* const left = static_cast<A*>(a.workspace);  // [gridDim.x]
+    A* const partials = static_cast<A*>(a.workspace);  // [gridDim.x]
     __shared__ bool is_last;
     if (threadIdx.x == 0) {
-      left[blockIdx.x] = total;
-      __threadfence();  // whoever sees the count sees the number
+      partials[blockIdx.x] = total;
+      __threadfence();  // whoever sees the count sees the partial sum
       const unsigned before = atomicInc(&blocks_done, gridDim.x - 1);  // from the limit on to 0
       is_last = before == gridDim.x - 1;
-      if (is_last) __threadfence();  // this block, having seen the count, sees the numbers
+      if (is_last) __threadfence();  // this block, having seen the count, sees the partial sums
     }
     __syncthreads();
     if (!is_last) return;
-    const A found = reduction::thread_total<Op, kBlock>(left, gridDim.x, 0, 1);
-    total = reduction::block_total<Op, kBlock>(found);
+    const A found = reduction::thread_reduce<Op, kBlock>(partials, gridDim.x, 0, 1);
+    total = reduction::block_reduce<Op>(found, of_warp);
   }
   if (threadIdx.x == 0) *a.y = total;
 }

@@ -1,4 +1,4 @@
-// The roofs of arithmetic: multiply-adds on the ordinary cores, products on the tensor cores.
+// The roofs of arithmetic: FMAs on the CUDA cores, products on the tensor cores.
 #include "harness/family.hpp"
 #include "roofs.hpp"
 

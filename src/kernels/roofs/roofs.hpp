@@ -64,7 +64,7 @@ struct dram : Roof {
   }
 };
 
-/// Multiply-add throughput of the ordinary cores. Every thread has kChains accumulators; in each
+/// FMA throughput of the CUDA cores. Every thread has kChains accumulators; in each
 /// step each of them becomes accumulator * a + b. y[thread] is their sum in the end.
 struct fma : Roof {
   static constexpr const char* op = "fma";

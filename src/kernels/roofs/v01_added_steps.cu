@@ -1,5 +1,5 @@
-// Idea      one thread, each load's address the last one plus what was loaded there. A table of
-//           addresses for this many lines would take longer to write than to follow
+// Idea      one thread, each load's address is the last one plus the distance loaded there. A table
+//           of addresses for this many lines would take longer to write than to follow
 // Bound by  DRAM latency, to which an addition, a mask and the address add about a dozen cycles. In
 //           a ring of many times the L2 no line is met twice, and steps of most of the ring open
 //           another page of DRAM each time, and of the TLB

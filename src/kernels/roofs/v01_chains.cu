@@ -1,4 +1,4 @@
-// Idea      nothing but multiply-adds in registers: eight chains per thread, none of which waits
+// Idea      nothing but FMAs in registers: eight chains per thread, none of which waits
 //           for another
 // Bound by  FMA throughput: a chain can take a step every 4 to 8 cycles, and an SM has hundreds
 // Limits    none

@@ -21,11 +21,11 @@ __global__ void __launch_bounds__(shared::kBlock) float4_loads(shared::Args<floa
   }
   __syncthreads();
 
-  // t ^ turn takes every value once; it permutes groups of eight lanes, and lanes within a group.
+  // t ^ i takes every value once; it permutes groups of eight lanes, and lanes within a group.
   Vec sum{};
 #pragma unroll 4
-  for (int turn = 0; turn < shared::kPasses * shared::kBlock; ++turn) {
-    const int column = t ^ (turn % shared::kBlock);
+  for (int i = 0; i < shared::kPasses * shared::kBlock; ++i) {
+    const int column = t ^ (i % shared::kBlock);
 #pragma unroll
     for (int row = 0; row < kRows; ++row) {
       const Vec v = Vec::load(&tile[(row * shared::kBlock + column) * Vec::size]);

@@ -1,5 +1,5 @@
-// Idea      one thread follows offsets: what is loaded is the next offset into shared memory, which
-//           the load instruction adds to the array's address by itself
+// Idea      one thread follows offsets: each load returns the next offset into shared memory, which
+//           the load instruction itself adds to the array's address
 // Bound by  latency of shared memory
 // Limits    48 KiB
 #include "roofs.hpp"

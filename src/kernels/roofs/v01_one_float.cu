@@ -1,5 +1,5 @@
-// Idea      a kernel that hardly does anything: its time is the cost of a launch, and with many
-//           blocks that of starting them
+// Idea      a kernel of one store per block: its time is the cost of a launch, and with many blocks
+//           that of starting them
 // Bound by  launch latency
 // Limits    none
 #include "roofs.hpp"

@@ -1,7 +1,6 @@
 // Idea      copies from and to ordinary memory of the host
-// Bound by  the CPU: what the system may move elsewhere at any time is no place for the GPU to
-//           read, so the driver copies it through a pinned buffer of its own, and the call waits
-//           for that
+// Bound by  the CPU: the GPU cannot read pages that the system may move at any time, so the driver
+//           copies them through a pinned buffer of its own, and the call waits for that
 // Limits    none; cannot be part of a CUDA graph
 #include "transfer.hpp"
 

@@ -1,5 +1,5 @@
-// Idea      one thread follows pointers: what is loaded is the next address
-// Bound by  latency of the L2 with loads that skip the L1, or of the L1. To write the ring takes
+// Idea      one thread follows pointers: each load returns the next address
+// Bound by  latency of the L2 with loads that skip the L1, or of the L1. Writing the ring takes
 //           all threads of the block less than a hundredth of the time
 // Limits    none
 #include "roofs.hpp"

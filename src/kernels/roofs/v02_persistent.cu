@@ -1,8 +1,8 @@
-// Idea      one wave of blocks that stay, each walking through the tiles; a block loads its next
+// Idea      one wave of persistent blocks, each of which loops over its tiles; a block loads its next
 //           tile before it stores the last one
-// Vs v01    blocks start once, and loads are always in flight, of fewer threads; a block's share of
-//           the tiles is fixed, so the last round may leave some blocks idle. Streaming loads read
-//           an array of a few times the L2 faster (reduction v16 is measured by it)
+// Vs v01    blocks start once, and fewer threads always have loads in flight; the partition of the
+//           tiles among the blocks is static, so the last iteration may leave some blocks idle.
+//           Streaming loads read an array of a few times the L2 faster (reduction v16's roof)
 // Bound by  DRAM bandwidth
 // Limits    none
 #include "device/multiprocessors.hpp"
@@ -73,10 +73,9 @@ __device__ void move(const Args& a) {
   }
 }
 
-__device__ void read(const Args& a) {
-  // Two rows in turn: when warps write one again, thread 0 is through with it, for it has been at
-  // the barrier in between.
-  alignas(Vec) __shared__ float of_warp[2][kBlock / 32];
+/// The rows of of_warp alternate: when warps write one again, thread 0 has read it, for it has been
+/// at the barrier in between.
+__device__ void read(const Args& a, float (&of_warp)[2][kBlock / 32]) {
   const float* const from = a.x + a.mix.inputs * a.mix.length * Vec::size;
   const std::int64_t length = a.mix.reads;
   ReadTile in;
@@ -118,8 +117,9 @@ __device__ void write(const Args& a) {
 
 template <int kInputs, int kOutputs>
 __global__ void __launch_bounds__(kBlock, kBlocksPerSm) persistent(Args a) {
+  alignas(Vec) __shared__ float of_warp[2][kBlock / 32];
   if constexpr (kInputs > 0) move<kInputs, kOutputs>(a);
-  read(a);
+  read(a, of_warp);
   write(a);
 }
 

@@ -1,5 +1,5 @@
-// Idea      the copy engine of each SM moves whole tiles between memory and shared memory; one
-//           thread per block asks for them, the others only add up where there is something to add
+// Idea      the TMA unit of each SM copies whole tiles between memory and shared memory; one thread
+//           per block issues the copies, the others only add up where there is something to add
 // Vs v02    no registers, no instruction per 16 bytes; six tiles of 16 KiB per block in flight
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0
@@ -22,8 +22,8 @@ constexpr int kTile = dram::kChunk;  // vectors
 constexpr int kFloats = kTile * Vec::size;
 constexpr int kSlots = 6;
 
-/// The tiles of one block among those of an array of `length` vectors.
-struct Share {
+/// The block's tiles among those of an array of `length` vectors: every gridDim.x-th.
+struct Partition {
   std::int64_t length;
   __device__ std::int64_t tile(std::int64_t i) const { return blockIdx.x + i * gridDim.x; }
   __device__ bool has(std::int64_t i) const { return tile(i) * kTile < length; }
@@ -37,17 +37,17 @@ struct Share {
 template <int kInputs, int kOutputs>
 __device__ void move(const Args& a, float* slots, Mbarrier* full) {
   constexpr int kStages = kSlots / kInputs;
-  const Share share{a.mix.length};
+  const Partition part{a.mix.length};
   const std::int64_t stream = a.mix.length * Vec::size;
   const auto slot = [&](std::int64_t i, int k) {
     return slots + (i % kStages * kInputs + k) * kFloats;
   };
   const auto fetch = [&](std::int64_t i) {
-    if (!share.has(i)) return;
-    mbarrier_arrive_expect_tx(&full[i % kStages], kInputs * share.bytes(i));
+    if (!part.has(i)) return;
+    mbarrier_arrive_expect_tx(&full[i % kStages], kInputs * part.bytes(i));
 #pragma unroll
     for (int k = 0; k < kInputs; ++k) {
-      bulk_load(slot(i, k), a.x + k * stream + share.offset(i), share.bytes(i), &full[i % kStages]);
+      bulk_load(slot(i, k), a.x + k * stream + part.offset(i), part.bytes(i), &full[i % kStages]);
     }
   };
 
@@ -55,10 +55,10 @@ __device__ void move(const Args& a, float* slots, Mbarrier* full) {
   if (leader) {
     for (int i = 0; i < kStages; ++i) fetch(i);
   }
-  for (std::int64_t i = 0; share.has(i); ++i) {
+  for (std::int64_t i = 0; part.has(i); ++i) {
     if (leader || kInputs > 1) mbarrier_wait(&full[i % kStages], i / kStages % 2);
     if constexpr (kInputs > 1) {
-      for (int v = static_cast<int>(threadIdx.x); v < share.vectors(i); v += kBlock) {
+      for (int v = static_cast<int>(threadIdx.x); v < part.vectors(i); v += kBlock) {
         Vec sum = Vec::load(slot(i, 0) + v * Vec::size);
 #pragma unroll
         for (int k = 1; k < kInputs; ++k) {
@@ -74,7 +74,7 @@ __device__ void move(const Args& a, float* slots, Mbarrier* full) {
     if (leader) {
 #pragma unroll
       for (int k = 0; k < kOutputs; ++k) {
-        bulk_store(a.y + k * stream + share.offset(i), slot(i, 0), share.bytes(i));
+        bulk_store(a.y + k * stream + part.offset(i), slot(i, 0), part.bytes(i));
       }
       bulk_commit_group();
       bulk_wait_group_read<1>();  // of the tile before, whose slots are free now
@@ -85,27 +85,28 @@ __device__ void move(const Args& a, float* slots, Mbarrier* full) {
   __syncthreads();
 }
 
-__device__ void read(const Args& a, float* slots, Mbarrier* full) {
-  __shared__ float of_warp[2][kBlock / 32];  // in turn, as in v02
-  const Share share{a.mix.reads};
+/// The rows of of_warp alternate, as in v02.
+__device__ void read(const Args& a, float* slots, Mbarrier* full,
+                     float (&of_warp)[2][kBlock / 32]) {
+  const Partition part{a.mix.reads};
   const float* const from = a.x + a.mix.inputs * a.mix.length * Vec::size;
   const auto fetch = [&](std::int64_t i) {
-    if (!share.has(i)) return;
-    mbarrier_arrive_expect_tx(&full[i % kSlots], share.bytes(i));
-    bulk_load(slots + i % kSlots * kFloats, from + share.offset(i), share.bytes(i),
+    if (!part.has(i)) return;
+    mbarrier_arrive_expect_tx(&full[i % kSlots], part.bytes(i));
+    bulk_load(slots + i % kSlots * kFloats, from + part.offset(i), part.bytes(i),
               &full[i % kSlots]);
   };
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < kSlots; ++i) fetch(i);
   }
-  for (std::int64_t i = 0; share.has(i); ++i) {
+  for (std::int64_t i = 0; part.has(i); ++i) {
     mbarrier_wait(&full[i % kSlots], i / kSlots % 2);
     float sum = 0;
 #pragma unroll
     for (int j = 0; j < kTile / kBlock; ++j) {
       const int v = j * kBlock + static_cast<int>(threadIdx.x);
-      if (v >= share.vectors(i)) break;
+      if (v >= part.vectors(i)) break;
       const Vec in = Vec::load(slots + i % kSlots * kFloats + v * Vec::size);
       sum += (in[0] + in[1]) + (in[2] + in[3]);
     }
@@ -117,21 +118,21 @@ __device__ void read(const Args& a, float* slots, Mbarrier* full) {
       fetch(i + kSlots);  // all have read the slot
 #pragma unroll
       for (int w = 1; w < kBlock / 32; ++w) sum += of_warp[i % 2][w];
-      a.sums[share.tile(i)] = sum;
+      a.sums[part.tile(i)] = sum;
     }
   }
   __syncthreads();
 }
 
 __device__ void write(const Args& a, float* slot) {
-  const Share share{a.mix.writes};
+  const Partition part{a.mix.writes};
   float* const to = a.y + a.mix.outputs * a.mix.length * Vec::size;
   for (int i = static_cast<int>(threadIdx.x); i < kFloats; i += kBlock) slot[i] = dram::kWritten;
   fence_proxy_async();
   __syncthreads();
   if (threadIdx.x != 0) return;
-  for (std::int64_t i = 0; share.has(i); ++i) {
-    bulk_store(to + share.offset(i), slot, share.bytes(i));
+  for (std::int64_t i = 0; part.has(i); ++i) {
+    bulk_store(to + part.offset(i), slot, part.bytes(i));
     bulk_commit_group();
   }
   bulk_wait_group_read<0>();
@@ -140,6 +141,7 @@ __device__ void write(const Args& a, float* slot) {
 template <int kInputs, int kOutputs>
 __global__ void __launch_bounds__(kBlock, kBlocksPerSm) bulk(Args a) {
   float* const slots = ladder::dynamic_shared<float>();
+  __shared__ float of_warp[2][kBlock / 32];
   __shared__ Mbarrier full[2][kSlots];  // for moves, for reads
   if (threadIdx.x == 0) {
     for (int s = 0; s < kSlots; ++s) {
@@ -150,7 +152,7 @@ __global__ void __launch_bounds__(kBlock, kBlocksPerSm) bulk(Args a) {
   }
   __syncthreads();
   if constexpr (kInputs > 0) move<kInputs, kOutputs>(a, slots, full[0]);
-  if (a.mix.reads > 0) read(a, slots, full[1]);
+  if (a.mix.reads > 0) read(a, slots, full[1], of_warp);
   if (a.mix.writes > 0) write(a, slots);
 }
 

@@ -4,23 +4,23 @@
 // Bound by  DRAM bandwidth
 // Limits    rows <= 4194240. Where a matrix has rows that start between multiples of 16 bytes, and
 //           in tiles at the edges, elements are moved one by one, with a V-way bank conflict
-// Tile      16 x 16 patches, 256 threads; f32 64 x 64, 16 KiB of shared memory; 16-bit 128 x 128,
-//           32 KiB
+// Tile      16 x 16 thread tiles, 256 threads; f32 64 x 64, 16 KiB of shared memory; 16-bit 128 x
+//           128, 32 KiB
 //
-//   access                   vector that 8 neighbouring lanes touch   where it lies in its row
-//   store patch's column j   tile[V px + j], vector py                py ^ (px % 8)
-//   load a row c             tile[c], vector px                       px ^ (c / V % 8)
+//   access                         vector that 8 neighbouring lanes touch   where it lies in its row
+//   store thread tile's column j   tile[V tx + j], vector ty                ty ^ (tx % 8)
+//   load a row c                   tile[c], vector tx                       tx ^ (c / V % 8)
 //
-// A row is twice the 32 banks: vectors v and v + 8 share theirs. Of 8 neighbouring lanes px % 8 is
-// 0 to 7 and py the same, so that the last column modulo 8 is all of 0 to 7, and the access one
+// A row is twice the 32 banks: vectors v and v + 8 share theirs. Of 8 neighbouring lanes tx % 8 is
+// 0 to 7 and ty the same, so that the last column modulo 8 is all of 0 to 7, and the access one
 // wavefront.
 #include "device/vector.hpp"
 #include "transpose.hpp"
 
 namespace {
 
-constexpr int kPatches = 16;  // per side of a tile
-constexpr int kThreads = kPatches * kPatches;
+constexpr int kThreadTiles = 16;  // per side of a tile
+constexpr int kThreads = kThreadTiles * kThreadTiles;
 
 /// The place of vector `v` in row `row` of the transposed tile.
 template <int V>
@@ -38,29 +38,29 @@ template <class T>
 __global__ void __launch_bounds__(kThreads, 32 / ladder::Vec128<T>::size)
     big_tile(transpose::Args<T> a) {
   using Vec = ladder::Vec128<T>;
-  constexpr int V = Vec::size, kTile = kPatches * V;
+  constexpr int V = Vec::size, kTile = kThreadTiles * V;
   alignas(Vec) __shared__ T tile[kTile][kTile];  // transposed
   const int row0 = blockIdx.y * kTile, col0 = blockIdx.x * kTile;
 
   // The same for the whole block, and decided once, so that no test stands between the loads.
   const bool whole = row0 + kTile <= a.rows && col0 + kTile <= a.cols;
   if (whole && rows_aligned(a.in, a.cols) && rows_aligned(a.out, a.rows)) {
-    const int px = threadIdx.x % kPatches, py = threadIdx.x / kPatches;
-    const T* const from = a.in + std::int64_t{row0 + py * V} * a.cols + col0 + px * V;
-    Vec patch[V];
+    const int tx = threadIdx.x % kThreadTiles, ty = threadIdx.x / kThreadTiles;
+    const T* const from = a.in + std::int64_t{row0 + ty * V} * a.cols + col0 + tx * V;
+    Vec thread_tile[V];
 #pragma unroll
-    for (int i = 0; i < V; ++i) patch[i] = Vec::load(from + std::int64_t{i} * a.cols);
+    for (int i = 0; i < V; ++i) thread_tile[i] = Vec::load(from + std::int64_t{i} * a.cols);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
       Vec column;
 #pragma unroll
-      for (int i = 0; i < V; ++i) column[i] = patch[i][j];
-      column.store(&tile[px * V + j][place<V>(px * V + j, py) * V]);
+      for (int i = 0; i < V; ++i) column[i] = thread_tile[i][j];
+      column.store(&tile[tx * V + j][place<V>(tx * V + j, ty) * V]);
     }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < V; ++i) {
-      const int row = py + i * kPatches, v = px;
+      const int row = ty + i * kThreadTiles, v = tx;
       const Vec out = Vec::load(&tile[row][place<V>(row, v) * V]);
       out.store(a.out + std::int64_t{col0 + row} * a.rows + row0 + v * V);
     }
@@ -86,11 +86,11 @@ __global__ void __launch_bounds__(kThreads, 32 / ladder::Vec128<T>::size)
 }
 
 struct BigTile {
-  static constexpr ladder::Version version{"a tile of 16 x 16 patches"};
+  static constexpr ladder::Version version{"a tile of 16 x 16 thread tiles"};
 
   template <class T>
   static void launch(const transpose::Args<T>& a, cudaStream_t stream) {
-    constexpr int kTile = kPatches * ladder::Vec128<T>::size;
+    constexpr int kTile = kThreadTiles * ladder::Vec128<T>::size;
     const dim3 grid(ladder::ceil_div(a.cols, kTile), ladder::ceil_div(a.rows, kTile));
     ladder::launch(big_tile<T>, grid, kThreads, 0, stream, a);
   }
