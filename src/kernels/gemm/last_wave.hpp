@@ -2,11 +2,41 @@
 #pragma once
 
 #include "device/multiprocessors.hpp"
-#include "tiles.hpp"
+#include "gemm.hpp"
 
 #include <cmath>
 
 namespace {
+
+/// Which block does what. K is split into as many parts as gridDim.z says; or else blocks b < whole
+/// have a tile each, and after them come a block for the beginning of each of the tiles that are
+/// cut, and one for the end of each.
+struct Plan {
+  int columns, slices;  // of tiles; of a tile
+  int whole, cut;       // tiles
+  int at;               // slices of a beginning
+  int b_pitch;          // floats from one row of B to the next
+  float* partials;      // of parts [gridDim.z][M][N], or of cut tiles [cut][2][BM * BN]
+};
+
+constexpr int kMostCut = 1024;  // tiles
+
+template <class S>
+std::int64_t tiles_of(const gemm::Args<float>& g) {
+  return std::int64_t{ladder::ceil_div(g.n, S::BN)} * ladder::ceil_div(g.m, S::BM);
+}
+
+/// Whole tiles, nothing cut.
+template <class S>
+Plan plan_of(const gemm::Args<float>& g) {
+  return {.columns = ladder::ceil_div(g.n, S::BN),
+          .slices = ladder::ceil_div(g.k, S::BK),
+          .whole = static_cast<int>(tiles_of<S>(g)),
+          .cut = 0,
+          .at = 0,
+          .b_pitch = g.n,
+          .partials = static_cast<float*>(g.workspace)};
+}
 
 constexpr double kEndStart = 5000;  // cycles that a block for an end takes besides its slices
 constexpr double kAdding = 12000;   // cycles until partial sums are written, read and added

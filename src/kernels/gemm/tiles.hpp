@@ -7,6 +7,7 @@
 #include "aligned_rows.hpp"
 #include "device/ptx/cp_async.hpp"
 #include "gemm.hpp"
+#include "last_wave.hpp"
 
 namespace {
 
@@ -34,19 +35,6 @@ struct Shape {
   static constexpr std::size_t kShared =
       kStages * sizeof(Stage) + (kRun > 0 ? BM * BN * sizeof(float) : 0);
 };
-
-/// Which block does what. K is split into as many parts as gridDim.z says; or else blocks b < whole
-/// have a tile each, and after them come a block for the beginning of each of the tiles that are
-/// cut, and one for the end of each.
-struct Plan {
-  int columns, slices;  // of tiles; of a tile
-  int whole, cut;       // tiles
-  int at;               // slices of a beginning
-  int b_pitch;          // floats from one row of B to the next
-  float* partials;      // of parts [gridDim.z][M][N], or of cut tiles [cut][2][BM * BN]
-};
-
-constexpr int kMostCut = 1024;
 
 /// How many blocks of a cut tile have written partial sums. Zero when the module is loaded and zero
 /// again after every launch; so two launches must not overlap.
@@ -255,23 +243,6 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       }
     }
   }
-}
-
-template <class S>
-std::int64_t tiles_of(const gemm::Args<float>& g) {
-  return std::int64_t{ladder::ceil_div(g.n, S::BN)} * ladder::ceil_div(g.m, S::BM);
-}
-
-/// Whole tiles, nothing cut.
-template <class S>
-Plan plan_of(const gemm::Args<float>& g) {
-  return {.columns = ladder::ceil_div(g.n, S::BN),
-          .slices = ladder::ceil_div(g.k, S::BK),
-          .whole = static_cast<int>(tiles_of<S>(g)),
-          .cut = 0,
-          .at = 0,
-          .b_pitch = g.n,
-          .partials = static_cast<float*>(g.workspace)};
 }
 
 /// Multiplies with K in `splits` parts, or with tiles cut as planned.

@@ -121,14 +121,14 @@ struct Autotuned {
 
   static bool is_skinny(const gemm::Args<float>& g) {
     return (g.m <= kFew || g.n <= kFew) &&
-           ladder::needs_shared_memory(shared_of_skinny(g.m, g.n)).ok;
+           ladder::needs_shared_memory(skinny_shared_bytes(g.m, g.n)).ok;
   }
   static bool is_packed(const gemm::Args<float>& g) {
     return g.m >= kPackFromRows && !rows_aligned(g.b, g.n);
   }
   // The packed B, which keeps what follows it aligned, and then the partial sums.
   static std::size_t workspace(const gemm::Args<float>& g) {
-    if (is_skinny(g)) return SkinnyPlan(g).workspace();
+    if (is_skinny(g)) return skinny_workspace(g);
     return Tiling(Tiles{}, g).bytes + (is_packed(g) ? packed_bytes(g) : 0);
   }
   static void launch(const gemm::Args<float>& g, cudaStream_t stream) {

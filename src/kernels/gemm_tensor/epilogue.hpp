@@ -9,14 +9,6 @@
 
 namespace gemm_slices {
 
-/// Nothing.
-struct Identity {
-  struct Loaded {};
-  __device__ Loaded load(int) const { return {}; }
-  template <int kSums>
-  __device__ void apply(float (&)[kSums], Loaded) const {}
-};
-
 /// gelu in the form with tanh, and with the hardware's tanh: one instruction, and a result that may
 /// be wrong by |x| / 4096. What that means beside other errors: reference.hpp.
 __device__ __forceinline__ float gelu(float x) {

@@ -4,7 +4,7 @@
 #include "device/multiprocessors.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/vector.hpp"
-#include "slices.hpp"
+#include "k_tiles.hpp"
 #include "tiles.hpp"
 
 #include <array>

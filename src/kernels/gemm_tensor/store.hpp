@@ -2,7 +2,7 @@
 #pragma once
 
 #include "device/ptx/stmatrix.hpp"
-#include "slices.hpp"
+#include "k_tiles.hpp"
 
 namespace gemm_slices {
 

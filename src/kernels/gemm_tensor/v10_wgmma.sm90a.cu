@@ -7,7 +7,7 @@
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 128 x 64, two warpgroups of 64 x 128, 3 stages of 32 KiB, two blocks per SM: one
 //           multiplies while the other starts or ends
-#include "slices.hpp"
+#include "k_tiles.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 //           0, which waits for the other one before it can ask for the next slice
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB, one block per SM
-#include "slices.hpp"
+#include "k_tiles.hpp"
 
 namespace {
 

@@ -7,7 +7,7 @@
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB, one block per SM
 #include "device/ptx/register_budget.hpp"
-#include "slices.hpp"
+#include "k_tiles.hpp"
 #include "tiles.hpp"
 
 namespace {

@@ -7,6 +7,8 @@
 // Tile      of the product as in v13. In the second kernel a thread has 8 columns and 4 rows: one
 //           vector of the bias, and 4 of C in flight
 #include "device/vector.hpp"
+#include "epilogue.hpp"
+#include "k_tiles.hpp"
 #include "persistent.hpp"
 
 namespace {

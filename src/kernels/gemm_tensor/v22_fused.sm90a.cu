@@ -5,9 +5,93 @@
 // Bound by  power, as v13
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes; K at least 1
 // Tile      as in v13; 32 words of bias in the registers of a thread
-#include "persistent.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/ptx/register_budget.hpp"
+#include "epilogue.hpp"
+#include "store.hpp"
+#include "tiles.hpp"
 
 namespace {
+
+using namespace gemm_slices;
+using namespace ladder::ptx;
+
+constexpr int BM = 128, BN = 256, BK = kDepth;
+constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
+constexpr int kStage = BK * (BM + BN);  // elements
+constexpr int kElements = kStages * kStage + kConsumers * 4 * 2 * Patch::kElements;
+constexpr std::size_t kShared = kElements * sizeof(half) + 1024;  // to begin at 1024 n
+using Tiles = gemm_slices::Tiles<BM, BN, 16>;
+
+template <class T>
+__global__ void __launch_bounds__(kThreads, 1)
+    multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+             const __grid_constant__ Destination<T> c, int slices, Tiles tiles,
+             BiasGelu<T, BN> epilogue) {
+  __shared__ Mbarrier full[kStages], empty[kStages];
+  T* const shared = ladder::dynamic_shared<T>();
+  T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
+
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      mbarrier_init(&full[s], 1);
+      mbarrier_init(&empty[s], kConsumers);
+    }
+    fence_proxy_async();
+  }
+  __syncthreads();  // the barriers exist; the last time that all warps meet
+
+  Place<kStages> place;
+  if (threadIdx.x >= kConsumers * 128) {  // the producer
+    give_registers_back<24>();
+    if (threadIdx.x != kConsumers * 128) return;
+    for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
+      const int2 corner = tiles.at(tile);
+      for (int slice = 0; slice < slices; ++slice, place.next()) {
+        T* const to = ring + place.stage * kStage;
+        Mbarrier* const landed = &full[place.stage];
+        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
+        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
+        mbarrier_arrive_expect_tx(landed, kStage * sizeof(T));
+        load_slice<Major::k, BM>(to, &map_a, corner.y, slice * BK, landed);
+        load_slice<Major::k, BN>(to + BM * BK, &map_b, corner.x, slice * BK, landed);
+      }
+    }
+    return;
+  }
+
+  take_registers<240>();
+  const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  T* const patches = ring + kStages * kStage + warp * 2 * Patch::kElements;
+  for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
+    const auto loaded = epilogue.load(tiles.at(tile).x);
+    float sum[BN / 2];
+    int before = 0;  // the stage of the slice before
+    for (int slice = 0; slice < slices; ++slice, place.next()) {
+      const T* const from = ring + place.stage * kStage;
+      const auto a = wgmma_descriptor<Major::k>(from + warpgroup * 64 * BK);
+      const auto b = wgmma_descriptor<Major::k>(from + BM * BK);
+      mbarrier_wait(&full[place.stage], place.parity);
+      wgmma_fence();
+#pragma unroll
+      for (int k = 0; k < BK / 16; ++k) {
+        wgmma<BN, Major::k, Major::k, T>(sum, a + k * wgmma_step(Major::k),
+                                         b + k * wgmma_step(Major::k), slice + k > 0);
+      }
+      wgmma_commit_group();
+      wgmma_wait_group<1>();  // the slice before is done with, this one under way
+      if (slice > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
+      before = place.stage;
+    }
+    wgmma_wait_group<0>(sum);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
+
+    const int2 corner = tiles.at(tile);
+    epilogue.apply(sum, loaded);
+    c.store(patches, corner.y + warp * Patch::kRows, corner.x, sum);
+  }
+  if (lane == 0) bulk_wait_group_read<0>();
+}
 
 struct Fused {
   static constexpr ladder::Version version{"bias and gelu on the sums in registers"};
@@ -15,9 +99,12 @@ struct Fused {
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    constexpr int BN = 256;
-    const gemm_slices::BiasGelu<T, BN> epilogue{g.bias, g.n};
-    gemm_persistent::launch<gemm_tensor_nt, BN>(g, stream, epilogue);
+    const CUtensorMap a = operand_map(Major::k, g.a, g.m, g.k, BM);
+    const CUtensorMap b = operand_map(Major::k, g.b, g.n, g.k, BN);
+    const Destination<T> c(g.c, g.m, g.n);
+    const Tiles tiles(g.m, g.n);
+    ladder::launch(multiply<T>, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
+                   a, b, c, ladder::ceil_div(g.k, BK), tiles, BiasGelu<T, BN>{g.bias, g.n});
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
     if (p.k == 0) return ladder::unsupported("K is 0: no slice, and so no tile");

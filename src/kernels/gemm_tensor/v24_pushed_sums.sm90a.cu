@@ -8,11 +8,208 @@
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 64 x 64, a warpgroup with 64 columns; stages of 24 KiB, as many as there is room for
 //           beside 32 KiB of sums at most; one block per SM
-#include "pushed_sums.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/ptx/cluster.hpp"
+#include "device/ptx/stmatrix.hpp"
+#include "device/vector.hpp"
+#include "k_tiles.hpp"
+#include "tiles.hpp"
+
+#include <array>
 
 namespace {
 
-using namespace gemm_pushed_sums;
+using namespace gemm_slices;
+using namespace ladder::ptx;
+
+constexpr int BK = kDepth;
+
+/// A tile of BM x BN, and how many blocks share an SM.
+template <int TileM, int TileN, int BlocksPerSm>
+struct Shape {
+  static constexpr int BM = TileM, BN = TileN, kBlocksPerSm = BlocksPerSm;
+  static constexpr int kConsumers = BN / 64, kThreads = kConsumers * 128 + 32;
+};
+
+/// What a block has in shared memory: the ring, then the sums that others send it, then a patch of
+/// C for each warp. The block has a part of the tile's rows to add up and store.
+template <class S, int kParts>
+struct Room {
+  static constexpr int kMultipliers = S::kConsumers * 128;  // threads
+  static constexpr int kRows = S::BM / kParts;
+  static constexpr int kMine = kRows / 2;                                 // sums of a thread
+  static constexpr int kQuads = (kParts - 1) * kMine / 4 * kMultipliers;  // float4s from the others
+  static constexpr int kPatch = kRows * 16;                               // elements
+  static constexpr std::size_t kBehindRing =
+      kQuads * sizeof(float4) + S::kConsumers * 4 * kPatch * std::size_t{2};
+
+  static constexpr std::size_t kStage = BK * (S::BN + S::BM);  // elements
+  static constexpr int kStages = (228 * 1024 / S::kBlocksPerSm - 2560 - kBehindRing) / (kStage * 2);
+  static constexpr std::size_t kShared = kStages * kStage * 2 + kBehindRing + 1024;
+
+  static_assert(kRows % 16 == 0, "16 x 16 sums of a warp go into a patch at a time");
+  static_assert(kStages >= 2);
+};
+
+/// The tile is multiplied as its transpose: columns of C are the 64 rows of wgmma.
+template <class T, class S, int kParts>
+__global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBlocksPerSm)
+    multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+             T* c, int m, int n, int slices) {
+  using R = Room<S, kParts>;
+  constexpr int BM = S::BM, BN = S::BN, kStages = R::kStages, kStage = R::kStage;
+  __shared__ Mbarrier full[kStages], empty[kStages], received;
+  T* const shared = ladder::dynamic_shared<T>();
+  T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
+  float4* const inbox = reinterpret_cast<float4*>(ring + kStages * kStage);
+
+  // Tiles that are neighbours in time share the columns: B is the operand worth reading once.
+  const int tile = blockIdx.x / kParts, tiles_m = ladder::ceil_div(m, BM);
+  const int row0 = tile % tiles_m * BM, col0 = tile / tiles_m * BN;
+  const int rank = cluster_rank();
+  const int first = static_cast<int>(std::int64_t{slices} * rank / kParts);
+  const int last = static_cast<int>(std::int64_t{slices} * (rank + 1) / kParts);
+
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < kStages; ++s) {
+      mbarrier_init(&full[s], 1);
+      mbarrier_init(&empty[s], S::kConsumers);
+    }
+    mbarrier_init(&received, 1);
+    mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
+    fence_proxy_async();
+    fence_mbarrier_init();
+  }
+  __syncthreads();           // the barriers exist
+  cluster_arrive_relaxed();  // so they will when the others have multiplied
+
+  const int warpgroup = threadIdx.x / 128;
+  Place<kStages> place;
+  if (warpgroup == S::kConsumers) {  // the producer
+    if (threadIdx.x == S::kConsumers * 128) {
+      for (int slice = first; slice < last; ++slice, place.next()) {
+        T* const to = ring + place.stage * kStage;
+        Mbarrier* const landed = &full[place.stage];
+        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
+        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
+        mbarrier_arrive_expect_tx(landed, kStage * sizeof(T));
+        load_slice<Major::k, BN>(to, &map_b, col0, slice * BK, landed);
+        load_slice<Major::k, BM>(to + BN * BK, &map_a, row0, slice * BK, landed);
+      }
+    }
+    cluster_wait();
+    return;
+  }
+
+  float sum[BM / 2] = {};
+  int before = 0;  // the stage of the slice before
+  for (int slice = first; slice < last; ++slice, place.next()) {
+    const T* const from = ring + place.stage * kStage;
+    const auto b = wgmma_descriptor<Major::k>(from + warpgroup * 64 * BK);
+    const auto a = wgmma_descriptor<Major::k>(from + BN * BK);
+    mbarrier_wait(&full[place.stage], place.parity);
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < BK / 16; ++k) {
+      wgmma<BM, Major::k, Major::k, T>(sum, b + k * wgmma_step(Major::k),
+                                       a + k * wgmma_step(Major::k), true);
+    }
+    wgmma_commit_group();
+    wgmma_wait_group<1>();  // the slice before is done with, this one under way
+    if (slice > first && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
+    before = place.stage;
+  }
+  wgmma_wait_group<0>(sum);
+  cluster_wait();
+
+  // Sums stay in the order of registers: what thread t has for another block goes to thread t there.
+  constexpr int kMine = R::kMine, kQuads = kMine / 4;
+#pragma unroll
+  for (int z = 0; z < kParts; ++z) {
+    if (z == rank) continue;
+    const int slot = rank - (rank > z);
+    const unsigned to = cluster_address(inbox + slot * kQuads * R::kMultipliers + threadIdx.x, z);
+    const unsigned landed = cluster_address(&received, z);
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const float* const s = sum + z * kMine + q * 4;
+      cluster_store_async(to + q * R::kMultipliers * sizeof(float4),
+                          make_float4(s[0], s[1], s[2], s[3]), landed);
+    }
+  }
+  mbarrier_wait_cluster(&received, 0);  // also: nobody has anything left to do in this block
+
+  // Always from the first block to the last, so that the result is the same in every run.
+  float total[kMine];
+#pragma unroll
+  for (int z = 0; z < kParts; ++z) {
+    const float4* const from = inbox + (z - (z > rank)) * kQuads * R::kMultipliers + threadIdx.x;
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      const float* const s = sum + z * kMine + q * 4;
+      const float4 part =
+          z == rank ? make_float4(s[0], s[1], s[2], s[3]) : from[q * R::kMultipliers];
+      float* const t = total + q * 4;
+      t[0] = z == 0 ? part.x : t[0] + part.x;
+      t[1] = z == 0 ? part.y : t[1] + part.y;
+      t[2] = z == 0 ? part.z : t[2] + part.z;
+      t[3] = z == 0 ? part.w : t[3] + part.w;
+    }
+  }
+
+  // A patch is kRows rows of 16 columns of C: two chunks, which lie in each other's places where
+  // r / 4 is odd, so that four rows are all banks once, and eight rows of one chunk are, too.
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  T* const patch = reinterpret_cast<T*>(inbox + R::kQuads) + warp * R::kPatch;
+  auto chunk = [&](int r, int i) { return patch + r * 16 + (i ^ r / 4 % 2) * 8; };
+#pragma unroll
+  for (int r = 0; r < R::kRows; r += 16) {  // four matrices: 8 rows of C left and right, 8 more
+    const float* const s = total + r / 2;
+    stmatrix_transposed(
+        chunk(r + lane / 16 * 8 + lane % 8, lane / 8 % 2),
+        {pack<T>(s[0], s[1]), pack<T>(s[2], s[3]), pack<T>(s[4], s[5]), pack<T>(s[6], s[7])});
+  }
+  __syncwarp();
+  const int row = row0 + rank * R::kRows, col = col0 + warp * 16 + lane % 2 * 8;
+#pragma unroll
+  for (int r = lane / 2; r < R::kRows; r += 16) {
+    if (row + r >= m || col >= n) continue;
+    ladder::Vec128<T>::load(chunk(r, lane % 2)).store(c + std::int64_t{row + r} * n + col);
+  }
+}
+
+template <class S, int kParts, class T>
+void launch_cluster(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+  const CUtensorMap a = operand_map(Major::k, g.a, g.m, g.k, S::BM);
+  const CUtensorMap b = operand_map(Major::k, g.b, g.n, g.k, S::BN);
+  const int tiles = ladder::ceil_div(g.m, S::BM) * ladder::ceil_div(g.n, S::BN);
+  ladder::launch(multiply<T, S, kParts>, tiles * kParts, S::kThreads, Room<S, kParts>::kShared,
+                 stream, a, b, g.c, g.m, g.n, ladder::ceil_div(g.k, BK));
+}
+template <class S, int kParts, class T>
+int places() {
+  static const int blocks =
+      ladder::blocks_at_once(multiply<T, S, kParts>, kParts, S::kThreads, Room<S, kParts>::kShared);
+  return blocks;
+}
+
+constexpr std::array<int, 4> kSplits{1, 2, 4, 8};  // blocks of a cluster: BM / 16 is divided evenly
+
+/// The same with `splits` blocks for a tile: one of kSplits.
+template <class S, class T>
+void launch_splits(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {
+  (splits == 1   ? launch_cluster<S, 1, T>
+   : splits == 2 ? launch_cluster<S, 2, T>
+   : splits == 4 ? launch_cluster<S, 4, T>
+                 : launch_cluster<S, 8, T>)(g, stream);
+}
+template <class S, class T>
+int places(int splits) {
+  return (splits == 1   ? places<S, 1, T>
+          : splits == 2 ? places<S, 2, T>
+          : splits == 4 ? places<S, 4, T>
+                        : places<S, 8, T>)();
+}
 
 template <class Op>
 struct PushedSums {
@@ -31,9 +228,9 @@ struct PushedSums {
         std::int64_t{ladder::ceil_div(g.m, Tile::BM)} * ladder::ceil_div(g.n, Tile::BN);
     int splits = 1;
     for (const int more : kSplits) {
-      if (tiles * more <= places<Op, Tile, T>(more) && g.k >= more * BK) splits = more;
+      if (tiles * more <= places<Tile, T>(more) && g.k >= more * BK) splits = more;
     }
-    gemm_pushed_sums::launch<Op, Tile>(g, splits, stream);
+    launch_splits<Tile>(g, splits, stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
     return gemm_slices::supports<Op>(p);
