@@ -1,14 +1,15 @@
-// Idea      split-K: where tiles are too few for the SMs, the sum over K is shared among blocks
-// Vs v14    each block multiplies a part of K, and a second kernel adds up the partial sums, always
+// Idea      split-K: where there are fewer tiles than SMs, the sum over K is partitioned among
+//           blocks
+// Vs v14    each block multiplies a part of K, and a second kernel adds the partial sums, always
 //           in the same order: the result does not depend on which block was first
 // Bound by  instruction issue; partial sums are written and read once more, out of L2 mostly
 // Tile      as in v14: 128 x 256 x 8, or 64 x 128 x 16, which alone is split
 //
-// The number of splits: as many as there are places for blocks per small tile, so that one wave of
-// blocks fills the GPU; but a part of K is never less than 8 slices, or what a block saves by
+// The number of splits: as many blocks per small tile as fit the GPU at a time, so that one wave of
+// blocks fills it; but a part of K is never less than 8 K-tiles, or what a block saves by
 // stopping early goes into partial sums.
 //
-// The kernels are in tiles.hpp and partial_sums.hpp, because v20 has them too.
+// v20 launches the second kernel too, through partial_sums.hpp.
 #include "aligned_rows.hpp"
 #include "device/multiprocessors.hpp"
 #include "device/ptx/cp_async.hpp"
@@ -45,38 +46,38 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) split_k(gemm::Ar
   Stage* const last_stage = stages + S::kStages - 1;
   const int columns = ladder::ceil_div(g.n, BN);  // of tiles
   const int tile = blockIdx.x, row0 = tile / columns * BM, col0 = tile % columns * BN;
-  // This block's part of K: slices first to end.
+  // This block's part of K begins at K-tile `first`.
   const int z = blockIdx.z, splits = gridDim.z, of_k = ladder::ceil_div(g.k, BK);
   const int first = static_cast<int>(std::int64_t{of_k} * z / splits);
-  const int slices = static_cast<int>(std::int64_t{of_k} * (z + 1) / splits) - first;
+  const int k_tiles = static_cast<int>(std::int64_t{of_k} * (z + 1) / splits) - first;
   const int t = threadIdx.x, warp = t / 32, lane = t % 32;
   // Of this thread's V x V elements of the first piece, in the tile.
   const int row = warp / (BN / S::WN) * S::WM + (lane / 16 * 2 + lane % 2) * V;
   const int col = warp % (BN / S::WN) * S::WN + lane % 16 / 2 * V;
 
-  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. Slices end where K
-  // ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
+  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. K-tiles end where
+  // K ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
   // columns of B beyond the edge are replaced by the first: what comes of them is never stored.
-  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kTurnsA = BM / kRowsA;
-  constexpr int kRowsB = S::kThreads / (BN / W), kTurnsB = BK / kRowsB;
-  static_assert(kTurnsA * kRowsA == BM && kTurnsB * kRowsB == BK, "threads copy equally many");
+  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kCopiesA = BM / kRowsA;
+  constexpr int kRowsB = S::kThreads / (BN / W), kCopiesB = BK / kRowsB;
+  static_assert(kCopiesA * kRowsA == BM && kCopiesB * kRowsB == BK, "threads copy equally many");
   const int lacking = (BK - g.k % BK) % BK;
   const std::int64_t k0 = std::int64_t{first} * BK - lacking;
   const int a_row = t / kDeepA, a_col = t % kDeepA;
   const int b_row = t / (BN / W) % kRowsB, b_col = t % (BN / W) * W;
-  const float* a_from[kTurnsA];
+  const float* a_from[kCopiesA];
 #pragma unroll
-  for (int v = 0; v < kTurnsA; ++v) {
+  for (int v = 0; v < kCopiesA; ++v) {
     const int m = row0 + a_row + v * kRowsA;
     a_from[v] = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col + k0;
   }
   const float* b_from = g.b + (b_row + k0) * g.n;
   b_from += col0 + b_col < g.n ? col0 + b_col : 0;
 
-  // The first `missing` steps of the slice are not read; they become zero.
+  // The first `missing` steps of the K-tile are not read; they become zero.
   auto copy_first = [&](Stage* to, int missing) {
 #pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
+    for (int v = 0; v < kCopiesA; ++v) {
 #pragma unroll
       for (int k = 0; k < BK; k += kDeepA) {
         cp_async<4>(&to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k,
@@ -85,7 +86,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) split_k(gemm::Ar
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
+    for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
       cp_async<4 * W>(&to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n,
                       k >= missing ? 4 * W : 0);
@@ -95,7 +96,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) split_k(gemm::Ar
   };
   auto copy_if = [&](bool any, Stage* to) {
 #pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
+    for (int v = 0; v < kCopiesA; ++v) {
 #pragma unroll
       for (int k = 0; k < BK; k += kDeepA) {
         cp_async_if<4>(any, &to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k);
@@ -103,7 +104,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) split_k(gemm::Ar
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
+    for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
       cp_async_if<4 * W>(any, &to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n);
     }
@@ -111,7 +112,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) split_k(gemm::Ar
     cp_async_commit_group();
   };
 
-  // The fragments of two steps of k: one is multiplied while the other is on its way.
+  // The fragments of two steps of k: one is multiplied while the other is loaded.
   Vec a[2][TM / V], b[2][TN / V];
   auto fragments = [&](const Stage* from, int k) {
 #pragma unroll
@@ -119,41 +120,41 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) split_k(gemm::Ar
 #pragma unroll
     for (int j = 0; j < TN / V; ++j) b[k % 2][j] = Vec::load(&from->b[k][col + j * S::PN]);
   };
-  static_assert(BK % 2 == 0, "the first step of a slice follows on the last of the one before");
+  static_assert(BK % 2 == 0, "the first step of a K-tile follows on the last of the one before");
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
 #pragma unroll
   for (int s = 0; s < S::kStages - 1; ++s) {
-    copy_first(&stages[s], s >= slices ? BK : s == 0 && first == 0 ? lacking : 0);
+    copy_first(&stages[s], s >= k_tiles ? BK : s == 0 && first == 0 ? lacking : 0);
   }
   cp_async_wait_group<S::kStages - 2>();
   __syncthreads();
-  Stage* now = stages;       // the slice in hand
+  Stage* now = stages;       // the K-tile in hand
   Stage* free = last_stage;  // to be overwritten
   fragments(now, 0);
-  for (int left = slices; left > 0; --left) {
+  for (int left = k_tiles; left > 0; --left) {
 #pragma unroll
     for (int k = 0; k < BK; ++k) {
       if (k == 0) copy_if(left >= S::kStages, free);
-      if (k == BK - 1) {  // everything of this slice is in registers: on to the next
+      if (k == BK - 1) {  // everything of this K-tile is in registers: on to the next
         cp_async_wait_group<S::kStages - 2>();
         __syncthreads();
         free = now;
         if (left > 1) now = now == last_stage ? stages : now + 1;
       }
-      fragments(now, (k + 1) % BK);  // after the last slice its own, unused
+      fragments(now, (k + 1) % BK);  // after the last K-tile its own, unused
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
         for (int step = 0; step < TN; ++step) {
           const int j = i % 2 != 0 ? step : TN - 1 - step;
-          sum[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
+          acc[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
         }
       }
     }
   }
 
-  // A part's sums go to a matrix of its own.
+  // Where K is split, each part writes partial sums to a matrix of its own.
   float* const c =
       splits == 1 ? g.c : static_cast<float*>(g.workspace) + std::int64_t{z} * g.m * g.n;
   const bool c_aligned = rows_aligned(c, g.n);
@@ -164,7 +165,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) split_k(gemm::Ar
       // A shuffle from the lane itself is a copy that the compiler does not see through.
       Vec value;
 #pragma unroll
-      for (int e = 0; e < V; ++e) value[e] = __shfl_sync(0xffffffff, sum[i][j + e], lane);
+      for (int e = 0; e < V; ++e) value[e] = __shfl_sync(0xffffffff, acc[i][j + e], lane);
       const int c_row = row0 + row + i / V * S::PM + i % V;
       const int c_col = col0 + col + j / V * S::PN;
       if (c_row >= g.m) continue;
@@ -223,7 +224,7 @@ struct SplitK {
   static constexpr ladder::Version version{"K split among blocks where tiles are few"};
   using Big = Shape<128, 256, 8, 64, 64, 4, 1>;
   using Small = Shape<64, 128, 16, 32, 64, 3, 3>;
-  static constexpr int kLeastSlices = 8;
+  static constexpr int kLeastKTiles = 8;
 
   template <class S>
   static std::int64_t tiles_of(const gemm::Args<float>& g) {
@@ -237,9 +238,9 @@ struct SplitK {
   }
   static int splits(const gemm::Args<float>& g) {
     if (g.m == 0 || g.n == 0 || is_big(g)) return 1;
-    const std::int64_t places = ladder::multiprocessors() * Small::kBlocksPerSm;
-    const std::int64_t most = ladder::ceil_div(g.k, Small::BK) / kLeastSlices;
-    return static_cast<int>(max(std::int64_t{1}, min(places / tiles_of<Small>(g), most)));
+    const std::int64_t slots = ladder::multiprocessors() * Small::kBlocksPerSm;
+    const std::int64_t most = ladder::ceil_div(g.k, Small::BK) / kLeastKTiles;
+    return static_cast<int>(max(std::int64_t{1}, min(slots / tiles_of<Small>(g), most)));
   }
   static std::size_t workspace(const gemm::Args<float>& g) {
     return partial_sums_bytes(g, splits(g));

@@ -1,26 +1,28 @@
-// Idea      for a few rows or columns, one pass over the big matrix: a matrix-vector product with
-//           up to 16 vectors at once
-// Vs v15    no tile is shared by the block, most of which would be padding: each warp streams its
-//           part of the big matrix through a queue of its own, and waits for no other warp until
-//           the end. Where K is split, the block of a tile that is done last adds up, in the order
-//           of K: no second launch
+// Idea      skinny GEMM: for a few rows or columns, one pass over the big matrix, a matrix-vector
+//           product with up to 16 vectors at once
+// Vs v15    the block has no common tile, most of which would be padding: each warp streams its
+//           part of the big matrix through a multistage pipeline of its own, and waits for no other
+//           warp until the end. Where K is split, the last block of a tile to finish adds the
+//           partial sums, in the order of K: no second launch
 // Bound by  DRAM bandwidth up to 16 rows or columns: 2 operations for a number and row, so at 16 of
 //           them 8 for a byte. Above, the big matrix is read again for each 16 rows
 // Limits    M up to 1048560; few rows take 97 to 108 KiB of shared memory, where compute capability
-//           7.5 has 64 KiB and 8.6, 8.9 and 12.0 have 99 KiB; two launches must not overlap, as they
-//           share the counters of the blocks that are done
-// Tile      16 x 128 per block of 8 warps, each of which sums up every eighth group of 4 steps of
-//           k; 6 stages of a group per warp in 108 KiB of shared memory, one block per SM. Or, of
-//           few columns, 32 x 16, 4 rows per warp; 33 KiB of shared memory, two blocks per SM
+//           7.5 has 64 KiB and 8.6, 8.9 and 12.0 have 99 KiB; two launches must not overlap, as
+//           they use the same counters of finished blocks
+// Tile      16 x 128 per block of 8 warps, each of which takes every eighth group of 4 steps of k;
+//           6 stages of a group per warp in 108 KiB of shared memory, one block per SM. Or, of few
+//           columns, 32 x 16, 4 rows per warp; 33 KiB of shared memory, two blocks per SM
 //
-// The queue: five groups of 4 rows of B are on their way while one is multiplied, 2 KiB each. That
-// is 80 KiB per SM; 3 TB/s, one microsecond away, are 23 KiB per SM, and twice that under load.
+// The pipeline: five groups of 4 rows of B, 2 KiB each, are in flight while one is multiplied. That
+// is 80 KiB per SM; by Little's law 3 TB/s at a latency of one microsecond need 23 KiB per SM, and
+// twice that under load.
 //
-// Up to 16 rows read B once, and say so: its lines leave the L2 first. Otherwise they push out what
-// kernels before have written there, and the reads wait for those writes to reach DRAM.
+// Up to 16 rows read B once, so they load it with an evict-first policy. Otherwise its lines would
+// evict what earlier kernels have written to the L2, and the reads would wait for those writes to
+// reach DRAM.
 //
-// Where that makes fewer blocks than there are places, K is split, as in v15. The kernels are in
-// skinny.hpp, because v20 has them too.
+// Where that makes fewer blocks than fit the GPU at a time, K is split, as in v15. v20 launches the
+// kernels too, through skinny.hpp.
 #include "aligned_rows.hpp"
 #include "device/multiprocessors.hpp"
 #include "device/ptx/cp_async.hpp"
@@ -37,12 +39,12 @@ constexpr int kRowBlocksPerSm = 1, kColumnBlocksPerSm = 2;
 
 constexpr int kMostSplitTiles = 1024;
 
-/// How many warps have written their partial sums of a tile. Zero when the module is loaded and zero
-/// again after every launch; so two launches must not overlap.
+/// How many warps have written their partial sums of a tile. Zero when the module is loaded and
+/// zero again after every launch; so two launches must not overlap.
 __device__ unsigned warps_done[kMostSplitTiles];
 
-/// Whether this block is the last of `blocks` whose warps, the first `writers` of each, have written
-/// their partial sums of a tile: it sees what all of them wrote.
+/// Whether this block is the last of `blocks` whose warps, the first `writers` of each, have
+/// written their partial sums of a tile: it sees what all of them wrote.
 __device__ inline bool is_last_block(unsigned tile, unsigned blocks, unsigned writers) {
   bool is_last = false;
   if (threadIdx.x / 32 < writers) {
@@ -63,14 +65,14 @@ constexpr int kCols = 32 * V;      // of a block
 constexpr int kStep = kWarps * V;  // of k, of all warps
 constexpr int kStages = 6;
 
-/// Four steps of k, of one warp. Warps have their own, and wait for nobody until the end.
+/// Four steps of k, of one warp. Each warp has its own, and waits for no other until the end.
 template <int R>
 struct Stage {
   alignas(Vec) float b[V][kCols];
   alignas(Vec) float a[R][V];
 };
 
-/// What the warps of a block have in shared memory: a queue of stages each, and later their sums.
+/// Shared memory of a block: the stages of each warp, and later the warps' partial sums.
 template <int R>
 union FewRowsShared {
   Stage<R> stages[kWarps][kStages];
@@ -89,10 +91,10 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
   const bool a_aligned = rows_aligned(g.a, g.k);
 
   // Columns beyond the edge are replaced by the first, and not stored.
-  constexpr int kTurnsB = V / W;
-  const float* b_from[kTurnsB];
+  constexpr int kCopiesB = V / W;
+  const float* b_from[kCopiesB];
 #pragma unroll
-  for (int i = 0; i < kTurnsB; ++i) {
+  for (int i = 0; i < kCopiesB; ++i) {
     const int col = col0 + i * 32 + lane * W;
     b_from[i] = g.b + (col < g.n ? col : 0);
   }
@@ -104,7 +106,7 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
         const bool inside = k + s < end;
         const std::int64_t row = std::int64_t{inside ? k + s : k} * g.n;
 #pragma unroll
-        for (int i = 0; i < kTurnsB; ++i) {
+        for (int i = 0; i < kCopiesB; ++i) {
           float* const b = &to->b[s][i * 32 + lane * W];
           if constexpr (W == V) {
             cp_async_streaming(b, b_from[i] + row, inside);
@@ -139,10 +141,10 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
   const int first = begin + warp * V;
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) copy(&stages[s], first + s * kStep);
-  Vec sum[R] = {};
+  Vec acc[R] = {};
   for (int k = first; k < end; k += kStep) {
     cp_async_wait_group<kStages - 2>();
-    __syncwarp();  // what all lanes copied is there, and all have left the stage before
+    __syncwarp();  // all lanes' copies are complete, and all have left the previous stage
     copy(free, k + (kStages - 1) * kStep);
     Vec b[V];
 #pragma unroll
@@ -153,7 +155,7 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
 #pragma unroll
       for (int s = 0; s < V; ++s) {
 #pragma unroll
-        for (int i = 0; i < V; ++i) sum[m][i] += a[s] * b[s][i];
+        for (int i = 0; i < V; ++i) acc[m][i] += a[s] * b[s][i];
       }
     }
     free = now;
@@ -161,22 +163,22 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
   }
   __syncthreads();  // all have left the stages, which become sums
 
-  // The sums of the warps: in turns, those of one half are added to those of the other. A warp's
-  // place in shared memory is one that nobody else reads any more.
-  auto place = [&](int of_warp) { return shared->sums[of_warp % (kWarps / 2)]; };
+  // Reduces the accumulators of the warps: in each iteration, one half's are added to the other
+  // half's. A warp writes to a slot that no other warp reads any more.
+  auto slot = [&](int of_warp) { return shared->sums[of_warp % (kWarps / 2)]; };
 #pragma unroll
   for (int half = kWarps / 2; half > 0; half /= 2) {
     if (warp >= half && warp < 2 * half) {
 #pragma unroll
-      for (int m = 0; m < R; ++m) sum[m].store(&place(warp)[m][lane * V]);
+      for (int m = 0; m < R; ++m) acc[m].store(&slot(warp)[m][lane * V]);
     }
     __syncthreads();
     if (warp < half) {
 #pragma unroll
       for (int m = 0; m < R; ++m) {
-        const Vec other = Vec::load(&place(warp + half)[m][lane * V]);
+        const Vec other = Vec::load(&slot(warp + half)[m][lane * V]);
 #pragma unroll
-        for (int i = 0; i < V; ++i) sum[m][i] += other[i];
+        for (int i = 0; i < V; ++i) acc[m][i] += other[i];
       }
     }
   }
@@ -199,11 +201,11 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
   if (splits == 1) {
     if (warp > 0) return;
 #pragma unroll
-    for (int m = 0; m < R; ++m) store(m, sum[m]);
+    for (int m = 0; m < R; ++m) store(m, acc[m]);
     return;
   }
   // [tile][split][R][kCols] in the workspace; first to last, so that the result does not depend on
-  // which block is done last.
+  // which block finishes last.
   const unsigned tile = blockIdx.z * gridDim.x + blockIdx.x;
   float* const of_tile =
       static_cast<float*>(g.workspace) + std::int64_t{tile} * splits * (R * kCols);
@@ -212,7 +214,7 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
     for (int m = 0; m < R; ++m) {
       float* const to = of_tile + (blockIdx.y * R + m) * kCols + lane;
 #pragma unroll
-      for (int i = 0; i < V; ++i) to[i * 32] = sum[m][i];
+      for (int i = 0; i < V; ++i) to[i * 32] = acc[m][i];
     }
   }
   if (!is_last_block(tile, splits, 1)) return;
@@ -251,7 +253,7 @@ __global__ void __launch_bounds__(kThreads, kColumnBlocksPerSm)
     a_from[m] = g.a + std::int64_t{row0 + m < g.m ? row0 + m : 0} * g.k;
   }
 
-  float sum[kRows][C] = {};
+  float acc[kRows][C] = {};
   for (int k0 = begin; k0 < end; k0 += kChunk) {
     if (k0 > begin) __syncthreads();  // all are through with the chunk before
     for (int i = threadIdx.x; i < kChunk * C; i += kThreads) {
@@ -281,7 +283,7 @@ __global__ void __launch_bounds__(kThreads, kColumnBlocksPerSm)
 #pragma unroll
         for (int m = 0; m < kRows; ++m) {
 #pragma unroll
-          for (int s = 0; s < V; ++s) sum[m][n] += a[m][s] * b[s];
+          for (int s = 0; s < V; ++s) acc[m][n] += a[m][s] * b[s];
         }
       }
     }
@@ -292,7 +294,7 @@ __global__ void __launch_bounds__(kThreads, kColumnBlocksPerSm)
   float mine[ladder::ceil_div(kSums, 32)];
 #pragma unroll
   for (int i = 0; i < kSums; ++i) {
-    float total = sum[i / C][i % C];
+    float total = acc[i / C][i % C];
 #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) {
       total += __shfl_xor_sync(0xffffffff, total, lanes);
@@ -326,12 +328,12 @@ __global__ void __launch_bounds__(kThreads, kColumnBlocksPerSm)
 
 // --- Both ----------------------------------------------------------------------------------------
 
-/// Fewer vectors at once than few there are not: 1, 4, 8 or 16.
+/// How many rows or columns a block takes at once: 1, 4, 8 or 16.
 inline int vectors_at_once(int few) { return few <= 1 ? 1 : few <= 4 ? 4 : few <= 8 ? 8 : kFew; }
 
 inline bool has_few_columns(int m, int n) { return n <= kFew && m > kFew; }
 
-/// How the blocks share the work: parts of the rows or columns, and of K.
+/// How the work is partitioned among blocks: parts of the rows or columns, and of K.
 struct SkinnyPlan {
   bool few_columns;
   int vectors;  // R or C of the kernels
@@ -344,13 +346,13 @@ struct SkinnyPlan {
     vectors = vectors_at_once(few_columns ? g.n : g.m);
     blocks = few_columns ? ladder::ceil_div(g.m, kWarps * kRows) : ladder::ceil_div(g.n, kCols);
     groups = few_columns ? 1 : ladder::ceil_div(g.m, vectors);
-    const std::int64_t places =
+    const std::int64_t slots =
         ladder::multiprocessors() * (few_columns ? kColumnBlocksPerSm : kRowBlocksPerSm);
     const int unit = few_columns ? kChunk : kStep;
     const int least = few_columns ? kChunk : 4 * kStep;  // steps of k that are worth a block
     const std::int64_t tiles = max(std::int64_t{blocks} * groups, std::int64_t{1});
     const std::int64_t most = tiles > kMostSplitTiles ? 1 : max(1, g.k / least);
-    splits = static_cast<int>(max(min(places / tiles, most), std::int64_t{1}));
+    splits = static_cast<int>(max(min(slots / tiles, most), std::int64_t{1}));
     depth = ladder::ceil_div(ladder::ceil_div(g.k, splits), unit) * unit;
     if (depth > 0) splits = ladder::ceil_div(g.k, depth);  // none is empty
   }

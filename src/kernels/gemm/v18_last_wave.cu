@@ -1,10 +1,10 @@
-// Idea      the last wave: SMs that it would leave without a tile take the ends of the others' tiles
-// Vs v14    the tiles of the last wave are cut in two along K; whoever of a tile's two blocks is done
-//           last adds the other's partial sums to its own and stores C
-// Bound by  instruction issue, as v14; the adding takes a microsecond or two
-// Limits    two launches must not overlap, as they share the counters of the blocks that are done
-// Tile      128 x 256 x 8, 256 threads of 16 x 8, 4 stages in 48 KiB of shared memory; one block per
-//           SM. Smaller problems: 64 x 128 x 16, 128 threads of 8 x 8, three blocks per SM
+// Idea      the last wave: SMs that it would leave idle take the ends of the others' tiles
+// Vs v14    the tiles of the last wave are cut in two along K; the later of a tile's two blocks to
+//           finish adds the other's partial sums to its own and stores C
+// Bound by  instruction issue, as v14; adding partial sums takes a microsecond or two
+// Limits    two launches must not overlap, as they use the same counters of finished blocks
+// Tile      128 x 256 x 8, 256 threads of 16 x 8, 4 stages in 48 KiB of shared memory; one block
+//           per SM. Smaller problems: 64 x 128 x 16, 128 threads of 8 x 8, three blocks per SM
 //
 //   SM 0   | tile 0 | tile 4 |              | tile 0 | tile 4 |
 //   SM 1   | tile 1 | tile 5 |              | tile 1 | tile 5 |     the ends of tiles 4, 5 and 6:
@@ -14,7 +14,7 @@
 // Either block may be the last; a sum of two numbers does not depend on their order, so C does not.
 // Stream-K is the same idea with any number of blocks per tile.
 //
-// The kernel is in tiles.hpp and the rule in last_wave.hpp, because v20 has them too.
+// Which tiles are cut, and where: last_wave.hpp, which v20 uses too.
 #include "aligned_rows.hpp"
 #include "device/ptx/cp_async.hpp"
 #include "last_wave.hpp"
@@ -56,40 +56,40 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   Stage* const last_stage = stages + S::kStages - 1;
   // Blocks b < plan.whole have a tile each. After them come a block for the beginning of each of
   // the tiles that are cut, and one for the end of each.
-  const int place = static_cast<int>(blockIdx.x) - plan.whole;  // among the cut tiles' blocks
-  const bool is_cut = place >= 0, is_end = place >= plan.cut;
+  const int cut_block = static_cast<int>(blockIdx.x) - plan.whole;  // among the cut tiles' blocks
+  const bool is_cut = cut_block >= 0, is_end = cut_block >= plan.cut;
   const int tile = is_end ? blockIdx.x - plan.cut : blockIdx.x;
   const int row0 = tile / plan.columns * BM, col0 = tile % plan.columns * BN;
   const int first = is_end ? plan.at : 0;
-  const int slices = (is_cut && !is_end ? plan.at : plan.slices) - first;
+  const int k_tiles = (is_cut && !is_end ? plan.at : plan.k_tiles) - first;
   const int t = threadIdx.x, warp = t / 32, lane = t % 32;
   // Of this thread's V x V elements of the first piece, in the tile.
   const int row = warp / (BN / S::WN) * S::WM + (lane / 16 * 2 + lane % 2) * V;
   const int col = warp % (BN / S::WN) * S::WN + lane % 16 / 2 * V;
 
-  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. Slices end where K
-  // ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
+  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. K-tiles end where
+  // K ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
   // columns of B beyond the edge are replaced by the first: what comes of them is never stored.
-  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kTurnsA = BM / kRowsA;
-  constexpr int kRowsB = S::kThreads / (BN / W), kTurnsB = BK / kRowsB;
-  static_assert(kTurnsA * kRowsA == BM && kTurnsB * kRowsB == BK, "threads copy equally many");
+  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kCopiesA = BM / kRowsA;
+  constexpr int kRowsB = S::kThreads / (BN / W), kCopiesB = BK / kRowsB;
+  static_assert(kCopiesA * kRowsA == BM && kCopiesB * kRowsB == BK, "threads copy equally many");
   const int lacking = (BK - g.k % BK) % BK;
   const std::int64_t k0 = std::int64_t{first} * BK - lacking;
   const int a_row = t / kDeepA, a_col = t % kDeepA;
   const int b_row = t / (BN / W) % kRowsB, b_col = t % (BN / W) * W;
-  const float* a_from[kTurnsA];
+  const float* a_from[kCopiesA];
 #pragma unroll
-  for (int v = 0; v < kTurnsA; ++v) {
+  for (int v = 0; v < kCopiesA; ++v) {
     const int m = row0 + a_row + v * kRowsA;
     a_from[v] = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col + k0;
   }
   const float* b_from = g.b + (b_row + k0) * g.n;
   b_from += col0 + b_col < g.n ? col0 + b_col : 0;
 
-  // The first `missing` steps of the slice are not read; they become zero.
+  // The first `missing` steps of the K-tile are not read; they become zero.
   auto copy_first = [&](Stage* to, int missing) {
 #pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
+    for (int v = 0; v < kCopiesA; ++v) {
 #pragma unroll
       for (int k = 0; k < BK; k += kDeepA) {
         cp_async<4>(&to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k,
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
+    for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
       cp_async<4 * W>(&to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n,
                       k >= missing ? 4 * W : 0);
@@ -108,7 +108,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   };
   auto copy_if = [&](bool any, Stage* to) {
 #pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
+    for (int v = 0; v < kCopiesA; ++v) {
 #pragma unroll
       for (int k = 0; k < BK; k += kDeepA) {
         cp_async_if<4>(any, &to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k);
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
+    for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
       cp_async_if<4 * W>(any, &to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n);
     }
@@ -124,7 +124,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     cp_async_commit_group();
   };
 
-  // The fragments of two steps of k: one is multiplied while the other is on its way.
+  // The fragments of two steps of k: one is multiplied while the other is loaded.
   Vec a[2][TM / V], b[2][TN / V];
   auto fragments = [&](const Stage* from, int k) {
 #pragma unroll
@@ -132,35 +132,35 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 #pragma unroll
     for (int j = 0; j < TN / V; ++j) b[k % 2][j] = Vec::load(&from->b[k][col + j * S::PN]);
   };
-  static_assert(BK % 2 == 0, "the first step of a slice follows on the last of the one before");
+  static_assert(BK % 2 == 0, "the first step of a K-tile follows on the last of the one before");
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
 #pragma unroll
   for (int s = 0; s < S::kStages - 1; ++s) {
-    copy_first(&stages[s], s >= slices ? BK : s == 0 && first == 0 ? lacking : 0);
+    copy_first(&stages[s], s >= k_tiles ? BK : s == 0 && first == 0 ? lacking : 0);
   }
   cp_async_wait_group<S::kStages - 2>();
   __syncthreads();
-  Stage* now = stages;       // the slice in hand
+  Stage* now = stages;       // the K-tile in hand
   Stage* free = last_stage;  // to be overwritten
   fragments(now, 0);
-  for (int left = slices; left > 0; --left) {
+  for (int left = k_tiles; left > 0; --left) {
 #pragma unroll
     for (int k = 0; k < BK; ++k) {
       if (k == 0) copy_if(left >= S::kStages, free);
-      if (k == BK - 1) {  // everything of this slice is in registers: on to the next
+      if (k == BK - 1) {  // everything of this K-tile is in registers: on to the next
         cp_async_wait_group<S::kStages - 2>();
         __syncthreads();
         free = now;
         if (left > 1) now = now == last_stage ? stages : now + 1;
       }
-      fragments(now, (k + 1) % BK);  // after the last slice its own, unused
+      fragments(now, (k + 1) % BK);  // after the last K-tile its own, unused
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
         for (int step = 0; step < TN; ++step) {
           const int j = i % 2 != 0 ? step : TN - 1 - step;
-          sum[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
+          acc[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
         }
       }
     }
@@ -179,10 +179,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
-        for (int j = 0; j < TN; ++j) mine[(i * TN + j) * S::kThreads] = sum[i][j];
+        for (int j = 0; j < TN; ++j) mine[(i * TN + j) * S::kThreads] = acc[i][j];
       }
       __threadfence();
-      __syncthreads();  // redundant on the host: all have written before the other block is told
+      __syncthreads();  // redundant on the host: all have written before the counter is incremented
       add = __syncthreads_or(t == 0 && atomicInc(count, 1u) > 0);  // the second one makes it 0
       if (!add) return;
     }
@@ -209,7 +209,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
         Vec total;
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          total[e] = __shfl_sync(0xffffffff, sum[piece + i][j + e], lane) + other[i][j + e];
+          total[e] = __shfl_sync(0xffffffff, acc[piece + i][j + e], lane) + other[i][j + e];
         }
         const int c_row = row0 + row + piece / V * S::PM + i;
         const int c_col = col0 + col + j / V * S::PN;

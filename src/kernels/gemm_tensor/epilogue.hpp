@@ -7,7 +7,7 @@
 #include "kernels/elementwise/elementwise.hpp"
 #include "pairs.hpp"
 
-namespace gemm_slices {
+namespace gemm_k_tiles {
 
 /// gelu in the form with tanh, and with the hardware's tanh: one instruction, and a result that may
 /// be wrong by |x| / 4096. What that means beside other errors: reference.hpp.
@@ -37,15 +37,15 @@ struct BiasGelu {
     return loaded;
   }
 
-  template <int kSums>
-  __device__ void apply(float (&sum)[kSums], const Loaded& loaded) const {
-    static_assert(kSums == kCols / 2);
+  template <int kAccumulators>
+  __device__ void apply(float (&acc)[kAccumulators], const Loaded& loaded) const {
+    static_assert(kAccumulators == kCols / 2);
 #pragma unroll
     for (int j = 0; j < kCols / 8; ++j) {
       const float2 pair = unpack<T>(loaded.word[j]);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        float& s = sum[j * 4 + i];
+        float& s = acc[j * 4 + i];
         s = gelu(s + (i % 2 == 0 ? pair.x : pair.y));
       }
     }
@@ -55,4 +55,4 @@ struct BiasGelu {
   int n;
 };
 
-}  // namespace gemm_slices
+}  // namespace gemm_k_tiles

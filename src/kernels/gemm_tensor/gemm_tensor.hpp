@@ -3,7 +3,7 @@
 // forward pass is nt (its weights are [N][K]), its weights' gradient tn.
 //
 // In the kernels M, N, K are the sizes, BM x BN the tile of C that a block computes, BK the depth
-// of the slices of A and B that it holds at once.
+// of the K-tiles of A and B that it holds at once.
 #pragma once
 
 #include "device/kernel.hpp"

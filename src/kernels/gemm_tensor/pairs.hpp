@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-namespace gemm_slices {
+namespace gemm_k_tiles {
 
 /// Two sums as neighbours of type T.
 template <class T>
@@ -29,4 +29,4 @@ __device__ __forceinline__ float2 unpack(std::uint32_t pair) {
   }
 }
 
-}  // namespace gemm_slices
+}  // namespace gemm_k_tiles

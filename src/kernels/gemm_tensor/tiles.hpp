@@ -1,10 +1,10 @@
-// For versions with a block per SM: which tile comes when, and where in the ring of slices a thread
-// is.
+// For versions with a block per SM: which tile comes when, and where in the ring of K-tiles a
+// thread is.
 #pragma once
 
 #include "device/kernel.hpp"
 
-namespace gemm_slices {
+namespace gemm_k_tiles {
 
 /// C in tiles, in the order in which they are taken: down the columns of a band of kBand rows of
 /// tiles. Tiles in work at the same time make up something like a square, and share in the L2 what
@@ -17,9 +17,9 @@ struct Tiles {
 
   /// The first element of a tile: x column, y row.
   __device__ int2 at(int tile) const {
-    const int first = tile / (kBand * cols) * kBand, place = tile - first * cols;
+    const int first = tile / (kBand * cols) * kBand, within = tile - first * cols;
     const int height = min(kBand, rows - first);
-    return make_int2(place / height * kCols, (first + place % height) * kRows);
+    return make_int2(within / height * kCols, (first + within % height) * kRows);
   }
 
   /// No more blocks than it takes to be done in as many turns as with `most` of them.
@@ -28,16 +28,16 @@ struct Tiles {
   int rows, cols;
 };
 
-/// The place in a ring of slices, and the parity of the round: 0 in the first one.
+/// The place in a ring of K-tiles, and the parity of the round: 0 in the first one.
 template <int kStages>
-struct Place {
+struct PipelineState {
   int stage = 0;
   unsigned parity = 0;
-  __device__ void next() {
+  __device__ void advance() {
     if (++stage < kStages) return;
     stage = 0;
     parity ^= 1;
   }
 };
 
-}  // namespace gemm_slices
+}  // namespace gemm_k_tiles

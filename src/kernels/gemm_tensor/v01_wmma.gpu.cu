@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kThreads) wmma_tiles(gemm_tensor::Args<T> g) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
 
-  wmma::fragment<wmma::accumulator, 16, 16, K, float> sum[WM / 16][WN / 16];
-  for (auto& row : sum) {
+  wmma::fragment<wmma::accumulator, 16, 16, K, float> acc[WM / 16][WN / 16];
+  for (auto& row : acc) {
     for (auto& fragment : row) wmma::fill_fragment(fragment, 0.0f);
   }
   for (int k0 = 0; k0 < g.k; k0 += BK) {
@@ -88,7 +88,7 @@ __global__ void __launch_bounds__(kThreads) wmma_tiles(gemm_tensor::Args<T> g) {
 #pragma unroll
       for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
-        for (int j = 0; j < WN / 16; ++j) wmma::mma_sync(sum[i][j], a[i], b[j], sum[i][j]);
+        for (int j = 0; j < WN / 16; ++j) wmma::mma_sync(acc[i][j], a[i], b[j], acc[i][j]);
       }
     }
     __syncthreads();
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(kThreads) wmma_tiles(gemm_tensor::Args<T> g) {
   for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
     for (int j = 0; j < WN / 16; ++j) {
-      wmma::store_matrix_sync(&results[warp][0][0], sum[i][j], 16, wmma::mem_row_major);
+      wmma::store_matrix_sync(&results[warp][0][0], acc[i][j], 16, wmma::mem_row_major);
       __syncwarp();
       for (int e = lane; e < 16 * 16; e += 32) {
         const int row = row0 + warp_row + i * 16 + e / 16, col = col0 + warp_col + j * 16 + e % 16;

@@ -1,5 +1,5 @@
 // Idea      as many blocks as SMs, each of which takes tile after tile: the producer never stops,
-//           and the next tile's slices are there when the sums are stored
+//           and the next tile's K-tiles are there when the sums are stored
 // Vs v12    sums go through shared memory to TMA, in whole lines, and while it stores them their
 //           warps multiply again. The two warpgroups drift apart, so that one stores while the
 //           other has the tensor cores for itself. Tiles are taken in bands, so that blocks share
@@ -19,14 +19,14 @@
 
 namespace {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 using gemm_persistent::BM;
 
 constexpr int BK = kDepth;
 constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
 template <int BN>
-using Tiles = gemm_slices::Tiles<BM, BN, 16>;
+using Tiles = gemm_k_tiles::Tiles<BM, BN, 16>;
 
 template <Major kB, int BN>
 constexpr int kStageOf = BK*(BM + kHeld<kB, BN>);  // elements
@@ -34,7 +34,7 @@ constexpr int kStageOf = BK*(BM + kHeld<kB, BN>);  // elements
 template <class T, class C, Major kA, Major kB, int BN>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ Destination<C> c, int slices, Tiles<BN> tiles) {
+             const __grid_constant__ Destination<C> c, int k_tiles, Tiles<BN> tiles) {
   constexpr int kStage = kStageOf<kB, BN>;
   __shared__ Mbarrier full[kStages], empty[kStages];
   T* const shared = ladder::dynamic_shared<T>();
@@ -49,20 +49,20 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the barriers exist; the last time that all warps meet
 
-  Place<kStages> place;
+  PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
-      for (int slice = 0; slice < slices; ++slice, place.next()) {
-        T* const to = ring + place.stage * kStage;
-        Mbarrier* const landed = &full[place.stage];
-        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
-        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-        mbarrier_arrive_expect_tx(landed, kStage * sizeof(T));
-        load_slice<kA, BM>(to, &map_a, corner.y, slice * BK, landed);
-        load_slice<kB, kHeld<kB, BN>>(to + BM * BK, &map_b, corner.x, slice * BK, landed);
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+        T* const to = ring + state.stage * kStage;
+        Mbarrier* const barrier = &full[state.stage];
+        // A new mbarrier reports the previous phase complete, so the first pass does not block.
+        mbarrier_wait(&empty[state.stage], state.parity ^ 1);
+        mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
+        load_k_tile<kA, BM>(to, &map_a, corner.y, k_tile * BK, barrier);
+        load_k_tile<kB, kHeld<kB, BN>>(to + BM * BK, &map_b, corner.x, k_tile * BK, barrier);
       }
     }
     return;
@@ -70,30 +70,31 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   take_registers<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  C* const patches = reinterpret_cast<C*>(ring + kStages * kStage) + warp * 2 * Patch::kElements;
+  C* const epilogue_tiles =
+      reinterpret_cast<C*>(ring + kStages * kStage) + warp * 2 * EpilogueTile::kElements;
   for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-    float sum[BN / 2];
-    int before = 0;  // the stage of the slice before
-    for (int slice = 0; slice < slices; ++slice, place.next()) {
-      const T* const from = ring + place.stage * kStage;
+    float acc[BN / 2];
+    int previous = 0;  // the previous K-tile's stage
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+      const T* const from = ring + state.stage * kStage;
       const auto a = wgmma_descriptor<kA>(from + warpgroup * 64 * BK);
       const auto b = wgmma_descriptor<kB>(from + BM * BK);
-      mbarrier_wait(&full[place.stage], place.parity);
+      mbarrier_wait(&full[state.stage], state.parity);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < BK / 16; ++k) {
-        wgmma<BN, kA, kB, T>(sum, a + k * wgmma_step(kA), b + k * wgmma_step(kB), slice + k > 0);
+        wgmma<BN, kA, kB, T>(acc, a + k * wgmma_step(kA), b + k * wgmma_step(kB), k_tile + k > 0);
       }
       wgmma_commit_group();
-      wgmma_wait_group<1>();  // the slice before is done with, this one under way
-      if (slice > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
-      before = place.stage;
+      wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
+      if (k_tile > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
+      previous = state.stage;
     }
-    wgmma_wait_group<0>(sum);
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
+    wgmma_wait_group<0>(acc);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
 
     const int2 corner = tiles.at(tile);
-    c.store(patches, corner.y + warp * Patch::kRows, corner.x, sum);
+    c.store(epilogue_tiles, corner.y + warp * EpilogueTile::kRows, corner.x, acc);
   }
   if (lane == 0) bulk_wait_group_read<0>();
 }
@@ -160,7 +161,7 @@ struct Persistent {
     gemm_persistent::launch<Op, 256>(g, stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    return gemm_slices::supports<Op>(p);
+    return gemm_k_tiles::supports<Op>(p);
   }
 };
 

@@ -1,4 +1,4 @@
-// Idea      TF32 and fp8: a product takes 32 bytes of K of every type, so slices are 128 bytes
+// Idea      TF32 and fp8: a product takes 32 bytes of K of every type, so K-tiles are 128 bytes
 //           deep, and all that differs is how many numbers that is
 // Vs v13    wgmma reads these types along K only, so A is [M][K] and B is [N][K]: nt. Sums of TF32
 //           are stored as they are, from registers
@@ -18,7 +18,7 @@
 
 namespace {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 using gemm_k_major::Operand;
 
@@ -28,14 +28,14 @@ constexpr int BK = kDepthBytes / sizeof(T);
 constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
 constexpr int kStage = (BM + BN) * kDepthBytes;  // bytes
 
-/// Whether C leaves through patches, or from registers.
+/// Whether C leaves through epilogue tiles, or from registers.
 template <class T>
-constexpr bool kPatches = std::is_same_v<gemm_tensor::Output<T>, ladder::bfloat16>;
+constexpr bool kByTma = std::is_same_v<gemm_tensor::Output<T>, ladder::bfloat16>;
 template <class T>
 constexpr std::size_t kShared = kStages* kStage +
-                                (kPatches<T> ? kConsumers * 4 * 2 * Patch::kElements * 2 : 0) +
+                                (kByTma<T> ? kConsumers * 4 * 2 * EpilogueTile::kElements * 2 : 0) +
                                 1024;  // to begin at 1024 n
-using Tiles = gemm_slices::Tiles<BM, BN, 16>;
+using Tiles = gemm_k_tiles::Tiles<BM, BN, 16>;
 
 template <class T>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ Mbarrier full[kStages], empty[kStages];
   unsigned char* const shared = ladder::dynamic_shared<unsigned char>();
   unsigned char* const ring = shared + (-shared_address(shared) & 1023);
-  const int slices = ladder::ceil_div(g.k, BK<T>);
+  const int k_tiles = ladder::ceil_div(g.k, BK<T>);
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
@@ -55,20 +55,20 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the barriers exist; the last time that all warps meet
 
-  Place<kStages> place;
+  PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
-      for (int slice = 0; slice < slices; ++slice, place.next()) {
-        unsigned char* const to = ring + place.stage * kStage;
-        Mbarrier* const landed = &full[place.stage];
-        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
-        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-        mbarrier_arrive_expect_tx(landed, kStage);
-        tensor_load(to, &map_a, slice * BK<T>, corner.y, landed);
-        tensor_load(to + BM * kDepthBytes, &map_b, slice * BK<T>, corner.x, landed);
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+        unsigned char* const to = ring + state.stage * kStage;
+        Mbarrier* const barrier = &full[state.stage];
+        // A new mbarrier reports the previous phase complete, so the first pass does not block.
+        mbarrier_wait(&empty[state.stage], state.parity ^ 1);
+        mbarrier_arrive_expect_tx(barrier, kStage);
+        tensor_load(to, &map_a, k_tile * BK<T>, corner.y, barrier);
+        tensor_load(to + BM * kDepthBytes, &map_b, k_tile * BK<T>, corner.x, barrier);
       }
     }
     return;
@@ -80,42 +80,42 @@ __global__ void __launch_bounds__(kThreads, 1)
   // belong in uniform registers.
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
   for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-    float sum[BN / 2];
-    int before = 0;  // the stage of the slice before
-    for (int slice = 0; slice < slices; ++slice, place.next()) {
-      const unsigned char* const from = ring + place.stage * kStage;
+    float acc[BN / 2];
+    int previous = 0;  // the previous K-tile's stage
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+      const unsigned char* const from = ring + state.stage * kStage;
       const auto a = wgmma_descriptor<Major::k>(from + warpgroup * 64 * kDepthBytes);
       const auto b = wgmma_descriptor<Major::k>(from + BM * kDepthBytes);
-      mbarrier_wait(&full[place.stage], place.parity);
+      mbarrier_wait(&full[state.stage], state.parity);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < kDepthBytes / 32; ++k) {
-        wgmma<BN, Major::k, Major::k, T>(sum, a + k * wgmma_step(Major::k),
-                                         b + k * wgmma_step(Major::k), slice + k > 0);
+        wgmma<BN, Major::k, Major::k, T>(acc, a + k * wgmma_step(Major::k),
+                                         b + k * wgmma_step(Major::k), k_tile + k > 0);
       }
       wgmma_commit_group();
-      wgmma_wait_group<1>();  // the slice before is done with, this one under way
-      if (slice > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
-      before = place.stage;
+      wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
+      if (k_tile > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
+      previous = state.stage;
     }
-    wgmma_wait_group<0>(sum);
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
+    wgmma_wait_group<0>(acc);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
 
     const int2 corner = tiles.at(tile);
-    if constexpr (kPatches<T>) {
-      auto* const patches = reinterpret_cast<ladder::bfloat16*>(ring + kStages * kStage);
-      store_patches(map_c, patches + warp * 2 * Patch::kElements, corner.y + warp * Patch::kRows,
-                    corner.x, sum);
+    if constexpr (kByTma<T>) {
+      auto* const epilogue_tiles = reinterpret_cast<ladder::bfloat16*>(ring + kStages * kStage);
+      store_epilogue_tiles(map_c, epilogue_tiles + warp * 2 * EpilogueTile::kElements,
+                           corner.y + warp * EpilogueTile::kRows, corner.x, acc);
     } else {
-      store_pairs(g.c, g.m, g.n, corner.y + warp * 16, corner.x, sum);
+      store_pairs(g.c, g.m, g.n, corner.y + warp * 16, corner.x, acc);
     }
   }
-  if (kPatches<T> && lane == 0) bulk_wait_group_read<0>();
+  if (kByTma<T> && lane == 0) bulk_wait_group_read<0>();
 }
 
-/// An operand for TMA, in slices of `rows`.
+/// An operand for TMA, in K-tiles of `rows`.
 template <class T>
-CUtensorMap slices_map(const Operand<T>& operand, int mn, int k, int rows) {
+CUtensorMap k_tiles_map(const Operand<T>& operand, int mn, int k, int rows) {
   return ladder::tensor_map(
       ladder::DTypeOf<T>::value, operand.data,
       {{.size = k, .stride = sizeof(T), .box = BK<T>},
@@ -128,9 +128,9 @@ CUtensorMap slices_map(const Operand<T>& operand, int mn, int k, int rows) {
 template <class T>
 void gemm_k_major::launch(const Operand<T>& a, const Operand<T>& b, const gemm_tensor::Args<T>& g,
                           cudaStream_t stream) {
-  const CUtensorMap map_a = slices_map(a, g.m, g.k, BM), map_b = slices_map(b, g.n, g.k, BN);
+  const CUtensorMap map_a = k_tiles_map(a, g.m, g.k, BM), map_b = k_tiles_map(b, g.n, g.k, BN);
   CUtensorMap map_c{};
-  if constexpr (kPatches<T>) map_c = output_map(g.c, g.m, g.n, Patch::kRows);
+  if constexpr (kByTma<T>) map_c = output_map(g.c, g.m, g.n, EpilogueTile::kRows);
   const Tiles tiles(g.m, g.n);
   ladder::launch(multiply<T>, tiles.blocks(ladder::multiprocessors()), kThreads, kShared<T>, stream,
                  map_a, map_b, map_c, g, tiles);
@@ -146,7 +146,7 @@ template void gemm_k_major::launch(const Operand<float8_e4m3>&, const Operand<fl
 namespace {
 
 struct Tf32Fp8 {
-  static constexpr ladder::Version version{"slices of 128 bytes, of TF32 and fp8"};
+  static constexpr ladder::Version version{"K-tiles of 128 bytes, of TF32 and fp8"};
 
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
@@ -159,7 +159,7 @@ struct Tf32Fp8 {
   }
   template <class T>
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    if (kPatches<T> && p.n % 8 != 0) {
+    if (kByTma<T> && p.n % 8 != 0) {
       return ladder::unsupported("rows of C do not start at multiples of 16 bytes");
     }
     return needs_aligned_rows<gemm_tensor_nt, T>(p);

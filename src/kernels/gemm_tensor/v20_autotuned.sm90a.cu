@@ -7,8 +7,8 @@
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      of the table below, in registers and shared memory as in v13 and v15
 //
-// The estimate, in nanoseconds: the slices of the blocks that the busiest SM gets, times what the
-// table gives for a slice; the time in which DRAM could read A and B and write C; the square root
+// The estimate, in nanoseconds: the K-tiles of the blocks that the busiest SM gets, times what the
+// table gives for a K-tile; the time in which DRAM could read A and B and write C; the square root
 // of the sum of their squares, because they overlap, but not quite. For v15 and v24 also the sums
 // of each block, which go through shared memory.
 //
@@ -24,7 +24,7 @@ namespace {
 template <int kShapes>
 struct Gpu {
   const char* name;
-  double ns_of_slice[kShapes];  // in the order of Tiles
+  double ns_of_k_tile[kShapes];  // in the order of Tiles
   double dram_bytes_per_ns;
   double sum_bytes_per_ns;  // of an SM
 };
@@ -61,17 +61,17 @@ struct Choice {
   template <class Op, class S, class T, class C>
   void consider(int number, const gemm_tensor::Args<T, C>& g) {
     const auto& gpu = ladder::entry_of_this_gpu(kGpus);
-    const double ns_of_slice = gpu.ns_of_slice[number];
-    if (ns_of_slice == 0) return;  // not measured there
+    const double ns_of_k_tile = gpu.ns_of_k_tile[number];
+    if (ns_of_k_tile == 0) return;  // not measured there
     if (!S::template kStores<C>) return;
     const double m = g.m, n = g.n, k = g.k;
     const double tiles = std::ceil(m / S::BM) * std::ceil(n / S::BN);
     const double dram = ((m * k + k * n) * sizeof(T) + m * n * sizeof(C)) / gpu.dram_bytes_per_ns;
     for (const int parts : S::kSplits) {
-      const double at_once = S::template places<Op, T, C>(parts);
+      const double at_once = S::template resident_blocks<Op, T, C>(parts);
       const double of_an_sm = std::ceil(tiles * parts * S::kBlocksPerSm / at_once);
-      const double slices = std::ceil(k / (gemm_slices::kDepth * parts));
-      const double estimate = std::hypot(of_an_sm * slices * ns_of_slice, dram) +
+      const double k_tiles = std::ceil(k / (gemm_k_tiles::kDepth * parts));
+      const double estimate = std::hypot(of_an_sm * k_tiles * ns_of_k_tile, dram) +
                               of_an_sm * S::kSumBytes / gpu.sum_bytes_per_ns;
       if (estimate < ns) *this = {number, parts, estimate};
     }
@@ -105,7 +105,7 @@ struct Autotuned {
     launch_choice<Op>(Tiles{}, Choice::of<Op, T>(Tiles{}, g), g, stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    return gemm_slices::supports<Op>(p);
+    return gemm_k_tiles::supports<Op>(p);
   }
 };
 

@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kBlock) bias_gelu(T* c, const T* bias, int m, 
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
       const float sum = static_cast<float>(v[r][e]) + static_cast<float>(b[e]);
-      v[r][e] = T(gemm_slices::gelu(sum));
+      v[r][e] = T(gemm_k_tiles::gelu(sum));
     }
     v[r].store(c + std::int64_t{row0 + r} * n + column);
   }
@@ -58,7 +58,7 @@ struct Unfused {
                    g.n, pieces);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    return gemm_slices::supports<gemm_tensor_nt>(p);
+    return gemm_k_tiles::supports<gemm_tensor_nt>(p);
   }
 };
 

@@ -1,7 +1,7 @@
 // Idea      bias and gelu as an epilogue: applied to the sums while they are in registers
 // Vs v21    one kernel, and C goes to memory once. The bias of a tile is read when the tile begins,
 //           so nobody waits for it. While one warpgroup is at its gelu the other one multiplies:
-//           the ring lets it run ahead by 4 slices, which take longer than that
+//           the ring lets it run ahead by 4 K-tiles, which take longer than that
 // Bound by  power, as v13
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes; K at least 1
 // Tile      as in v13; 32 words of bias in the registers of a thread
@@ -13,20 +13,20 @@
 
 namespace {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 
 constexpr int BM = 128, BN = 256, BK = kDepth;
 constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
 constexpr int kStage = BK * (BM + BN);  // elements
-constexpr int kElements = kStages * kStage + kConsumers * 4 * 2 * Patch::kElements;
+constexpr int kElements = kStages * kStage + kConsumers * 4 * 2 * EpilogueTile::kElements;
 constexpr std::size_t kShared = kElements * sizeof(half) + 1024;  // to begin at 1024 n
-using Tiles = gemm_slices::Tiles<BM, BN, 16>;
+using Tiles = gemm_k_tiles::Tiles<BM, BN, 16>;
 
 template <class T>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ Destination<T> c, int slices, Tiles tiles,
+             const __grid_constant__ Destination<T> c, int k_tiles, Tiles tiles,
              BiasGelu<T, BN> epilogue) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   T* const shared = ladder::dynamic_shared<T>();
@@ -41,20 +41,20 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the barriers exist; the last time that all warps meet
 
-  Place<kStages> place;
+  PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
-      for (int slice = 0; slice < slices; ++slice, place.next()) {
-        T* const to = ring + place.stage * kStage;
-        Mbarrier* const landed = &full[place.stage];
-        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
-        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-        mbarrier_arrive_expect_tx(landed, kStage * sizeof(T));
-        load_slice<Major::k, BM>(to, &map_a, corner.y, slice * BK, landed);
-        load_slice<Major::k, BN>(to + BM * BK, &map_b, corner.x, slice * BK, landed);
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+        T* const to = ring + state.stage * kStage;
+        Mbarrier* const barrier = &full[state.stage];
+        // A new mbarrier reports the previous phase complete, so the first pass does not block.
+        mbarrier_wait(&empty[state.stage], state.parity ^ 1);
+        mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
+        load_k_tile<Major::k, BM>(to, &map_a, corner.y, k_tile * BK, barrier);
+        load_k_tile<Major::k, BN>(to + BM * BK, &map_b, corner.x, k_tile * BK, barrier);
       }
     }
     return;
@@ -62,33 +62,33 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   take_registers<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  T* const patches = ring + kStages * kStage + warp * 2 * Patch::kElements;
+  T* const epilogue_tiles = ring + kStages * kStage + warp * 2 * EpilogueTile::kElements;
   for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
     const auto loaded = epilogue.load(tiles.at(tile).x);
-    float sum[BN / 2];
-    int before = 0;  // the stage of the slice before
-    for (int slice = 0; slice < slices; ++slice, place.next()) {
-      const T* const from = ring + place.stage * kStage;
+    float acc[BN / 2];
+    int previous = 0;  // the previous K-tile's stage
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+      const T* const from = ring + state.stage * kStage;
       const auto a = wgmma_descriptor<Major::k>(from + warpgroup * 64 * BK);
       const auto b = wgmma_descriptor<Major::k>(from + BM * BK);
-      mbarrier_wait(&full[place.stage], place.parity);
+      mbarrier_wait(&full[state.stage], state.parity);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < BK / 16; ++k) {
-        wgmma<BN, Major::k, Major::k, T>(sum, a + k * wgmma_step(Major::k),
-                                         b + k * wgmma_step(Major::k), slice + k > 0);
+        wgmma<BN, Major::k, Major::k, T>(acc, a + k * wgmma_step(Major::k),
+                                         b + k * wgmma_step(Major::k), k_tile + k > 0);
       }
       wgmma_commit_group();
-      wgmma_wait_group<1>();  // the slice before is done with, this one under way
-      if (slice > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
-      before = place.stage;
+      wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
+      if (k_tile > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
+      previous = state.stage;
     }
-    wgmma_wait_group<0>(sum);
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
+    wgmma_wait_group<0>(acc);
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
 
     const int2 corner = tiles.at(tile);
-    epilogue.apply(sum, loaded);
-    c.store(patches, corner.y + warp * Patch::kRows, corner.x, sum);
+    epilogue.apply(acc, loaded);
+    c.store(epilogue_tiles, corner.y + warp * EpilogueTile::kRows, corner.x, acc);
   }
   if (lane == 0) bulk_wait_group_read<0>();
 }
@@ -107,8 +107,8 @@ struct Fused {
                    a, b, c, ladder::ceil_div(g.k, BK), tiles, BiasGelu<T, BN>{g.bias, g.n});
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    if (p.k == 0) return ladder::unsupported("K is 0: no slice, and so no tile");
-    return gemm_slices::supports<gemm_tensor_nt>(p);
+    if (p.k == 0) return ladder::unsupported("K is 0: no K-tile, and so no tile");
+    return gemm_k_tiles::supports<gemm_tensor_nt>(p);
   }
 };
 

@@ -11,14 +11,14 @@
 
 namespace {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using ladder::tfloat32;
 
 /// From [k][rows] to [rows][pitch]: a tile per block.
-__global__ void __launch_bounds__(kTurnThreads)
-    transpose(const float* matrix, float* turned, int rows, int k, int pitch) {
+__global__ void __launch_bounds__(kTransposeThreads)
+    transpose(const float* matrix, float* transposed, int rows, int k, int pitch) {
   transpose_tile(matrix, rows, k, [&](int row, int column, float x) {
-    turned[std::int64_t{row} * pitch + column] = x;
+    transposed[std::int64_t{row} * pitch + column] = x;
   });
 }
 
@@ -38,9 +38,10 @@ struct Tf32Transposed {
   }
 
   /// An operand that lies across K, turned over into `to`.
-  static gemm_k_major::Operand<tfloat32> turn(const tfloat32* matrix, tfloat32* to, int rows,
-                                              const Args& g, cudaStream_t stream) {
-    ladder::launch(transpose, tiles_to_transpose(rows, g.k), kTurnThreads, 0, stream,
+  static gemm_k_major::Operand<tfloat32> transpose_operand(const tfloat32* matrix, tfloat32* to,
+                                                           int rows, const Args& g,
+                                                           cudaStream_t stream) {
+    ladder::launch(transpose, tiles_to_transpose(rows, g.k), kTransposeThreads, 0, stream,
                    reinterpret_cast<const float*>(matrix), reinterpret_cast<float*>(to), rows, g.k,
                    pitch(g));
     return {to, pitch(g)};
@@ -51,11 +52,11 @@ struct Tf32Transposed {
       ladder::fill_async(g.c, 0, sizeof(*g.c) * g.m * g.n, stream);
       return;
     }
-    auto* const turned_a = static_cast<tfloat32*>(g.workspace);
-    auto* const turned_b = turned_a + elements_a(g);
+    auto* const transposed_a = static_cast<tfloat32*>(g.workspace);
+    auto* const transposed_b = transposed_a + elements_a(g);
     gemm_k_major::Operand<tfloat32> a{g.a, g.k};
-    if constexpr (Op::kTransposedA) a = turn(g.a, turned_a, g.m, g, stream);
-    gemm_k_major::launch(a, turn(g.b, turned_b, g.n, g, stream), g, stream);
+    if constexpr (Op::kTransposedA) a = transpose_operand(g.a, transposed_a, g.m, g, stream);
+    gemm_k_major::launch(a, transpose_operand(g.b, transposed_b, g.n, g, stream), g, stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
     if (!Op::kTransposedA && p.k % 4 != 0) {
