@@ -1,6 +1,6 @@
-// What is done to the sums of a tile before they are stored. A kernel asks an epilogue to `load`
-// when it begins a tile, so that what is in memory has the time of all products to arrive, and to
-// `apply` that to the sums, which are as wgmma leaves them (device/ptx/wgmma.hpp).
+// The epilogue of v22: what is done to the accumulators of a tile before they are stored. The
+// kernel calls `load` when it begins a tile, so that the loads complete during the products, and
+// `apply` on the accumulators, which are in the layout of wgmma (device/ptx/wgmma.hpp).
 #pragma once
 
 #include "kernels/elementwise/approx.hpp"

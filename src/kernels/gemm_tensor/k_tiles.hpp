@@ -39,12 +39,12 @@ CUtensorMap output_map(T* c, int m, int n, int rows) {
   return operand_map(Major::k, c, m, n, rows);
 }
 
-/// How much of M or N a K-tile holds when kRows of it are needed: where they lie side by side, 64
-/// come at a time.
+/// How many rows of M or N a K-tile holds when kRows are needed: where M or N is contiguous, they
+/// are loaded 64 at a time.
 template <Major kMajor, int kRows>
 constexpr int kHeld = kMajor == Major::k ? kRows : (kRows + 63) / 64 * 64;
 
-/// Asks for a K-tile, from row `mn` of M or N and from `k` on.
+/// Issues the TMA loads of a K-tile, from row `mn` of M or N and from `k` on.
 template <Major kMajor, int kRows, class T>
 __device__ __forceinline__ void load_k_tile(T* to, const CUtensorMap* map, int mn, int k,
                                             ladder::ptx::Mbarrier* barrier) {
@@ -58,7 +58,7 @@ __device__ __forceinline__ void load_k_tile(T* to, const CUtensorMap* map, int m
   }
 }
 
-/// The same into the blocks of a cluster whose bits are set.
+/// The same, by multicast into the blocks of a cluster whose bits are set.
 template <Major kMajor, int kRows, class T>
 __device__ __forceinline__ void load_k_tile_multicast(T* to, const CUtensorMap* map, int mn, int k,
                                                       ladder::ptx::Mbarrier* barrier,

@@ -7,7 +7,7 @@
 
 namespace gemm_k_tiles {
 
-/// Two sums as neighbours of type T.
+/// Two accumulators as neighbours of type T.
 template <class T>
 __device__ __forceinline__ std::uint32_t pack(float first, float second) {
   if constexpr (std::is_same_v<T, ladder::half>) {

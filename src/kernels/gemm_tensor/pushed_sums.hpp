@@ -1,4 +1,4 @@
-// The kernel of v24: split K as in v15, whose blocks send each other their sums.
+// v24's kernel, generalised for v20: any operation and shape.
 #pragma once
 
 #include "device/ptx/stmatrix.hpp"
@@ -11,13 +11,13 @@ using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 using gemm_split_k::BK, gemm_split_k::Shape;
 
-/// What a block has in shared memory: the ring, then the sums that others send it, then a epilogue
-/// tile of C for each warp. The block has a part of the tile's rows to add up and store.
+/// Shared memory of a block: the ring, then the accumulators that others send it, then an epilogue
+/// tile of C for each warp. The block reduces and stores a part of the tile's rows.
 template <class S, Major kA, int kParts>
 struct SharedLayout {
   static constexpr int kConsumerThreads = S::kConsumers * 128;  // threads
   static constexpr int kRows = S::BM / kParts;
-  static constexpr int kMine = kRows / 2;  // sums of a thread
+  static constexpr int kMine = kRows / 2;  // accumulators of a thread
   static constexpr int kQuads =
       (kParts - 1) * kMine / 4 * kConsumerThreads;  // float4s from the others
   static constexpr int kEpilogueTile = kRows * 16;  // elements
@@ -61,8 +61,8 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     fence_proxy_async();
     fence_mbarrier_init();
   }
-  __syncthreads();           // the barriers exist
-  cluster_arrive_relaxed();  // so they will when the others have multiplied
+  __syncthreads();           // the mbarriers are initialised
+  cluster_arrive_relaxed();  // so that the other blocks know
 
   const int warpgroup = threadIdx.x / 128;
   PipelineState<kStages> state;
@@ -102,8 +102,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
   wgmma_wait_group<0>(acc);
   cluster_wait();
 
-  // Sums stay in the order of registers: what thread t has for another block goes to thread t
-  // there.
+  // Accumulators stay in the order of registers: thread t sends to thread t of another block.
   constexpr int kMine = R::kMine, kQuads = kMine / 4;
 #pragma unroll
   for (int z = 0; z < kParts; ++z) {
@@ -119,7 +118,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
                           make_float4(s[0], s[1], s[2], s[3]), barrier);
     }
   }
-  mbarrier_wait_cluster(&received, 0);  // also: nobody has anything left to do in this block
+  mbarrier_wait_cluster(&received, 0);  // also: no other block accesses this one any more
 
   // Always from the first block to the last, so that the result is the same in every run.
   float total[kMine];
@@ -140,8 +139,8 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     }
   }
 
-  // A epilogue tile is kRows rows of 16 columns of C: two chunks, which lie in each other's places
-  // where r / 4 is odd, so that four rows are all banks once, and eight rows of one chunk are, too.
+  // An epilogue tile is kRows rows of 16 columns of C: two chunks, which are exchanged where r / 4
+  // is odd, so that four rows are all banks once, and eight rows of one chunk are, too.
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   T* const epilogue_tile = reinterpret_cast<T*>(inbox + R::kQuads) + warp * R::kEpilogueTile;
   auto chunk = [&](int r, int i) { return epilogue_tile + r * 16 + (i ^ r / 4 % 2) * 8; };

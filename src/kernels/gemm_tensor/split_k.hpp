@@ -1,4 +1,4 @@
-// The kernel of v15: the blocks of a cluster share a tile of C by splitting K.
+// v15's kernel, generalised for v20: any operation, and C in fp32 too.
 #pragma once
 
 #include "device/multiprocessors.hpp"
@@ -21,17 +21,18 @@ template <int TileM, int TileN, int BlocksPerSm>
 struct Shape {
   static constexpr int BM = TileM, BN = TileN, kBlocksPerSm = BlocksPerSm;
   static constexpr int kConsumers = BN / 64, kThreads = kConsumers * 128 + 32;
-  static constexpr int kPitch = BN + 4;  // of sums: what a warp has of two rows is in 32 banks
+  static constexpr int kPitch =
+      BN + 4;  // of accumulators: a warp's of two rows are in different banks
 };
 
-/// What a shape has in shared memory: of the SM's 228 KiB each block costs 1 KiB more than it asks
-/// for, up to 1 KiB goes so that the ring begins at 1024 n, and there are the barriers.
+/// The ring of a shape in shared memory: of the SM's 228 KiB each block takes 1 KiB more than it
+/// requests, up to 1 KiB aligns the ring to 1024 bytes, and there are the barriers.
 template <class S, Major kA>
 struct Ring {
   static constexpr int kStage = BK * (S::BN + kHeld<kA, S::BM>);  // elements
   static constexpr int kStages = (228 * 1024 / S::kBlocksPerSm - 2560) / (kStage * 2);
   static constexpr std::size_t kBytes = kStages * kStage * 2;
-  static_assert(S::BM * S::kPitch * sizeof(float) <= kBytes, "the sums take the ring's place");
+  static_assert(S::BM * S::kPitch * sizeof(float) <= kBytes, "the accumulators take the ring's place");
 };
 
 /// The tile is multiplied as its transpose: columns of C, of which there are many even where rows
@@ -60,7 +61,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist
+  __syncthreads();  // the mbarriers are initialised
 
   const int warpgroup = threadIdx.x / 128;
   float acc[BM / 2] = {};
@@ -107,9 +108,10 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
   }
   cluster_sync();
 
-  // Four neighbours at a time, in turns of all threads of the cluster; always from the first block
-  // to the last, so that the result is the same in every run. Loads from other blocks take long:
-  // some are under way together. Only what is stored is loaded, or a load might outlive its block.
+  // Reduces four neighbours per thread and iteration, with all threads of the cluster; always from
+  // the first block to the last, so that the result is the same in every run. Loads from other
+  // blocks have a long latency: several are in flight together. Only what is stored is loaded, or a
+  // load might outlive its block.
   constexpr int kQuads = BN / 4, kAtOnce = 8 / kParts, kPerIteration = kParts * kThreads;
   const int end = min(BM, m - row0) * kQuads;
   for (int i0 = rank * kThreads + threadIdx.x; i0 < end; i0 += kAtOnce * kPerIteration) {
@@ -144,7 +146,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
       }
     }
   }
-  cluster_arrive_relaxed();  // the others have read this block's sums when all have arrived
+  cluster_arrive_relaxed();  // the others have read this block's accumulators when all have arrived
   cluster_wait();
 }
 

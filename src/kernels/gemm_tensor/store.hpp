@@ -1,4 +1,5 @@
-// Two ways for the sums of a warp, 16 rows as wgmma leaves them (device/ptx/wgmma.hpp), into C.
+// Two ways to store the accumulators of a warp, 16 rows in the layout of wgmma
+// (device/ptx/wgmma.hpp), in C.
 #pragma once
 
 #include "device/ptx/stmatrix.hpp"
@@ -6,24 +7,24 @@
 
 namespace gemm_k_tiles {
 
-/// A part of C on its way from registers to TMA. A warp has two: while one is stored the other is
-/// filled.
+/// The part of C that a warp stages in shared memory for a TMA store. A warp has two: while one is
+/// stored the other is filled.
 struct EpilogueTile {
   static constexpr int kRows = 16, kCols = 64;
   static constexpr int kElements = kRows * kCols;
 };
 
-/// 16-bit C, from row `row` and column `column` on: epilogue tiles in turn, in the swizzle of TMA:
-/// chunk c of row r lies in place c ^ (r % 8), and the 8 rows of a matrix in 8 different places.
-/// Where epilogue tiles do not come out even, the last one begins earlier and brings some sums a
-/// second time. Returns before the last two epilogue tiles are read.
+/// 16-bit C, from row `row` and column `column` on: one epilogue tile after the other, in the
+/// swizzle of TMA: chunk c of row r is stored as chunk c ^ (r % 8), so that the 8 rows of a matrix
+/// are in different banks. Where the columns are no multiple of 64, the last epilogue tile overlaps
+/// the one before. Returns before TMA has read the last two.
 template <class T, int kAccumulators>
 __device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* epilogue_tiles,
                                                      int row, int column,
                                                      const float (&acc)[kAccumulators]) {
   using namespace ladder::ptx;
   constexpr int kCols = kAccumulators * 2, kTiles = ladder::ceil_div(kCols, EpilogueTile::kCols);
-  static_assert(kTiles % 2 == 0, "the next call begins with the other patch than this one ends");
+  static_assert(kTiles % 2 == 0, "the next call begins with the other epilogue tile than this one ends");
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
@@ -48,7 +49,7 @@ __device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* 
   }
 }
 
-/// fp32 C of m x n, straight from registers: four lanes have a sector.
+/// fp32 C of m x n, straight from registers: four lanes store a sector.
 template <int kAccumulators>
 __device__ __forceinline__ void store_pairs(float* c, int m, int n, int row, int column,
                                             const float (&acc)[kAccumulators]) {
@@ -68,14 +69,15 @@ __device__ __forceinline__ void store_pairs(float* c, int m, int n, int row, int
   }
 }
 
-/// C as the parameter of a kernel, and the way into it: of 16 bits through epilogue tiles and TMA.
+/// C as the parameter of a kernel, and how it is stored: 16-bit elements through epilogue tiles and
+/// TMA.
 template <class C>
 struct Destination {
   static constexpr std::size_t kBytesPerWarp = 2 * EpilogueTile::kElements * sizeof(C);
 
   Destination(C* c, int m, int n) : map(output_map(c, m, n, EpilogueTile::kRows)) {}
 
-  /// `epilogue tiles` are the warp's; row and column are where its 16 rows begin.
+  /// `epilogue_tiles` are the warp's; row and column are where its 16 rows begin.
   template <int kAccumulators>
   __device__ __forceinline__ void store(C* epilogue_tiles, int row, int column,
                                         const float (&acc)[kAccumulators]) const {

@@ -1,5 +1,5 @@
-// The kernels of the rungs before, each with one shape of tile, for v20 to choose from; and those
-// that scripts/autotune tries.
+// What v20 chooses from: the kernels of v13 (compiled there), of v15 (split_k.hpp) and of v24
+// (pushed_sums.hpp), each with one shape of tile; and those that scripts/autotune tries.
 #pragma once
 
 #include "device/multiprocessors.hpp"

@@ -1,4 +1,4 @@
-// Operands that lie across K, turned over to lie along K, for types that wgmma reads only so.
+// Transposes operands that lie across K, for types that wgmma reads along K only.
 #pragma once
 
 #include "gemm_tensor.hpp"
@@ -9,7 +9,7 @@ constexpr int kTransposeTile = 32,
               kTransposeRows = 8;  // a tile, and its rows that a block moves at a time
 constexpr int kTransposeThreads = kTransposeTile * kTransposeRows;
 
-/// The grid for a matrix that is [rows][columns] when it is turned over.
+/// The grid for a matrix that is [rows][columns] when it is transposed.
 inline dim3 tiles_to_transpose(int rows, int columns) {
   return dim3(ladder::ceil_div(rows, kTransposeTile), ladder::ceil_div(columns, kTransposeTile));
 }

@@ -1,12 +1,12 @@
 // Idea      nvcuda::wmma, the tensor cores from C++: a warp loads fragments of 16 x 16 matrices
-//           from shared memory, multiplies them, and stores the result. Which lane holds what of a
-//           fragment is the compiler's secret
-// Bound by  the way into shared memory: one element per instruction, and everyone waits for it
+//           from shared memory, multiplies them, and stores the result. Which lane holds which
+//           element of a fragment is not specified
+// Bound by  the copies into shared memory: one element per instruction, and all warps wait for them
 // Limits    compute capability 8.0; M up to 8388480
 // Tile      128 x 128 x 32, 8 warps of 64 x 32; 18 to 36 KiB of shared memory
 //
-// The compiler's secret also keeps this version from the host executor: it could not tell which
-// bytes a lane touches.
+// The unspecified layout also keeps this version from the host executor, which has to know which
+// bytes a lane accesses.
 #include "limits.hpp"
 
 #include <mma.h>
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads) wmma_tiles(gemm_tensor::Args<T> g) {
     __syncthreads();
   }
 
-  // Through shared memory, to know which element is whose.
+  // Through shared memory, because the layout of a fragment is not specified.
 #pragma unroll
   for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll

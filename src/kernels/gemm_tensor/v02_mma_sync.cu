@@ -1,17 +1,17 @@
-// Idea      mma.sync with fragments loaded by ldmatrix: who holds what is known (mma.hpp), so
-//           K-tiles need no padding, and results go from registers straight to C
+// Idea      mma.sync with fragments loaded by ldmatrix: which lane holds what is specified
+//           (mma.hpp), so K-tiles need no padding, and accumulators go from registers straight to C
 // Vs v01    global memory is read 16 bytes at a time. Chunks of 16 bytes lie swizzled in shared
 //           memory: eight rows of a matrix that ldmatrix reads together are all 32 banks once
-// Bound by  latency: nothing is multiplied while a K-tile is on its way
+// Bound by  latency: nothing is multiplied while a K-tile is loaded
 // Limits    rows of A and B start at multiples of 16 bytes; compute capability 8.0; M up to 8388480
 // Tile      128 x 128 x 32, 8 warps of 64 x 32, four by two fragments; 16 KiB of shared memory
 //
-//   K-tile            rows              chunk c of row r is in place
+//   K-tile           rows              chunk c of row r is stored as chunk
 //   along K          64 bytes          c ^ (r / 2 % 4): two rows are 128 bytes, all banks once
 //   across K         256 bytes         c ^ (r % 8)
 //
 // K-tiles lie in shared memory as they do in global memory. An operand whose rows are across K (A
-// of tn, B of nn and tn) is turned by ldmatrix_trans on its way to the registers.
+// of tn, B of nn and tn) is transposed by ldmatrix_trans on its way to the registers.
 #include "device/ptx/ldmatrix.hpp"
 #include "device/ptx/mma.hpp"
 #include "device/vector.hpp"

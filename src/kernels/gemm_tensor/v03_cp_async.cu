@@ -1,32 +1,32 @@
-// Idea      a queue of three K-tiles that cp.async fills: two are on their way while one is
-//           multiplied. Fragments of the next step are loaded while those of this one are
+// Idea      a multistage pipeline: cp.async fills three stages, two K-tiles are in flight while one
+//           is multiplied. Fragments of the next step are loaded while those of this one are
 //           multiplied
 // Vs v02    twice the tile, with 64 x 64 of it for a warp: half as many bytes of shared memory per
-//           product. K-tiles are as deep as a line of the cache is long, 128 bytes: copies are
-//           carried out line by line. Results leave through shared memory in chunks of 16 bytes.
-//           Blocks go over C in bands, so that those that run at once share what they read in the
+//           product. K-tiles are as deep as a cache line, 128 bytes: the hardware carries out
+//           copies one line at a time. C is stored through shared memory in chunks of 16 bytes.
+//           Blocks go over C in bands, so that those that run at once share their operands in the
 //           L2
 // Bound by  the tensor cores as mma.sync drives them, which on Hopper is two thirds of what they
 //           can do; at that rate shared memory is busy for nearly all the time, too
 // Limits    rows of A and B start at multiples of 16 bytes; compute capability 8.0, for e4m3 9.0
 //           and CUDA 12.4; 144 KiB of shared memory, which 8.6 and 8.9 lack, for tf32 96 KiB, for
 //           e4m3 72 KiB
-// Tile      128 x 256 x 128 bytes, 8 warps of 64 x 64, four by eight fragments of 16 x 8, 128 sums
-//           per thread; three stages of 48 KiB; one block per SM. Of tf32 half as wide, of e4m3 a
-//           quarter: tf32 needs registers for the addresses of its words, e4m3 to become halves, as
-//           which Hopper's mma.sync multiplies it
+// Tile      128 x 256 x 128 bytes, 8 warps of 64 x 64, four by eight fragments of 16 x 8, 128
+//           accumulators per thread; three stages of 48 KiB; one block per SM. Of tf32 half as
+//           wide, of e4m3 a quarter: tf32 needs registers for the addresses of its words, e4m3 to
+//           become halves, as which Hopper's mma.sync multiplies it
 //
-//   turn i        stage i % 3          (i + 1) % 3             (i + 2) % 3
-//   first step    multiplied           on its way              free: K-tile i + 2
-//   last step     in registers         waited for; barrier     on its way
+//   iteration i   stage i % 3          (i + 1) % 3             (i + 2) % 3
+//   first step    multiplied           in flight               free: K-tile i + 2
+//   last step     in registers         waited for; barrier     in flight
 //
-// Chunk c (16 bytes) of row r of a K-tile lies in place c ^ (r % 8), so that a chunk of each of
-// eight rows is all 32 banks once; of tf32 across K in place c ^ (2 r % 8), for 8 words of each of
-// 4 rows.
+// Chunk c (16 bytes) of row r of a K-tile is stored as chunk c ^ (r % 8), so that a chunk of each
+// of eight rows is all 32 banks once; of tf32 across K as chunk c ^ (2 r % 8), for 8 words of each
+// of 4 rows.
 //
 // All types are alike in bytes: a step is 32 bytes of K. Only what lies across K is not:
-// ldmatrix_trans turns elements of 2 bytes. Those of 4 bytes are loaded one by one; for those of
-// one byte there is nothing, so e4m3 is multiplied where both operands lie along K, in nt.
+// ldmatrix_trans transposes elements of 2 bytes. Those of 4 bytes are loaded one by one; for those
+// of one byte there is nothing, so e4m3 is multiplied where both operands lie along K, in nt.
 #include "device/ptx/cp_async.hpp"
 #include "device/ptx/ldmatrix.hpp"
 #include "device/ptx/mma.hpp"
@@ -166,8 +166,8 @@ class Copies {
 };
 
 /// Where a block's tile is, in tiles. Bands of tiles are kBand high and as wide as C; within them
-/// blocks go down the columns. The 132 tiles that an H100 has in hand at once are about as high as
-/// wide, and so read the fewest different rows and columns.
+/// blocks go down the columns. The 132 tiles that run on an H100 at once form about a square, and
+/// so read the fewest different rows and columns.
 struct TileOrder {
   static constexpr int kBand = 16;
   int row, column;
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T, O
   cp_async_wait_all();
   __syncthreads();
 
-  // C leaves through shared memory, in parts of which a warp's take 8 KiB.
+  // C is stored through shared memory, in parts of 8 KiB per warp.
   using Vec = ladder::Vec128<Out>;
   using Pair = std::conditional_t<sizeof(Out) == 2, std::uint32_t, std::uint64_t>;
   constexpr int kRows = 8192 / (WN * int{sizeof(Out)}) < WM ? 8192 / (WN * int{sizeof(Out)}) : WM;
@@ -293,8 +293,7 @@ __global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T, O
 
 template <class Op>
 struct CpAsync {
-  static constexpr ladder::Version version{
-      "cp.async, three K-tiles in a queue, tiles of 128 x 256"};
+  static constexpr ladder::Version version{"cp.async, three stages, tiles of 128 x 256"};
 
   template <class T, class Out>
   static void launch(const gemm_tensor::Args<T, Out>& g, cudaStream_t stream) {

@@ -3,15 +3,15 @@
 //           left. Of a * b = big_a * big_b + big_a * small_b + small_a * big_b + small_a * small_b
 //           three products are made; the last one is below the last bit of the first
 // Vs v03    three products for one, of fragments that are split in registers. And tensor cores only
-//           cut numbers off, always towards zero, so their sums are kept short: every K-tile's, of
-//           32 products, is added to the total by an ordinary fp32 addition, which rounds
+//           cut numbers off, always towards zero, so they accumulate a single K-tile, 32 products,
+//           which is then added to the total by an fp32 addition on the CUDA cores, which rounds
 // Bound by  the tensor cores as mma.sync drives them, at a third of TF32's rate
 // Limits    nn; rows of A and B start at multiples of 16 bytes; compute capability 8.0; 96 KiB of
 //           shared memory
-// Tile      128 x 128 x 32, 8 warps of 64 x 32, 64 sums and 64 totals per thread; three stages of
-//           32 KiB; one block per SM
+// Tile      128 x 128 x 32, 8 warps of 64 x 32, 64 accumulators and 64 totals per thread; three
+//           stages of 32 KiB; one block per SM
 //
-//   K-tile                   chunk c of row r is in place
+//   K-tile                   chunk c of row r is stored as chunk
 //   A, 128 rows along K     c ^ (r % 8): ldmatrix reads a chunk of each of eight rows
 //   B, 32 rows across K     c ^ (2 r % 8): 32 lanes read 8 words of each of four rows
 //
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kThreads, 1) split_products(gemm_tensor::Args<
   int now = 0, free = kStages - 1;
   for (int k0 = 0; k0 < g.k; k0 += BK) {
     cp_async_wait_group<kStages - 2>();
-    __syncthreads();  // the K-tile is there for all, and the one before is free
+    __syncthreads();  // the K-tile is complete for all threads, and the previous stage free
     copy(&stages[free]);
     Stage& stage = stages[now];
     free = now;

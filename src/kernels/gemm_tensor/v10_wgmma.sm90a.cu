@@ -1,9 +1,9 @@
-// Idea      wgmma: a warpgroup multiplies 64 x 128 x 16 in one instruction, straight from shared
-//           memory, and does not wait for it; TMA brings the K-tiles
+// Idea      wgmma: a warpgroup multiplies 64 x 128 x 16 in one asynchronous instruction, with
+//           operands in shared memory; TMA loads the K-tiles
 // Vs v03    no ldmatrix and no fragments of A and B in registers; 4 instructions per K-tile instead
 //           of hundreds, and tensor cores at the rate that mma.sync does not reach on Hopper. The
 //           swizzle is TMA's
-// Bound by  shared memory and the L2: a tile of 128 x 128 loads an element for 64 products
+// Bound by  shared memory and the L2: a tile of 128 x 128 loads an element for 64 FMAs
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 128 x 64, two warpgroups of 64 x 128, 3 stages of 32 KiB, two blocks per SM: one
 //           multiplies while the other starts or ends
@@ -30,9 +30,8 @@ __global__ void __launch_bounds__(kThreads, 2)
   const int k_tiles = ladder::ceil_div(g.k, BK);
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 
-  // One thread's part: a K-tile into its stage, as soon as both warpgroups have left the one before
-  // it. The first round finds nobody: a fresh barrier takes the parity of the phase before for
-  // ended.
+  // Issued by one thread: loads a K-tile into its stage as soon as both warpgroups have released
+  // it. A new mbarrier reports the previous phase complete, so the first pass does not block.
   const bool leader = threadIdx.x == 0;
   auto fetch = [&](int k_tile) {
     const int stage = k_tile % kStages;
@@ -50,7 +49,7 @@ __global__ void __launch_bounds__(kThreads, 2)
     fence_proxy_async();
     for (int s = 0; s < min(kStages, k_tiles); ++s) fetch(s);
   }
-  __syncthreads();  // the barriers exist
+  __syncthreads();  // the mbarriers are initialised
 
   float acc[BN / 2];
   for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
@@ -68,11 +67,11 @@ __global__ void __launch_bounds__(kThreads, 2)
     wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
     if (k_tile > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[(k_tile - 1) % kStages]);
     if (k_tile > 0 && leader && k_tile - 1 + kStages < k_tiles) fetch(k_tile - 1 + kStages);
-    __syncwarp();  // wgmma wants its warps whole
+    __syncwarp();  // wgmma needs converged warps
   }
   wgmma_wait_group<0>(acc);
 
-  // Two neighbours at a time; a warp stores 16 bytes each of 8 rows.
+  // Two neighbours at a time: a warp stores 16 bytes of each of 8 rows.
 #pragma unroll
   for (int j = 0; j < BN / 8; ++j) {
 #pragma unroll
@@ -88,12 +87,12 @@ __global__ void __launch_bounds__(kThreads, 2)
 
 template <class Op>
 struct Wgmma {
-  static constexpr ladder::Version version{"wgmma, straight from shared memory, fed by TMA"};
+  static constexpr ladder::Version version{"wgmma with operands in shared memory, loaded by TMA"};
 
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
       return;
     }

@@ -1,10 +1,10 @@
-// Idea      a larger tile: one instruction multiplies 64 x 256 x 16, all that a warpgroup has
-//           registers for
-// Vs v10    128 sums per thread instead of 64. The L2 delivers an element for 85 products instead
-//           of 64, and shared memory 80 bytes per cycle of the tensor cores instead of 96: of a
-//           product of 64 x N, A and B are read once
+// Idea      a larger tile: one instruction multiplies 64 x 256 x 16, as many accumulators as a
+//           warpgroup has registers for
+// Vs v10    128 accumulators per thread instead of 64. The L2 delivers an element for 85 FMAs
+//           instead of 64, and shared memory 80 bytes per cycle of the tensor cores instead of 96:
+//           of a product of 64 x N, A and B are read once
 // Bound by  the start and the end of a block, during which its SM multiplies nothing, and warpgroup
-//           0, which waits for the other one before it can ask for the next K-tile
+//           0, which waits for the other one before it can issue the next loads
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB, one block per SM
 #include "k_tiles.hpp"
@@ -30,9 +30,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int k_tiles = ladder::ceil_div(g.k, BK);
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 
-  // One thread's part: a K-tile into its stage, as soon as both warpgroups have left the one before
-  // it. The first round finds nobody: a fresh barrier takes the parity of the phase before for
-  // ended.
+  // Issued by one thread: loads a K-tile into its stage as soon as both warpgroups have released
+  // it. A new mbarrier reports the previous phase complete, so the first pass does not block.
   const bool leader = threadIdx.x == 0;
   auto fetch = [&](int k_tile) {
     const int stage = k_tile % kStages;
@@ -50,7 +49,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     fence_proxy_async();
     for (int s = 0; s < min(kStages, k_tiles); ++s) fetch(s);
   }
-  __syncthreads();  // the barriers exist
+  __syncthreads();  // the mbarriers are initialised
 
   float acc[BN / 2];
   for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
@@ -68,11 +67,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
     if (k_tile > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[(k_tile - 1) % kStages]);
     if (k_tile > 0 && leader && k_tile - 1 + kStages < k_tiles) fetch(k_tile - 1 + kStages);
-    __syncwarp();  // wgmma wants its warps whole
+    __syncwarp();  // wgmma needs converged warps
   }
   wgmma_wait_group<0>(acc);
 
-  // Two neighbours at a time; a warp stores 16 bytes each of 8 rows.
+  // Two neighbours at a time: a warp stores 16 bytes of each of 8 rows.
 #pragma unroll
   for (int j = 0; j < BN / 8; ++j) {
 #pragma unroll
@@ -93,7 +92,7 @@ struct BigTile {
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
       return;
     }

@@ -1,8 +1,8 @@
-// Idea      jobs: one warp does nothing but ask for K-tiles, two warpgroups nothing but multiply
-// Vs v11    no warpgroup waits for another: each leaves a K-tile when it is through, and the
-//           producer asks for the next one. The producer's registers go to those that have the
-//           sums. By itself that gains nothing (within 1 % of v11 on an H200, either way); it is
-//           what v13 is built on
+// Idea      warp specialisation: a producer warp issues TMA, two consumer warpgroups issue wgmma
+// Vs v11    no warpgroup waits for another: each releases a stage when it has read it, and the
+//           producer issues the next load. setmaxnreg moves the producer's registers to the
+//           warpgroups that have the accumulators. By itself that gains nothing (within 1 % of v11
+//           on an H200, either way); it is what v13 is built on
 // Bound by  the start and the end of a block, during which its SM multiplies nothing
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB, one block per SM
@@ -37,10 +37,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
   PipelineState<kStages> state;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   wgmma_wait_group<0>(acc);
 
-  // Two neighbours at a time; a warp stores 16 bytes each of 8 rows.
+  // Two neighbours at a time: a warp stores 16 bytes of each of 8 rows.
 #pragma unroll
   for (int j = 0; j < BN / 8; ++j) {
 #pragma unroll
@@ -92,12 +92,12 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class Op>
 struct WarpSpecialised {
-  static constexpr ladder::Version version{"one warp loads, two warpgroups multiply"};
+  static constexpr ladder::Version version{"warp specialisation: a producer, two consumers"};
 
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
       return;
     }

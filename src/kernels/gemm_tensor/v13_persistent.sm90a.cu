@@ -1,16 +1,19 @@
-// Idea      as many blocks as SMs, each of which takes tile after tile: the producer never stops,
-//           and the next tile's K-tiles are there when the sums are stored
-// Vs v12    sums go through shared memory to TMA, in whole lines, and while it stores them their
-//           warps multiply again. The two warpgroups drift apart, so that one stores while the
-//           other has the tensor cores for itself. Tiles are taken in bands, so that blocks share
-//           in the L2
+// Idea      a persistent kernel: as many blocks as SMs, each of which takes tile after tile. The
+//           producer never stops, so the next tile's K-tiles are loaded while this one's
+//           accumulators are stored
+// Vs v12    accumulators go through shared memory (epilogue tiles) to TMA, in whole lines, and
+//           while it stores them their warps multiply again. The two warpgroups drift apart, so
+//           that one stores while the other has the tensor cores for itself. Tiles are taken in
+//           bands, so that blocks share their operands in the L2
 // Bound by  power: the clock falls until the board keeps to its limit. Not far from it the L2: at
 //           full rate 48 bytes per cycle would go from there to every SM
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
-// Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB and 4 KiB per warp for
-//           sums, one block per SM
+// Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB and 4 KiB of epilogue
+//           tiles per warp, one block per SM
 //
-// C in fp32 (tn_f32) goes from registers to memory, since stmatrix is for 16 bits (store.hpp).
+// C in fp32 (tn_f32) goes from registers to memory, since stmatrix is for 16 bits (store.hpp). v20
+// and v21 launch this kernel too, v20 with BN = 224 as well (persistent.hpp); v22 has it with an
+// epilogue.
 #include "device/multiprocessors.hpp"
 #include "device/ptx/register_budget.hpp"
 #include "persistent.hpp"
@@ -47,10 +50,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
   PipelineState<kStages> state;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
@@ -149,12 +152,12 @@ namespace {
 
 template <class Op>
 struct Persistent {
-  static constexpr ladder::Version version{"a block per SM takes tile after tile"};
+  static constexpr ladder::Version version{"persistent: a block per SM takes tile after tile"};
 
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
       return;
     }

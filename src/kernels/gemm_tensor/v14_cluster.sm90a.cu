@@ -1,13 +1,13 @@
-// Idea      pairs of blocks, a cluster, with tiles one above the other: both need the same K-tile
-//           of B, so each loads half of it, into the shared memory of both
+// Idea      clusters of two blocks, with tiles one above the other: both need the same K-tile of B,
+//           so each loads half of it, by multicast into the shared memory of both
 // Vs v13    a block reads 32 KiB per K-tile from the L2 instead of 48. A stage is free when the
-//           consumers of both blocks have left it, so their barriers are told of each other's. No
+//           consumers of both blocks have released it, so they arrive at the barriers of both. No
 //           faster than v13, on an H200 tied with it at 8192 x 8192 x 8192 and 3 % slower at 2048:
 //           the L2 was not what held it up
 // Bound by  power: the clock falls until the board keeps to its limit
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      256 x 256 x 64 of a cluster; of a block 128 x 256 x 64, two warpgroups of 64 x 256, 4
-//           stages of 48 KiB and 4 KiB per warp for sums, one block per SM
+//           stages of 48 KiB and 4 KiB of epilogue tiles per warp, one block per SM
 #include "device/multiprocessors.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/register_budget.hpp"
@@ -43,10 +43,10 @@ __global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
     }
     fence_mbarrier_init();
   }
-  cluster_sync();  // the barriers of both blocks exist
+  cluster_sync();  // the mbarriers of both blocks are initialised
 
   PipelineState<kStages> state;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     constexpr int kPart = BN / kCluster, kAll = (1 << kCluster) - 1;
@@ -68,7 +68,7 @@ __global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
 
   take_registers<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  // Through with a stage: one thread for every block of the cluster tells it so.
+  // Releases a stage: one thread per block of the cluster arrives at its barrier.
   auto leave = [&](int stage) {
     const int to = threadIdx.x % 128;
     if (to < kCluster) mbarrier_arrive_remote(cluster_address(&empty[stage], to));
@@ -100,7 +100,7 @@ __global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
                          corner.x, acc);
   }
   if (lane == 0) bulk_wait_group_read<0>();
-  cluster_sync();  // the other block tells this one's barriers until it is done
+  cluster_sync();  // until then the other block arrives at this one's barriers
 }
 
 template <class Op>
@@ -110,7 +110,7 @@ struct Cluster {
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
       return;
     }

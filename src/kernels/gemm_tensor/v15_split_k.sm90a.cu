@@ -1,14 +1,16 @@
-// Idea      where tiles are fewer than SMs, the blocks of a cluster share a tile by splitting K,
-//           and add up what they have in each other's shared memory
+// Idea      split-K inside a cluster: where tiles are fewer than SMs, the blocks of a cluster
+//           compute a tile together, each with a part of K, and reduce the accumulators through
+//           distributed shared memory
 // Vs v13    a block has one part of one tile. C is computed as its transpose, because wgmma takes
 //           64 rows but as few as 8 columns: where C has few rows they are the columns of wgmma,
-//           and no product is wasted. Sums are added in the order of the blocks: every run gives
-//           the same
+//           and no FMA is wasted. Partial sums are added in the order of the blocks, so that
+//           results are reproducible
 // Bound by  DRAM bandwidth where C has few rows
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      up to 16 rows 16 x 64 x 64, 11 stages of 10 KiB; up to 64 64 x 128 x 64, 4 stages of
 //           24; two blocks per SM. Up to 128 128 x 128 x 64, 7 stages of 32 KiB; else 256 x 128 x
-//           64, 4 stages of 48 KiB; one block per SM. A warpgroup has 64 columns
+//           64, 4 stages of 48 KiB; one block per SM. A warpgroup has 64 columns. v20 has this
+//           kernel for other operations and shapes (split_k.hpp)
 #include "device/multiprocessors.hpp"
 #include "device/ptx/cluster.hpp"
 #include "k_tiles.hpp"
@@ -28,17 +30,18 @@ template <int TileM, int TileN, int BlocksPerSm>
 struct Shape {
   static constexpr int BM = TileM, BN = TileN, kBlocksPerSm = BlocksPerSm;
   static constexpr int kConsumers = BN / 64, kThreads = kConsumers * 128 + 32;
-  static constexpr int kPitch = BN + 4;  // of sums: what a warp has of two rows is in 32 banks
+  static constexpr int kPitch =
+      BN + 4;  // of accumulators: a warp's of two rows are in different banks
 };
 
-/// What a shape has in shared memory: of the SM's 228 KiB each block costs 1 KiB more than it asks
-/// for, up to 1 KiB goes so that the ring begins at 1024 n, and there are the barriers.
+/// The ring of a shape in shared memory: of the SM's 228 KiB each block takes 1 KiB more than it
+/// requests, up to 1 KiB aligns the ring to 1024 bytes, and there are the barriers.
 template <class S>
 struct Ring {
   static constexpr int kStage = BK * (S::BN + S::BM);  // elements
   static constexpr int kStages = (228 * 1024 / S::kBlocksPerSm - 2560) / (kStage * 2);
   static constexpr std::size_t kBytes = kStages * kStage * 2;
-  static_assert(S::BM * S::kPitch * sizeof(float) <= kBytes, "the sums take the ring's place");
+  static_assert(S::BM * S::kPitch * sizeof(float) <= kBytes, "the accumulators take the ring's place");
 };
 
 /// The tile is multiplied as its transpose: columns of C, of which there are many even where rows
@@ -67,7 +70,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist
+  __syncthreads();  // the mbarriers are initialised
 
   const int warpgroup = threadIdx.x / 128;
   float acc[BM / 2] = {};
@@ -115,9 +118,10 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
   }
   cluster_sync();
 
-  // Four neighbours at a time, in turns of all threads of the cluster; always from the first block
-  // to the last, so that the result is the same in every run. Loads from other blocks take long:
-  // some are under way together. Only what is stored is loaded, or a load might outlive its block.
+  // Reduces four neighbours per thread and iteration, with all threads of the cluster; always from
+  // the first block to the last, so that the result is the same in every run. Loads from other
+  // blocks have a long latency: several are in flight together. Only what is stored is loaded, or a
+  // load might outlive its block.
   constexpr int kQuads = BN / 4, kAtOnce = 8 / kParts, kPerIteration = kParts * kThreads;
   const int end = min(BM, m - row0) * kQuads;
   for (int i0 = rank * kThreads + threadIdx.x; i0 < end; i0 += kAtOnce * kPerIteration) {
@@ -148,7 +152,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
           make_uint2(pack<T>(total.x, total.y), pack<T>(total.z, total.w));
     }
   }
-  cluster_arrive_relaxed();  // the others have read this block's sums when all have arrived
+  cluster_arrive_relaxed();  // the others have read this block's accumulators when all have arrived
   cluster_wait();
 }
 
@@ -200,7 +204,7 @@ template <class Op>
 struct SplitK {
   static constexpr ladder::Version version{"blocks of a cluster split K"};
 
-  /// As many blocks as there is room for at one time, and a K-tile for each.
+  /// As many blocks as can be resident at a time, with at least one K-tile each.
   template <class S, class T>
   static void multiply(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     const std::int64_t tiles =
@@ -215,7 +219,7 @@ struct SplitK {
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
       return;
     }

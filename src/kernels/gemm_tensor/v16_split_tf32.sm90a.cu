@@ -3,22 +3,22 @@
 //           of these, large times large and large times small, are nearly as good as the product in
 //           fp32
 // Vs v13    a first kernel splits A and B, and transposes B, because wgmma reads TF32 along K only.
-//           Sums are added up outside of the tensor cores, and leave the registers as they are
+//           K-tiles are added on the CUDA cores, and C is stored from registers
 // Bound by  tensor cores, and power. Splitting A and B takes time in proportion to the matrices:
 //           the smaller they are, the larger its share
 // Limits    compute capability 9.0. Magnitudes from 2^-103 to 2^128 (1 - 2^-12): small parts of
 //           what is less are denormal; what is larger and infinities are split into an infinity and
 //           a NaN, and their row or column of C is NaN
-// Tile      128 x 128 x 32, two warpgroups of 64 x 128, 64 sums per thread and 64 of the K-tile in
-//           work; 3 stages of 64 KiB; one block per SM
+// Tile      128 x 128 x 32, two warpgroups of 64 x 128, 64 accumulators per thread and 64 of the
+//           current K-tile; 3 stages of 64 KiB; one block per SM
 //
 // The small part is at most 2^-11 of a number, and the two together are off by up to 2^-23 of it:
 // the last bit of its 24 is lost where the small part has the sign of the large one and needs 12.
 // Left out is the product of two small parts, at most 2^-22 of the product.
 //
 // The tensor cores cut off what does not fit where they add: always towards zero, so errors do not
-// cancel, and each is as large as the last bit of the sum so far. So they sum up a K-tile only, its
-// small products first, and the K-tiles' sums are added in fp32, rounded to nearest (Ootomo and
+// cancel, and each is as large as the last bit of the sum so far. So they accumulate one K-tile
+// only, its small products first, and the K-tiles are added in fp32, rounded to nearest (Ootomo and
 // Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
 #include "device/multiprocessors.hpp"
 #include "device/ptx/register_budget.hpp"
@@ -109,10 +109,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
   PipelineState<kStages> state;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {

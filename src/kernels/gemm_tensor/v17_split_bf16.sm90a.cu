@@ -3,21 +3,21 @@
 //           good as the product in fp32
 // Vs v16    all 24 bits of the mantissa, where two parts of TF32 keep 22 or 23. Six products at
 //           twice the rate take as long as three, of fewer bytes. wgmma reads bfloat16s along N as
-//           well, so B is not transposed. Two K-tiles have sums of their own, not one, or the
-//           additions outside of the tensor cores would cost what was gained
+//           well, so B is not transposed. The tensor cores accumulate two K-tiles, not one, before
+//           the CUDA cores add them, or the additions would cost what was gained
 // Bound by  tensor cores, and power. Splitting A and B takes time in proportion to the matrices
 // Limits    compute capability 9.0. Magnitudes from 2^-110 to 2^128 (1 - 2^-9): the third part of
 //           what is smaller loses bits, with an absolute error of up to 2^-134; what is larger and
 //           infinities are split into an infinity and a NaN, and their row or column of C is NaN
-// Tile      128 x 128 x 32, two warpgroups of 64 x 128, 64 sums per thread and 64 of the K-tiles in
-//           work; 4 stages of 48 KiB; one block per SM
+// Tile      128 x 128 x 32, two warpgroups of 64 x 128, 64 accumulators per thread and 64 of the
+//           current K-tiles; 4 stages of 48 KiB; one block per SM
 //
 // With x = x0 + x1 + x2, large to small, x1 is at most 2^-8 of x, and x2 2^-16. What is left out,
 // a1 b2 + a2 b1 + a2 b2, is at most 2^-23 of a b, as much as two roundings of fp32.
 //
 // The tensor cores cut off what does not fit where they add: always towards zero, so errors do not
-// cancel, and each is as large as the last bit of the sum so far. So they sum up two K-tiles only,
-// the small products of each first, and these sums are added in fp32, rounded to nearest (Ootomo
+// cancel, and each is as large as the last bit of the sum so far. So they accumulate two K-tiles
+// only, the small products of each first, and these are added in fp32, rounded to nearest (Ootomo
 // and Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
 #include "device/multiprocessors.hpp"
 #include "device/ptx/register_budget.hpp"
@@ -33,7 +33,7 @@ using ladder::bfloat16;
 
 constexpr int kParts = 3;
 constexpr int BM = 128, BN = 128, BK = 32;
-constexpr int kTogether = 2;  // K-tiles that the tensor cores add up
+constexpr int kTogether = 2;  // K-tiles that the tensor cores accumulate
 constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
 // A stage holds the parts of A, [kParts][BM][BK], and those of B in panels of 64 columns,
 // [BN / 64][kParts][BK][64]. Elements:
@@ -102,7 +102,8 @@ __global__ void __launch_bounds__(kThreads, 1)
   __shared__ Mbarrier full[kStages], empty[kStages];
   bfloat16* const shared = ladder::dynamic_shared<bfloat16>();
   bfloat16* const ring = shared + (-shared_address(shared) & 1023) / sizeof(bfloat16);
-  const int k_tiles = ladder::ceil_div(g.k, kTogether * BK) * kTogether;  // beyond K zeros land
+  const int k_tiles =
+      ladder::ceil_div(g.k, kTogether * BK) * kTogether;  // beyond K TMA fills with zeros
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
@@ -111,10 +112,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
   PipelineState<kStages> state;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
@@ -138,8 +139,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   take_registers<240>();
   const int warp = threadIdx.x / 32;
-  // The same in all lanes, which the compiler can't see otherwise: descriptors are made of it, and
-  // belong in uniform registers.
+  // Broadcast by a shuffle, so that the compiler knows it is the same in all lanes: descriptors are
+  // computed from it, and belong in uniform registers.
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
   for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
     float acc[BN / 2] = {};

@@ -1,15 +1,16 @@
-// Idea      TF32 and fp8: a product takes 32 bytes of K of every type, so K-tiles are 128 bytes
-//           deep, and all that differs is how many numbers that is
-// Vs v13    wgmma reads these types along K only, so A is [M][K] and B is [N][K]: nt. Sums of TF32
-//           are stored as they are, from registers
+// Idea      TF32 and fp8: a wgmma takes 32 bytes of K of every type, so K-tiles are 128 bytes deep,
+//           and all that differs is how many elements that is
+// Vs v13    wgmma reads these types along K only, so A is [M][K] and B is [N][K]: nt. Accumulators
+//           of TF32 products are stored from registers, without conversion
 // Bound by  tf32 the tensor cores, and power; e4m3, whose products take half the time, also the L2
 // Limits    compute capability 9.0; rows of A and B start at multiples of 16 bytes, of e4m3 also
 //           those of C
 // Tile      128 x 256 x 128 bytes, two warpgroups of 64 x 256, 4 stages of 48 KiB and, of e4m3, 4
-//           KiB per warp for sums; one block per SM
+//           KiB of epilogue tiles per warp; one block per SM
 //
-// Sums of e4m3 keep 14 bits only, cut off after every product of 32: what cuBLASLt calls fast
-// accumulation, which v00b does not ask it for. v19 does better.
+// Accumulators of e4m3 keep 14 bits only, cut off after every 32 products: what cuBLASLt calls fast
+// accumulation, which v00b does not request. v19 does better. v23 launches this kernel too
+// (k_major.hpp).
 #include "device/multiprocessors.hpp"
 #include "device/ptx/register_budget.hpp"
 #include "k_major.hpp"
@@ -28,7 +29,7 @@ constexpr int BK = kDepthBytes / sizeof(T);
 constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
 constexpr int kStage = (BM + BN) * kDepthBytes;  // bytes
 
-/// Whether C leaves through epilogue tiles, or from registers.
+/// Whether C is stored through epilogue tiles by TMA, or from registers.
 template <class T>
 constexpr bool kByTma = std::is_same_v<gemm_tensor::Output<T>, ladder::bfloat16>;
 template <class T>
@@ -53,10 +54,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
   PipelineState<kStages> state;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
@@ -76,8 +77,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   take_registers<240>();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  // The same in all lanes, which the compiler can't see otherwise: descriptors are made of it, and
-  // belong in uniform registers.
+  // Broadcast by a shuffle, so that the compiler knows it is the same in all lanes: descriptors are
+  // computed from it, and belong in uniform registers.
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
   for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
     float acc[BN / 2];
@@ -151,7 +152,7 @@ struct Tf32Fp8 {
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(*g.c) * g.m * g.n, stream);
       return;
     }

@@ -1,12 +1,12 @@
-// Idea      fp8 with sums in fp32: the tensor cores add up four K-tiles of 128, and their sums are
-//           added on the CUDA cores, which round them
-// Vs v18    the sums of the K-tiles in work take as many registers as those of all, so the tile is
-//           half as wide. While one warpgroup adds, the other multiplies; after every K-tile they
-//           would add more than that can hide
+// Idea      fp8 promotion: the tensor cores accumulate four K-tiles of 128, which are then added to
+//           fp32 accumulators on the CUDA cores, with rounding
+// Vs v18    a second set of accumulators, so the tile is half as wide. While one warpgroup adds,
+//           the other multiplies; after every single K-tile there would be more additions than that
+//           can hide
 // Bound by  the L2: at full rate 64 bytes per cycle would go from there to every SM; and power
 // Limits    compute capability 9.0; K is a multiple of 16, N of 8
-// Tile      128 x 128 x 128, two warpgroups of 64 x 128, 6 stages of 32 KiB and 4 KiB per warp for
-//           sums; one block per SM
+// Tile      128 x 128 x 128, two warpgroups of 64 x 128, 6 stages of 32 KiB and 4 KiB of epilogue
+//           tiles per warp; one block per SM
 #include "device/multiprocessors.hpp"
 #include "device/ptx/register_budget.hpp"
 #include "store.hpp"
@@ -21,7 +21,7 @@ using T = ladder::float8_e4m3;
 using ladder::bfloat16;
 
 constexpr int BM = 128, BN = 128, BK = 128;
-constexpr int kTogether = 4;  // K-tiles that the tensor cores add up
+constexpr int kTogether = 4;  // K-tiles that the tensor cores accumulate
 constexpr int kStages = 6, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
 constexpr int kStage = (BM + BN) * BK;  // bytes
 
@@ -44,10 +44,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
   PipelineState<kStages> state;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
@@ -114,16 +114,17 @@ CUtensorMap k_tiles_map(const T* matrix, int mn, int k, int rows) {
 }
 
 struct Fp8Promoted {
-  static constexpr ladder::Version version{"fp8, K-tiles added up in fp32"};
+  static constexpr ladder::Version version{"fp8, K-tiles promoted to fp32"};
 
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(*g.c) * g.m * g.n, stream);
       return;
     }
     const Tiles tiles(g.m, g.n);
-    const int k_tiles = ladder::ceil_div(g.k, kTogether * BK) * kTogether;  // beyond K zeros land
+    const int k_tiles =
+        ladder::ceil_div(g.k, kTogether * BK) * kTogether;  // beyond K TMA fills with zeros
     ladder::launch(multiply, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
                    k_tiles_map(g.a, g.m, g.k, BM), k_tiles_map(g.b, g.n, g.k, BN),
                    output_map(g.c, g.m, g.n, EpilogueTile::kRows), k_tiles, tiles);

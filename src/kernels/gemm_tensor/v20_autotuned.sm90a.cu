@@ -1,6 +1,7 @@
-// Idea      the best of the rungs before for each problem, by a table of what each shape can do
+// Idea      a dispatcher: the fastest of the kernels of v13, v15 and v24 for each problem, by a
+//           table of what each shape of tile reaches
 // Vs v15    tiles of 128 x 256 that a block per SM takes one after the other, as in v13; the same
-//           of 128 x 224, for problems whose tiles of 256 leave SMs idle in the last turn; and the
+//           of 128 x 224, for problems whose tiles of 256 leave SMs idle in the last wave; and the
 //           shapes of v15 and v24 for any M. Taken are the shape and the number of splits with the
 //           lowest estimate
 // Bound by  power; with few rows DRAM bandwidth
@@ -9,8 +10,8 @@
 //
 // The estimate, in nanoseconds: the K-tiles of the blocks that the busiest SM gets, times what the
 // table gives for a K-tile; the time in which DRAM could read A and B and write C; the square root
-// of the sum of their squares, because they overlap, but not quite. For v15 and v24 also the sums
-// of each block, which go through shared memory.
+// of the sum of their squares, because they overlap, but not quite. For v15 and v24 also the
+// accumulators of each block, which go through shared memory.
 //
 // scripts/autotune fits the table to times that it measures, and chooses the shapes among those of
 // tile_shapes.hpp.
@@ -98,7 +99,7 @@ struct Autotuned {
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
       return;
     }

@@ -1,7 +1,8 @@
-// Idea      bias and gelu as an epilogue: applied to the sums while they are in registers
-// Vs v21    one kernel, and C goes to memory once. The bias of a tile is read when the tile begins,
-//           so nobody waits for it. While one warpgroup is at its gelu the other one multiplies:
-//           the ring lets it run ahead by 4 K-tiles, which take longer than that
+// Idea      bias and gelu as an epilogue of v13's kernel: applied to the accumulators while they
+//           are in registers
+// Vs v21    one kernel, and C goes to memory once. The bias of a tile is loaded when the tile
+//           begins, so its latency is hidden. While one warpgroup computes gelu the other one
+//           multiplies: the ring lets it run ahead by 4 K-tiles, which take longer than that
 // Bound by  power, as v13
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes; K at least 1
 // Tile      as in v13; 32 words of bias in the registers of a thread
@@ -39,10 +40,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
   PipelineState<kStages> state;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 }
 
 struct Fused {
-  static constexpr ladder::Version version{"bias and gelu on the sums in registers"};
+  static constexpr ladder::Version version{"bias and gelu on the accumulators in registers"};
 
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {

@@ -1,7 +1,7 @@
 // Idea      TF32 for nn and tn: operands that lie across K are transposed first, into scratch
 //           memory, because wgmma reads this type along K only
-// Vs v18    its kernel, after one more for B and, in tn, one for A. An operand travels three times:
-//           it is read, written turned over, and read again
+// Vs v18    its kernel, after one that transposes B and, in tn, one that transposes A. An operand
+//           moves three times: it is read, written transposed, and read again
 // Bound by  the tensor cores, and power. Transposing takes time in proportion to the matrices: the
 //           smaller they are, the larger its share
 // Limits    compute capability 9.0; nn, rows of A start at multiples of 16 bytes. K up to 2097120
@@ -27,7 +27,7 @@ struct Tf32Transposed {
   static constexpr ladder::Version version{"operands across K are transposed first"};
   using Args = gemm_tensor::Args<tfloat32>;
 
-  /// Of what is transposed: rows as TMA wants them.
+  /// Of the transposed operands: rows of whole 16 bytes, as TMA requires.
   static int pitch(const Args& g) { return ladder::ceil_div(g.k, 4) * 4; }
   /// Of A and B transposed, A first.
   static std::int64_t elements_a(const Args& g) {
@@ -37,7 +37,7 @@ struct Tf32Transposed {
     return (elements_a(g) + std::int64_t{g.n} * pitch(g)) * sizeof(tfloat32);
   }
 
-  /// An operand that lies across K, turned over into `to`.
+  /// Transposes an operand that lies across K into `to`.
   static gemm_k_major::Operand<tfloat32> transpose_operand(const tfloat32* matrix, tfloat32* to,
                                                            int rows, const Args& g,
                                                            cudaStream_t stream) {
@@ -48,7 +48,7 @@ struct Tf32Transposed {
   }
   static void launch(const Args& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(*g.c) * g.m * g.n, stream);
       return;
     }

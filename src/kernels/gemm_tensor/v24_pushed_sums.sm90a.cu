@@ -1,13 +1,14 @@
-// Idea      the blocks of a cluster send each other their sums as soon as they have them, and each
-//           waits for what it is sent, instead of all of them for all
-// Vs v15    sums go from registers to the shared memory of the block that adds them up (st.async),
-//           and count as bytes at a barrier there: two barriers of the cluster and the way there
-//           and back of every load are gone. Tiles of 128 x 64, so that problems of few tiles,
-//           whose ends weigh most, have more of them
+// Idea      push instead of pull: the blocks of a cluster send each other their accumulators as
+//           soon as they have them, and each waits for what it receives, instead of all for all
+// Vs v15    st.async stores accumulators from registers to the shared memory of the block that
+//           reduces them, and counts as bytes at an mbarrier there: two cluster barriers and the
+//           round trip of every load are gone. Tiles of 128 x 64, so that problems with few tiles,
+//           where the ends of blocks weigh most, have more of them
 // Bound by  shared memory: 24 KiB are written and 24 read for 256 cycles of the tensor cores
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
-// Tile      128 x 64 x 64, a warpgroup with 64 columns; stages of 24 KiB, as many as there is room
-//           for beside 32 KiB of sums at most; one block per SM
+// Tile      128 x 64 x 64, a warpgroup with 64 columns; stages of 24 KiB, as many as fit beside at
+//           most 32 KiB of accumulators; one block per SM. v20 has this kernel for other operations
+//           and shapes (pushed_sums.hpp)
 #include "device/multiprocessors.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/stmatrix.hpp"
@@ -31,13 +32,13 @@ struct Shape {
   static constexpr int kConsumers = BN / 64, kThreads = kConsumers * 128 + 32;
 };
 
-/// What a block has in shared memory: the ring, then the sums that others send it, then a epilogue
-/// tile of C for each warp. The block has a part of the tile's rows to add up and store.
+/// Shared memory of a block: the ring, then the accumulators that others send it, then an epilogue
+/// tile of C for each warp. The block reduces and stores a part of the tile's rows.
 template <class S, int kParts>
 struct SharedLayout {
   static constexpr int kConsumerThreads = S::kConsumers * 128;  // threads
   static constexpr int kRows = S::BM / kParts;
-  static constexpr int kMine = kRows / 2;  // sums of a thread
+  static constexpr int kMine = kRows / 2;  // accumulators of a thread
   static constexpr int kQuads =
       (kParts - 1) * kMine / 4 * kConsumerThreads;  // float4s from the others
   static constexpr int kEpilogueTile = kRows * 16;  // elements
@@ -81,8 +82,8 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     fence_proxy_async();
     fence_mbarrier_init();
   }
-  __syncthreads();           // the barriers exist
-  cluster_arrive_relaxed();  // so they will when the others have multiplied
+  __syncthreads();           // the mbarriers are initialised
+  cluster_arrive_relaxed();  // so that the other blocks know
 
   const int warpgroup = threadIdx.x / 128;
   PipelineState<kStages> state;
@@ -123,8 +124,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
   wgmma_wait_group<0>(acc);
   cluster_wait();
 
-  // Sums stay in the order of registers: what thread t has for another block goes to thread t
-  // there.
+  // Accumulators stay in the order of registers: thread t sends to thread t of another block.
   constexpr int kMine = R::kMine, kQuads = kMine / 4;
 #pragma unroll
   for (int z = 0; z < kParts; ++z) {
@@ -140,7 +140,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
                           make_float4(s[0], s[1], s[2], s[3]), barrier);
     }
   }
-  mbarrier_wait_cluster(&received, 0);  // also: nobody has anything left to do in this block
+  mbarrier_wait_cluster(&received, 0);  // also: no other block accesses this one any more
 
   // Always from the first block to the last, so that the result is the same in every run.
   float total[kMine];
@@ -161,8 +161,8 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     }
   }
 
-  // A epilogue tile is kRows rows of 16 columns of C: two chunks, which lie in each other's places
-  // where r / 4 is odd, so that four rows are all banks once, and eight rows of one chunk are, too.
+  // An epilogue tile is kRows rows of 16 columns of C: two chunks, which are exchanged where r / 4
+  // is odd, so that four rows are all banks once, and eight rows of one chunk are, too.
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   T* const epilogue_tile = reinterpret_cast<T*>(inbox + R::kQuads) + warp * R::kEpilogueTile;
   auto chunk = [&](int r, int i) { return epilogue_tile + r * 16 + (i ^ r / 4 % 2) * 8; };
@@ -218,14 +218,14 @@ int resident_blocks(int splits) {
 
 template <class Op>
 struct PushedSums {
-  static constexpr ladder::Version version{"blocks that split K send each other their sums"};
+  static constexpr ladder::Version version{"blocks that split K push accumulators by st.async"};
   using Tile = Shape<128, 64, 1>;
 
-  /// As many blocks as there is room for at one time, and a K-tile for each.
+  /// As many blocks as can be resident at a time, with at least one K-tile each.
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
       return;
     }
