@@ -173,7 +173,7 @@ def tile2d() -> Picture:
     tm, tn = 8, 8
     text = (f"{tm} vectors of A in {V} steps of k,", f"{tn // V} vectors of B a step:",
             f"{tm // V + tn // V} loads for {tm * tn} FMAs")  # fmt: skip
-    return thread_tile("A thread makes a patch of 8 x 8", 128, 128, tm, tn, 5 * 16 + 10, text)
+    return thread_tile("A thread tile of 8 x 8", 128, 128, tm, tn, 5 * 16 + 10, text)
 
 
 # ---- v06: vectors

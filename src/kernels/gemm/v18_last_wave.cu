@@ -155,6 +155,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
         if (left > 1) now = now == last_stage ? stages : now + 1;
       }
       fragments(now, (k + 1) % BK);  // after the last K-tile its own, unused
+      // The other way round than in v14: here the compiler then assigns registers with fewer bank
+      // conflicts.
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
@@ -204,8 +206,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     for (int i = 0; i < V; ++i) {
 #pragma unroll
       for (int j = 0; j < TN; j += V) {
-        // A shuffle from the lane itself is a copy that the compiler does not see through: as in
-        // v14.
+        // A shuffle from the lane itself, as in v14: a copy that the compiler does not propagate.
         Vec total;
 #pragma unroll
         for (int e = 0; e < V; ++e) {

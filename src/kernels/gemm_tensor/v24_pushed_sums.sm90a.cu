@@ -49,7 +49,8 @@ struct SharedLayout {
   static constexpr int kStages = (228 * 1024 / S::kBlocksPerSm - 2560 - kBehindRing) / (kStage * 2);
   static constexpr std::size_t kShared = kStages * kStage * 2 + kBehindRing + 1024;
 
-  static_assert(kRows % 16 == 0, "16 x 16 sums of a warp go into a patch at a time");
+  static_assert(kRows % 16 == 0,
+                "16 x 16 accumulators of a warp go into an epilogue tile at a time");
   static_assert(kStages >= 2);
 };
 
