@@ -24,7 +24,8 @@ __device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* 
                                                      const float (&acc)[kAccumulators]) {
   using namespace ladder::ptx;
   constexpr int kCols = kAccumulators * 2, kTiles = ladder::ceil_div(kCols, EpilogueTile::kCols);
-  static_assert(kTiles % 2 == 0, "the next call begins with the other epilogue tile than this one ends");
+  static_assert(kTiles % 2 == 0,
+                "the next call begins with the other epilogue tile than this one ends");
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
