@@ -41,7 +41,8 @@ struct Ring {
   static constexpr int kStage = BK * (S::BN + S::BM);  // elements
   static constexpr int kStages = (228 * 1024 / S::kBlocksPerSm - 2560) / (kStage * 2);
   static constexpr std::size_t kBytes = kStages * kStage * 2;
-  static_assert(S::BM * S::kPitch * sizeof(float) <= kBytes, "the accumulators take the ring's place");
+  static_assert(S::BM * S::kPitch * sizeof(float) <= kBytes,
+                "the accumulators take the ring's place");
 };
 
 /// The tile is multiplied as its transpose: columns of C, of which there are many even where rows
