@@ -19,8 +19,13 @@
 // copy would not help: the compiler propagates it, so that the vector store again wants the
 // accumulators themselves in consecutive registers. It does not see that a shuffle from the lane
 // itself changes nothing, so only the results need consecutive registers, and the accumulators'
-// registers are chosen for the loop. In the machine code of the big tile (nvcc 13.0, sm_90) 877 of
-// the loop's 1024 FMAs read one bank twice in v13, and 146 in v14.
+// registers are chosen for the loop. In the machine code (nvcc 13.0, sm_90, the big tile) 877 of the
+// loop's 1024 FMAs read one bank twice in v13, and 146 in v14:
+//
+//   v13   FFMA R88, R24, R18.reuse, R88      R24 and R88: both even
+//         FFMA R89, R25, R18.reuse, R89      R25 and R89: both odd
+//   v14   FFMA R174, R74.reuse, R77, R174    R77 is odd, R174 even
+//         FFMA R179, R74.reuse, R78, R179    R78 is even, R179 odd
 #include "device/ptx/cp_async.hpp"
 #include "device/vector.hpp"
 #include "gemm.hpp"
