@@ -29,7 +29,7 @@ using gemm_persistent::BM;
 constexpr int BK = kDepth;
 constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
 template <int BN>
-using Tiles = gemm_k_tiles::Tiles<BM, BN, 16>;
+using TileOrder = Tiles<BM, BN, 16>;
 
 template <Major kB, int BN>
 constexpr int kStageOf = BK*(BM + kHeld<kB, BN>);  // elements
@@ -37,7 +37,7 @@ constexpr int kStageOf = BK*(BM + kHeld<kB, BN>);  // elements
 template <class T, class C, Major kA, Major kB, int BN>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ Destination<C> c, int k_tiles, Tiles<BN> tiles) {
+             const __grid_constant__ Destination<C> c, int k_tiles, TileOrder<BN> tiles) {
   constexpr int kStage = kStageOf<kB, BN>;
   __shared__ Mbarrier full[kStages], empty[kStages];
   T* const shared = ladder::dynamic_shared<T>();
@@ -113,7 +113,7 @@ void gemm_persistent::launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stre
   const CUtensorMap a = operand_map(kA, g.a, g.m, g.k, BM);
   const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, BN);
   const Destination<C> c(g.c, g.m, g.n);
-  const Tiles<BN> tiles(g.m, g.n);
+  const TileOrder<BN> tiles(g.m, g.n);
   ladder::launch(multiply<T, C, kA, kB, BN>, tiles.blocks(ladder::multiprocessors()), kThreads,
                  kShared, stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);
 }

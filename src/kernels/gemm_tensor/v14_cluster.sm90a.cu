@@ -25,12 +25,12 @@ constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 1
 constexpr int kStage = (BM + BN) * BK;  // elements
 constexpr int kElements = kStages * kStage + kConsumers * 4 * 2 * EpilogueTile::kElements;
 constexpr std::size_t kShared = kElements * sizeof(half) + 1024;  // to begin at 1024 n
-using Tiles = gemm_k_tiles::Tiles<kCluster * BM, BN, 8>;          // of clusters
+using TileOrder = Tiles<kCluster * BM, BN, 8>;                    // of clusters
 
 template <class T, Major kA, Major kB>
 __global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ CUtensorMap map_c, int k_tiles, Tiles tiles) {
+             const __grid_constant__ CUtensorMap map_c, int k_tiles, TileOrder tiles) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
@@ -117,7 +117,7 @@ struct Cluster {
     const CUtensorMap a = operand_map(kMajorA<Op>, g.a, g.m, g.k, BM);
     const CUtensorMap b = operand_map(kMajorB<Op>, g.b, g.n, g.k, BN / kCluster);
     const CUtensorMap c = output_map(g.c, g.m, g.n, EpilogueTile::kRows);
-    const Tiles tiles(g.m, g.n);
+    const TileOrder tiles(g.m, g.n);
     const int clusters = tiles.blocks(ladder::multiprocessors() / kCluster);
     ladder::launch(multiply<T, kMajorA<Op>, kMajorB<Op>>, clusters * kCluster, kThreads, kShared,
                    stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);

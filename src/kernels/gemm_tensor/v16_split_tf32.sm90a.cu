@@ -40,7 +40,7 @@ constexpr int kStages = 3, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 1
 constexpr int kPartA = BM * BK, kPartB = BN * BK;
 constexpr int kStage = kParts * (BM + BN) * BK;
 constexpr std::size_t kShared = kStages * kStage * sizeof(tfloat32) + 1024;  // to begin at 1024 n
-using Tiles = gemm_k_tiles::Tiles<BM, BN, 12>;
+using TileOrder = Tiles<BM, BN, 12>;
 
 /// The parts of A, or of B transposed: [kParts][rows][row()].
 struct Parts {
@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kTransposeThreads)
 
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             gemm_tensor::Args<float> g, Tiles tiles) {
+             gemm_tensor::Args<float> g, TileOrder tiles) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   tfloat32* const shared = ladder::dynamic_shared<tfloat32>();
   tfloat32* const ring = shared + (-shared_address(shared) & 1023) / sizeof(tfloat32);
@@ -201,7 +201,7 @@ struct SplitTf32 {
     ladder::launch(split_transposed, tiles_to_transpose(g.n, g.k), kTransposeThreads, 0, stream,
                    g.b, b);
 
-    const Tiles tiles(g.m, g.n);
+    const TileOrder tiles(g.m, g.n);
     ladder::launch(multiply, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
                    parts_map(a, BM), parts_map(b, BN), g, tiles);
   }

@@ -40,7 +40,7 @@ constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 1
 constexpr int kPartA = BM * BK, kPartB = BK * 64, kPanel = kParts * kPartB;
 constexpr int kStage = kParts * (BM + BN) * BK;
 constexpr std::size_t kShared = kStages * kStage * sizeof(bfloat16) + 1024;  // to begin at 1024 n
-using Tiles = gemm_k_tiles::Tiles<BM, BN, 12>;
+using TileOrder = Tiles<BM, BN, 12>;
 
 /// A matrix, and where its parts are to be: [kParts][rows][row()].
 struct Matrix {
@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(kSplitThreads) split(Matrix a, Matrix b) {
 
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             gemm_tensor::Args<float> g, Tiles tiles) {
+             gemm_tensor::Args<float> g, TileOrder tiles) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   bfloat16* const shared = ladder::dynamic_shared<bfloat16>();
   bfloat16* const ring = shared + (-shared_address(shared) & 1023) / sizeof(bfloat16);
@@ -221,7 +221,7 @@ struct SplitBf16 {
     ladder::launch(aligned(a) && aligned(b) ? split<true> : split<false>, grid, kSplitThreads, 0,
                    stream, a, b);
 
-    const Tiles tiles(g.m, g.n);
+    const TileOrder tiles(g.m, g.n);
     ladder::launch(multiply, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
                    parts_map(a, BK, BM, CU_TENSOR_MAP_SWIZZLE_64B),
                    parts_map(b, 64, BK, CU_TENSOR_MAP_SWIZZLE_128B), g, tiles);

@@ -36,12 +36,12 @@ template <class T>
 constexpr std::size_t kShared = kStages* kStage +
                                 (kByTma<T> ? kConsumers * 4 * 2 * EpilogueTile::kElements * 2 : 0) +
                                 1024;  // to begin at 1024 n
-using Tiles = gemm_k_tiles::Tiles<BM, BN, 16>;
+using TileOrder = Tiles<BM, BN, 16>;
 
 template <class T>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ CUtensorMap map_c, gemm_tensor::Args<T> g, Tiles tiles) {
+             const __grid_constant__ CUtensorMap map_c, gemm_tensor::Args<T> g, TileOrder tiles) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   unsigned char* const shared = ladder::dynamic_shared<unsigned char>();
   unsigned char* const ring = shared + (-shared_address(shared) & 1023);
@@ -132,7 +132,7 @@ void gemm_k_major::launch(const Operand<T>& a, const Operand<T>& b, const gemm_t
   const CUtensorMap map_a = k_tiles_map(a, g.m, g.k, BM), map_b = k_tiles_map(b, g.n, g.k, BN);
   CUtensorMap map_c{};
   if constexpr (kByTma<T>) map_c = output_map(g.c, g.m, g.n, EpilogueTile::kRows);
-  const Tiles tiles(g.m, g.n);
+  const TileOrder tiles(g.m, g.n);
   ladder::launch(multiply<T>, tiles.blocks(ladder::multiprocessors()), kThreads, kShared<T>, stream,
                  map_a, map_b, map_c, g, tiles);
 }

@@ -28,11 +28,11 @@ constexpr int kStage = (BM + BN) * BK;  // bytes
 constexpr std::size_t kShared = kStages * kStage +
                                 kConsumers * 4 * 2 * EpilogueTile::kElements * sizeof(bfloat16) +
                                 1024;  // to begin at 1024 n
-using Tiles = gemm_k_tiles::Tiles<BM, BN, 16>;
+using TileOrder = Tiles<BM, BN, 16>;
 
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ CUtensorMap map_c, int k_tiles, Tiles tiles) {
+             const __grid_constant__ CUtensorMap map_c, int k_tiles, TileOrder tiles) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   unsigned char* const shared = ladder::dynamic_shared<unsigned char>();
   unsigned char* const ring = shared + (-shared_address(shared) & 1023);
@@ -122,7 +122,7 @@ struct Fp8Promoted {
       ladder::fill_async(g.c, 0, sizeof(*g.c) * g.m * g.n, stream);
       return;
     }
-    const Tiles tiles(g.m, g.n);
+    const TileOrder tiles(g.m, g.n);
     const int k_tiles =
         ladder::ceil_div(g.k, kTogether * BK) * kTogether;  // beyond K TMA fills with zeros
     ladder::launch(multiply, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,

@@ -22,12 +22,12 @@ constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 1
 constexpr int kStage = BK * (BM + BN);  // elements
 constexpr int kElements = kStages * kStage + kConsumers * 4 * 2 * EpilogueTile::kElements;
 constexpr std::size_t kShared = kElements * sizeof(half) + 1024;  // to begin at 1024 n
-using Tiles = gemm_k_tiles::Tiles<BM, BN, 16>;
+using TileOrder = Tiles<BM, BN, 16>;
 
 template <class T>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ Destination<T> c, int k_tiles, Tiles tiles,
+             const __grid_constant__ Destination<T> c, int k_tiles, TileOrder tiles,
              BiasGelu<T, BN> epilogue) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   T* const shared = ladder::dynamic_shared<T>();
@@ -103,7 +103,7 @@ struct Fused {
     const CUtensorMap a = operand_map(Major::k, g.a, g.m, g.k, BM);
     const CUtensorMap b = operand_map(Major::k, g.b, g.n, g.k, BN);
     const Destination<T> c(g.c, g.m, g.n);
-    const Tiles tiles(g.m, g.n);
+    const TileOrder tiles(g.m, g.n);
     ladder::launch(multiply<T>, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
                    a, b, c, ladder::ceil_div(g.k, BK), tiles, BiasGelu<T, BN>{g.bias, g.n});
   }
