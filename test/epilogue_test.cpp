@@ -16,7 +16,7 @@ float product(int row, int col) { return static_cast<float>((row * 5 + col * 3) 
 /// One warp with sums as wgmma leaves them (device/ptx/wgmma.hpp).
 template <class T>
 __global__ void finish(const T* bias, int n, int column, float* c) {
-  const gemm_slices::BiasGelu<T, kCols> epilogue{bias, n};
+  const gemm_k_tiles::BiasGelu<T, kCols> epilogue{bias, n};
   const int g = threadIdx.x / 4, t = threadIdx.x % 4;
   const auto row = [&](int i) { return g + i / 2 % 2 * 8; };
   const auto col = [&](int i) { return i / 4 * 8 + 2 * t + i % 2; };

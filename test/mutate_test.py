@@ -171,7 +171,7 @@ class Kernels(unittest.TestCase):
         self.assertIn("kernels/softmax/forward_row.hpp", files)
         self.assertIn("device/row_team.hpp", files)
         self.assertFalse([f for f in files if ".sm90a." in f or ".gpu." in f or "device/ptx" in f])
-        versions = kernels.versions_with(Path("kernels/gemm/tiles.hpp"))
+        versions = kernels.versions_with(Path("kernels/gemm/last_wave.hpp"))
         self.assertIn(Path("kernels/gemm/v18_last_wave.cu"), versions)
 
     def test_every_family_has_mutations(self) -> None:

@@ -23,7 +23,7 @@ SMS = 132  # of an H100
 def warptile() -> Picture:
     bm, bn, wm, wn = 128, 256, 64, 64
     pm, pn = 4 * V, 8 * V
-    picture = Picture("A tile for each warp, a patch for each lane", 440)
+    picture = Picture("A tile for each warp, a thread tile for each lane", 440)
     x, y, unit, focus = MARGIN, 88, 1.06, 1  # the warp in focus
     picture.text(x, y - 12, f"block: {bm} x {bn}")
     for warp in range(bm // wm * (bn // wn)):
@@ -48,7 +48,7 @@ def warptile() -> Picture:
     picture.grid(warp_x, warp_y, rows, cols, size, tone)
     pieces = (wm // pm) * (wn // pn)
     picture.lines(warp_x, warp_y + rows * size + 22, f"strong: lane {lane}, once in each of",
-                  f"{pieces} pieces: {wm // pm * V} x {wn // pn * V} sums")  # fmt: skip
+                  f"{pieces} pieces: {wm // pm * V} x {wn // pn * V} accumulators")  # fmt: skip
 
     x, y, width, height = MARGIN, 276, 34, 26
     picture.text(x, y - 12, "lanes in a piece: 4 x 8")
@@ -89,18 +89,18 @@ def tile_shapes() -> Picture:
 
 @rung(
     "v14_register_banks",
-    "A thread's sums coloured by register bank: in the bank of their number of B, or in the other",
+    "A thread's accumulators coloured by register bank: in the bank of their number of B, or the other",
     "using Big = Shape<128, 256, 8, 64, 64, 4, 1>;",
     "b[j] is in bank j % 2.",
     "const int j = i % 2 == 0 ? step : TN - 1 - step;",
-    "value[e] = __shfl_sync(0xffffffff, sum[i][j + e], lane);",
+    "value[e] = __shfl_sync(0xffffffff, acc[i][j + e], lane);",
 )
 def register_banks() -> Picture:
     tm, tn, rows, size, y = 16, 8, 8, 24, 128
     order = [(i, step if i % 2 == 0 else tn - 1 - step) for i in range(tm) for step in range(tn)]
     tones = "fc"  # of bank 0 and of bank 1
-    picture = Picture("Sums in the other bank than their numbers of B", y + rows * size + 152)
-    for x, text, other in ((MARGIN + 34, "sums as vectors", 0), (364, "v14: each in the other", 1)):
+    picture = Picture("Accumulators in the other bank than their numbers of B", y + rows * size + 152)
+    for x, text, other in ((MARGIN + 34, "stored as vectors", 0), (364, "v14: each in the other", 1)):
         # Fragments are vectors: numbers i of a and j of b are in banks i % 2 and j % 2.
         picture.text(x, y - 62, text)
         picture.text(x - 34, y - 16, "a")
@@ -120,7 +120,7 @@ def register_banks() -> Picture:
     for i, parity in enumerate(("even", "odd")):
         picture.box(MARGIN + i * 250, y - 11, 14, 12, tones[i])
         picture.text(MARGIN + 22 + i * 250, y, f"bank {i}: {parity} registers", "small", "quiet")
-    picture.lines(MARGIN, y + 30, "Along a row an FMA reads the sum and a number of b; that of",
+    picture.lines(MARGIN, y + 30, "Along a row an FMA reads the accumulator and a number of b; that of",
                   "a is still there. At a turn it is b's that stays.",
                   f"{rows} of {tm} rows are drawn.")  # fmt: skip
     return picture
@@ -133,22 +133,22 @@ def register_banks() -> Picture:
     "v15_split_k",
     "K in 3 parts: each part of A's columns and B's rows makes a partial C; their sum is C",
     "using Small = Shape<64, 128, 16, 32, 64, 3, 3>;",
-    "kLeastSlices = 8;",
-    "min(places / tiles_of<Small>(g), most)",
-    "static_cast<int>(std::int64_t{plan.slices} * z / splits);",
+    "kLeastKTiles = 8;",
+    "min(slots / tiles_of<Small>(g), most)",
+    "static_cast<int>(std::int64_t{of_k} * z / splits);",
 )
 def split_k() -> Picture:
     bm, bn, bk, per_sm, least, size = 64, 128, 16, 3, 8, 1024
-    tiles, slices = (size // bm) * (size // bn), size // bk
-    splits = max(1, min(SMS * per_sm // tiles, slices // least))
+    tiles, k_tiles = (size // bm) * (size // bn), size // bk
+    splits = max(1, min(SMS * per_sm // tiles, k_tiles // least))
     picture = Picture("K in parts: more blocks than tiles", 366)
     side, y = 132, 116
     x = MARGIN
     picture.text(x, y - 12, "A")
     picture.text(x + side + 24, y - 12, "B")
     for z in range(splits):
-        first, last = slices * z // splits, slices * (z + 1) // splits
-        begin, length = side * first / slices, side * (last - first) / slices - 2
+        first, last = k_tiles * z // splits, k_tiles * (z + 1) // splits
+        begin, length = side * first / k_tiles, side * (last - first) / k_tiles - 2
         picture.labelled(round(x + begin, 1), y, round(length, 1), side, f"{z}", "a")
         picture.labelled(x + side + 24, round(y + begin, 1), side, round(length, 1), f"{z}", "b")
         part_y = 62 + z * 88
@@ -160,7 +160,7 @@ def split_k() -> Picture:
     picture.text(536, y + side / 2 + 62, "added up", "small", "quiet")
     picture.lines(MARGIN, y + side + 34, f"{size} x {size} x {size}:",
                   f"{tiles} tiles x {splits} parts of K = {tiles * splits} blocks",
-                  f"for {SMS} x {per_sm} = {SMS * per_sm} places")  # fmt: skip
+                  f"for {SMS} x {per_sm} = {SMS * per_sm} block slots")  # fmt: skip
     return picture
 
 
@@ -169,7 +169,7 @@ def split_k() -> Picture:
 
 @rung(
     "v16_skinny",
-    "Groups of 4 rows of B go to 8 warps by turns; each has a queue of 6, and all sums make C",
+    "Groups of 4 rows of B go to 8 warps in rotation; each has 6 stages, and all partial sums make C",
     "kWarps = 8,",
     "kCols = 32 * V;",
     "kStep = kWarps * V;",
@@ -194,10 +194,10 @@ def skinny() -> Picture:
             picture.text(x - 8, group.y + group.height, f"warp {focus}", "small", "end")
             picture.text(right, group.y + group.height, "multiplied" if first else "on its way")
     picture.arrow(x + width / 2, end + 4, x + width / 2, end + 32)
-    picture.text(x + width / 2 + 12, end + 24, f"the sums of {warps} warps, added up", "small")
+    picture.text(x + width / 2 + 12, end + 24, f"the partial sums of {warps} warps, added", "small")
     picture.box(x, end + 38, width, 12, "C")
     picture.text(x - 10, end + 50, "C", "end")
-    picture.lines(MARGIN, end + 76, f"A queue of {stages} for each warp: none waits for others.",
+    picture.lines(MARGIN, end + 76, f"{stages} stages for each warp: none waits for others.",
                   "One row of A is drawn; up to 16 use what is loaded of B.",
                   looks=("small", "quiet"))  # fmt: skip
     return picture

@@ -99,16 +99,16 @@ def smem_tile() -> Picture:
     picture.text(x, y + 146, f"tile of A: {width} x {width}", "small")
     picture.text(x + 148, y + 146, f"tile of B: {width} x {width}", "small")
     picture.lines(x - 14, y + 180, "A thread takes a row and a column:",
-                  f"2 loads for each of {width} products.",
+                  f"2 loads for each of {width} FMAs.",
                   f"{width} threads use every number that",
                   "came from global memory once.")  # fmt: skip
     return picture
 
 
-# ---- v04, v05: the thread's patch
+# ---- v04, v05: the thread tile
 
 
-def patch(
+def thread_tile(
     title: str, bm: int, bn: int, tm: int, tn: int, thread: int, text: Sequence[str]
 ) -> Picture:
     bk, side = 8, 232
@@ -150,7 +150,7 @@ def patch(
 
 @rung(
     "v04_tile1d",
-    "A thread's 8 sums in a column of C: vectors of 8 rows of A, and one number of B a step",
+    "A thread's 8 accumulators in a column of C: vectors of 8 rows of A, and one number of B a step",
     "BM = 64, BN = 64, BK = 8, TM = 8;",
     "col = t % BN;",
     "row = t / BN * TM;",
@@ -158,13 +158,13 @@ def patch(
 def tile1d() -> Picture:
     tm = 8
     text = (f"{tm} vectors of A in {V} steps of k,", "1 number of B a step:",
-            f"{tm // V + 1} loads for {tm} products")  # fmt: skip
-    return patch("A thread makes a column of 8", 64, 64, tm, 1, 2 * 64 + 40, text)
+            f"{tm // V + 1} loads for {tm} FMAs")  # fmt: skip
+    return thread_tile("A thread makes a column of 8", 64, 64, tm, 1, 2 * 64 + 40, text)
 
 
 @rung(
     "v05_tile2d",
-    "A thread's patch of 8 x 8 sums: an outer product of 8 numbers of A and 8 of B in every step",
+    "A thread tile of 8 x 8 accumulators: an outer product of 8 numbers of A and 8 of B in every step",
     "BM = 128, BN = 128, BK = 8, TM = 8, TN = 8;",
     "row = t / (BN / TN) * TM;",
     "col = t % (BN / TN) * TN;",
@@ -172,8 +172,8 @@ def tile1d() -> Picture:
 def tile2d() -> Picture:
     tm, tn = 8, 8
     text = (f"{tm} vectors of A in {V} steps of k,", f"{tn // V} vectors of B a step:",
-            f"{tm // V + tn // V} loads for {tm * tn} products")  # fmt: skip
-    return patch("A thread makes a patch of 8 x 8", 128, 128, tm, tn, 5 * 16 + 10, text)
+            f"{tm // V + tn // V} loads for {tm * tn} FMAs")  # fmt: skip
+    return thread_tile("A thread tile of 8 x 8", 128, 128, tm, tn, 5 * 16 + 10, text)
 
 
 # ---- v06: vectors
@@ -181,14 +181,14 @@ def tile2d() -> Picture:
 
 @rung(
     "v06_vec128",
-    "A vector of four neighbours in a row of A becomes a column of the transposed slice",
+    "A vector of four neighbours in a row of A becomes a column of the transposed K-tile",
     "tile_a[BK][BM];  // transposed",
     "a_row = t / (BK / V), a_col = t % (BK / V) * V;",
     "a[i] = Vec::load(&tile_a[k][row + i * V]);",
 )
 def vec128() -> Picture:
     bk, shown, size = 8, 16, 17
-    picture = Picture("A's slice is turned on its way to shared memory", 420)
+    picture = Picture("A's K-tile is transposed on its way to shared memory", 420)
     thread, k, tm, row = 11, 6, 8, 8
     a_row, a_col = thread // (bk // V), thread % (bk // V) * V
     x, y, to_x, to_y = MARGIN, 84, 290, 84
@@ -199,7 +199,7 @@ def vec128() -> Picture:
     picture.text(x, y - 12, "A, in global memory")
     picture.grid(x, y, shown, bk, size, lambda m, at: "A" if loaded(m, at) else "a")
     picture.text(x, y + shown * size + 18, f"{shown} of 128 rows", "small", "quiet")
-    picture.text(to_x, to_y - 12, "A's slice, in shared memory")
+    picture.text(to_x, to_y - 12, "A's K-tile, in shared memory")
     picture.grid(to_x, to_y, bk, shown, size, lambda at, m: "A" if loaded(m, at) else "a")
     picture.text(to_x, to_y + bk * size + 18, f"{shown} of 128 columns", "small", "quiet")
     picture.arrow(x + bk * size + 10, y + (a_row + 0.5) * size, to_x - 12, to_y + 5.5 * size)
@@ -213,7 +213,7 @@ def vec128() -> Picture:
         f"{V} numbers one below the other.",
         f"framed: in step k = {k} a thread needs",
         f"{tm} neighbours, which are {tm // V} vectors.",
-        "B needs no turning: it is copied",
+        "B is copied as it is",
         "as it lies.",
     )  # fmt: skip
     return picture
@@ -264,10 +264,10 @@ def padded() -> Picture:
 
     picture = Picture("32 banks: who wants which", 386)
     panels = (
-        (f"v06, store to A's slice, rows of {bm}: 2 wavefronts", "a", store(bm)),
+        (f"v06, store to A's K-tile, rows of {bm}: 2 wavefronts", "a", store(bm)),
         (f"v07, rows of {bm} + {pad}: 1 wavefront", "a", store(bm + pad)),
         (f"v06, load of B, lanes {tn} numbers apart: 2 wavefronts", "b", load(tn)),
-        (f"v07, patch in pieces, lanes {V} numbers apart: 1 wavefront", "b", load(V)),
+        (f"v07, thread tile in pieces, lanes {V} numbers apart: 1 wavefront", "b", load(V)),
     )
     y = 62.0
     for text, tone, hits in panels:
@@ -285,9 +285,9 @@ def padded() -> Picture:
 
 @rung(
     "v08_swizzled",
-    "A's slice with the vectors of rows 4 to 7 in other columns: groups of 16 have traded places",
+    "A's K-tile with the vectors of rows 4 to 7 in other columns: groups of 16 are exchanged",
     "return m ^ (k / V % 2 * 16);",
-    "tile_a[a_col + i][place(a_col, a_row)] = next_a[i];",
+    "tile_a[a_col + i][swizzle(a_col, a_row)] = next_a[i];",
 )
 def swizzled() -> Picture:
     bk, width, height, x, y = 8, 66, 25, 88, 84
@@ -296,7 +296,7 @@ def swizzled() -> Picture:
     def place(k: int, m: int) -> int:
         return m ^ (k // V % 2 * 16)
 
-    picture = Picture("Rows 4 to 7 trade groups of 16 columns", y + bk * height + 84)
+    picture = Picture("Rows 4 to 7 exchange groups of 16 columns", y + bk * height + 84)
     picture.text(x - 12, y - 8, "banks", "small", "quiet", "end")
     for vector in range(vectors):
         bank = f"{V * vector}–{V * vector + V - 1}"
@@ -310,6 +310,6 @@ def swizzled() -> Picture:
     for k in (0, V):  # what a warp stores at once: columns 0 to 15 of a row and of the fourth below
         picture.box(x + place(k, 0) * width / V - 1, y + k * height - 1, 16 / V * width, height,
                     "oA", "thick")  # fmt: skip
-    picture.lines(MARGIN, y + bk * height + 28, "In the boxes: columns of A's slice, 32 of 128.",
+    picture.lines(MARGIN, y + bk * height + 28, "In the boxes: columns of A's K-tile, 32 of 128.",
                   "Framed: what a warp stores at once, 32 numbers in 32 banks.")  # fmt: skip
     return picture

@@ -1,4 +1,4 @@
-"""The tensor cores' ladder: who holds what, how slices lie in shared memory, what happens when. A
+"""The tensor cores' ladder: who holds what, how K-tiles lie in shared memory, what happens when. A
 drawing's name begins with the number of its version."""
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def fragments() -> Picture:
 
 @rung(
     "v02_ldmatrix",
-    "Each lane brings the address of a row of 16 bytes; its four words go to four lanes",
+    "Each lane provides the address of a row of 16 bytes; its four words go to four lanes",
     "A, 16 x 16, rows along k       ldmatrix(a, &tile[lane % 16][lane / 16 * 8])",
     "Lane 8i + r brings the address of row r of matrix i",
 )
@@ -92,7 +92,7 @@ def ldmatrix() -> Picture:
         for r in range(rows)
     ]
     cells(picture, MARGIN, y, chunk, brought)
-    picture.text(MARGIN, y - 34, "who brings the address")
+    picture.text(MARGIN, y - 34, "who provides the address")
     picture.text(MARGIN, y - 12, "16 rows of 2 chunks of 16 bytes", "small", "quiet")
     x = MARGIN + 2 * chunk[0] + 76
     picture.arrow(MARGIN + 2 * chunk[0] + 12, y + 4 * 19, x - 12, y + 4 * 19)
@@ -117,7 +117,7 @@ def ldmatrix() -> Picture:
 
 @rung(
     "v10_swizzle",
-    "Eight rows of eight chunks, in the matrix and as TMA writes them: chunk c in place c ^ r",
+    "Eight rows of eight chunks, in the matrix and as TMA writes them: chunk c as chunk c ^ r",
     "chunk c (16 bytes) of row r lies in place c ^ (r % 8)",
     "CU_TENSOR_MAP_SWIZZLE_128B",
     "constexpr int kDepth = 64;",
@@ -156,7 +156,7 @@ def swizzle() -> Picture:
 )
 def accumulators() -> Picture:
     n, unit, y = 128, 1.9, 92
-    picture = Picture("wgmma: 64 x N sums in the registers of 128 threads", y + 16 * 19 + 44)
+    picture = Picture("wgmma: 64 x N accumulators of 128 threads", y + 16 * 19 + 44)
     picture.text(MARGIN, y - 34, f"a warpgroup: 64 x {n}")
     focus, j = 1, 5
     for warp in range(4):
@@ -166,8 +166,8 @@ def accumulators() -> Picture:
         picture.text(MARGIN + n * unit + 8, top + 20, f"warp {warp}", "small")
     end = y + 4 * 16 * unit
     picture.lines(MARGIN, end + 26,
-                  "A cell is 16 x 8: four sums", "of each lane, as C of mma.sync.",
-                  f"In all {n // 2} sums per thread;", "of 64 x 256 it is 128.", "",
+                  "A cell is 16 x 8: four accumulators", "of each lane, as C of mma.sync.",
+                  f"In all {n // 2} per thread;", "of 64 x 256 it is 128.", "",
                   "On the right a cell is two", f"neighbours. Pink: lane {LANE}.")  # fmt: skip
 
     x, pair = 372, (58, 19)
@@ -189,7 +189,7 @@ def accumulators() -> Picture:
 
 @rung(
     "v12_ring",
-    "A timeline: the producer asks for slices, four stages fill and empty, two warpgroups multiply",
+    "A timeline: the producer issues loads, four stages fill and empty, two consumers multiply",
     "kStages = 4, kConsumers = BM / 64,",
     "mbarrier_init(&full[s], 1);",
     "mbarrier_init(&empty[s], kConsumers);",
@@ -198,24 +198,24 @@ def accumulators() -> Picture:
 def ring() -> Picture:
     stages, groups, latency, work, total = 4, 2, 2.3, 1.0, 11.6
     unit = (WIDTH - MARGIN - LEFT) / total
-    picture = Picture("One warp asks for slices, two warpgroups multiply", 386)
+    picture = Picture("A producer warp and two consumer warpgroups", 386)
 
-    # The warpgroups' products take turns in the tensor cores: half a turn of a slice each.
-    asked: list[float] = []
-    landed: list[float] = []
-    left: list[list[float]] = []  # by slice, when each warpgroup has left it
+    # The warpgroups' products alternate in the tensor cores: half a K-tile's time each.
+    issued: list[float] = []
+    complete: list[float] = []
+    left: list[list[float]] = []  # by K-tile, when each warpgroup has released it
     free = [0.0] * groups
     producer = 0.0
     products: list[list[tuple[float, float, str, str]]] = [[] for _ in range(groups)]
-    slices = 10
-    for s in range(slices):
+    k_tiles = 10
+    for s in range(k_tiles):
         ready = max(left[s - stages]) if s >= stages else 0.0
-        asked.append(max(producer, ready))
-        producer = asked[-1] + 0.25
-        landed.append(asked[-1] + latency)
+        issued.append(max(producer, ready))
+        producer = issued[-1] + 0.25
+        complete.append(issued[-1] + latency)
         left.append([])
         for group in range(groups):
-            begin = max(free[group], landed[s] + group * work / 2)
+            begin = max(free[group], complete[s] + group * work / 2)
             free[group] = begin + work
             left[s].append(begin + work)
             if begin < total:
@@ -223,28 +223,28 @@ def ring() -> Picture:
                 products[group].append((begin, min(begin + work, total), text, "c"))
 
     y = 84
-    picture.text(LEFT, y - 12, "slices, an example →", "small", "quiet")
+    picture.text(LEFT, y - 12, "K-tiles, an example →", "small", "quiet")
     track(picture, LEFT, y, "producer", unit,
-          [(t, min(t + 0.25, total), "", "F") for t in asked if t < total])  # fmt: skip
+          [(t, min(t + 0.25, total), "", "F") for t in issued if t < total])  # fmt: skip
     y += BAR + 10
     for stage in range(stages):
         bars: list[tuple[float, float, str, str]] = []
-        for s in range(stage, slices, stages):
-            if asked[s] < total:
-                end = min(landed[s], total)
-                bars.append((asked[s], end, f"{s} comes" if end == landed[s] else "", "idle"))
-            if landed[s] < total:
+        for s in range(stage, k_tiles, stages):
+            if issued[s] < total:
+                end = min(complete[s], total)
+                bars.append((issued[s], end, f"load {s}" if end == complete[s] else "", "idle"))
+            if complete[s] < total:
                 end = min(max(left[s]), total)
-                bars.append((landed[s], end, f"{s}" if end == max(left[s]) else "", "a"))
+                bars.append((complete[s], end, f"{s}" if end == max(left[s]) else "", "a"))
         track(picture, LEFT, y + stage * BAR, f"stage {stage}", unit, bars)
     y += stages * BAR + 10
     for group in range(groups):
         track(picture, LEFT, y + group * BAR, f"warpgroup {group}", unit, products[group])
     y += groups * BAR + 26
-    legend(picture, y, (("F", "asks TMA"), ("idle", "on its way"), ("a", "full"),
+    legend(picture, y, (("F", "issues TMA"), ("idle", "in flight"), ("a", "full"),
                         ("c", "multiplied")))  # fmt: skip
-    picture.lines(MARGIN, y + 30, "A stage is full when its bytes have come, and empty when both",
-                  "warpgroups have left it; nobody else waits for anybody.")  # fmt: skip
+    picture.lines(MARGIN, y + 30, "A stage is full when its bytes are complete, and empty when both",
+                  "warpgroups have arrived at its barrier; there are no other waits.")  # fmt: skip
     return picture
 
 
@@ -256,7 +256,7 @@ def ring() -> Picture:
     "Timelines of an SM: in v12 it is idle while blocks end and start, in v13 it goes on",
     "kStages = 4, kConsumers = BM / 64,",
     "tile += gridDim.x",
-    "c.store(patches, corner.y + warp * Patch::kRows, corner.x, sum);",
+    "c.store(epilogue_tiles, corner.y + warp * EpilogueTile::kRows, corner.x, acc);",
 )
 def epilogue() -> Picture:
     fill, multiply, store, total = 0.8, 3.2, 0.7, 12.6  # an example's
@@ -325,8 +325,8 @@ def epilogue() -> Picture:
     for g in range(2):
         track(picture, LEFT, y + (1 + g) * BAR, f"warpgroup {g}", unit, bars[g])
     track(picture, LEFT, y + 3 * BAR, "tensor cores", unit, [(fill, total, "", "C")])
-    legend(picture, y + 4 * BAR + 24, (("a", "slices come"), ("c", "multiplied"),
-                                       ("b", "sums are stored")))  # fmt: skip
+    legend(picture, y + 4 * BAR + 24, (("a", "loads"), ("c", "multiplied"),
+                                       ("b", "C is stored")))  # fmt: skip
     picture.text(MARGIN, y + 4 * BAR + 50,
                  "Lengths are not to scale. Who multiplies alone has the tensor cores to itself.",
                  "small", "quiet")  # fmt: skip
@@ -341,7 +341,7 @@ def epilogue() -> Picture:
     "Two blocks, one above the other: each loads its own A and half of B, which goes to both",
     "constexpr int kCluster = 2;",
     "constexpr int BM = 128, BN = 256, BK = kDepth;",
-    "load_slice_multicast<kB, kPart>",
+    "load_k_tile_multicast<kB, kPart>",
 )
 def pair() -> Picture:
     bm, bn, bk, size = 128, 256, 64, 2
@@ -352,7 +352,7 @@ def pair() -> Picture:
         width = bn / 2 * unit
         picture.labelled(x + half * width, 88, width - 2, bk * unit, f"half {half}",
                          "b")  # fmt: skip
-    picture.text(x, 76, f"slice of B, {bk} x {bn}: each half is loaded once")
+    picture.text(x, 76, f"K-tile of B, {bk} x {bn}: each half is loaded once")
     for block in range(2):
         top = y + block * (bm * unit + 6)
         picture.labelled(MARGIN + 50, top, bk * unit, bm * unit, f"A {block}", "a")
@@ -360,12 +360,12 @@ def pair() -> Picture:
         own = bm * bk * size // 1024
         part = bn // 2 * bk * size // 1024
         picture.lines(x + bn * unit + 20, top + 30,
-                      f"block {block} asks for", f"A {block}: {own} KiB",
+                      f"block {block} loads", f"A {block}: {own} KiB",
                       f"half {block} of B: {part} KiB,", "for both blocks")  # fmt: skip
     alone, together = (bm + bn) * bk * size // 1024, (bm + bn // 2) * bk * size // 1024
     picture.lines(MARGIN, y + 2 * (bm * unit + 6) + 24,
-                  f"{together} KiB per slice and block from the L2, not {alone}. A stage is free",
-                  "when the warpgroups of both blocks have left it.")  # fmt: skip
+                  f"{together} KiB per K-tile and block from the L2, not {alone}. A stage is free",
+                  "when the warpgroups of both blocks have released it.")  # fmt: skip
     return picture
 
 

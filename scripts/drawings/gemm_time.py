@@ -25,44 +25,44 @@ def barriers(picture: Picture, y0: float, y1: float, unit: float, times: Iterabl
 
 @rung(
     "v09_double_buffer",
-    "Timelines: in v08 loads and products take turns, in v09 the next slice loads during products",
+    "Timelines: in v08 loads and FMAs alternate, in v09 the next K-tile loads during the FMAs",
     "if (more) load(k0 + BK);",
     "if (more) store(now ^ 1);",
-    "__syncthreads();  // the next slice is complete, and everyone is done with this one",
+    "__syncthreads();  // the next K-tile is complete, and everyone is done with this one",
 )
 def double_buffer() -> Picture:
     load, store, multiply = 2.2, 0.8, 3.0  # an example's
     total, unit = 17.5, (WIDTH - MARGIN - LEFT) / 17.5
-    picture = Picture("The next slice loads while this one is multiplied", 330)
+    picture = Picture("The next K-tile loads while this one is multiplied", 330)
 
-    y, turn = 72, load + store + multiply
-    begins = [i * turn for i in range(int(total / turn) + 1)]
-    loads, stores, products = [], [], []
+    y, period = 72, load + store + multiply
+    begins = [i * period for i in range(int(total / period) + 1)]
+    loads, stores, fmas = [], [], []
     for i, t in enumerate(begins):
         loads.append((t, min(t + load, total), f"load {i}" if t + load < total else "", "idle"))
-        if t + turn < total:
+        if t + period < total:
             stores.append((t + load, t + load + store, "", "a"))
-            products.append((t + load + store, t + turn, f"multiply {i}", "c"))
-    picture.text(MARGIN, y - 10, "v08: one buffer, two barriers a slice")
+            fmas.append((t + load + store, t + period, f"multiply {i}", "c"))
+    picture.text(MARGIN, y - 10, "v08: one buffer, two barriers per K-tile")
     track(picture, LEFT, y, "registers", unit, loads)
-    track(picture, LEFT, y + BAR, "the buffer", unit, stores + products)
-    times = [t for i in range(len(products)) for t in (begins[i] + load + store, begins[i] + turn)]
+    track(picture, LEFT, y + BAR, "the buffer", unit, stores + fmas)
+    times = [t for i in range(len(fmas)) for t in (begins[i] + load + store, begins[i] + period)]
     barriers(picture, y - 2, y + 2 * BAR, unit, times)
 
-    y, turn = 186, store + multiply
-    count = int((total - load - store) / turn)
+    y, period = 186, store + multiply
+    count = int((total - load - store) / period)
     loads = [(0.0, load, "load 0", "idle")]
     tracks: list[list[tuple[float, float, str, str]]] = [[(load, load + store, "", "a")], []]
     for i in range(count):
-        t = load + store + i * turn
+        t = load + store + i * period
         loads.append((t, t + load, f"load {i + 1}", "idle"))
         tracks[i % 2].append((t, t + multiply, f"multiply {i}", "c"))
-        tracks[(i + 1) % 2].append((t + multiply, t + turn, "", "a"))
-    picture.text(MARGIN, y - 10, "v09: two buffers, one barrier a slice")
+        tracks[(i + 1) % 2].append((t + multiply, t + period, "", "a"))
+    picture.text(MARGIN, y - 10, "v09: two buffers, one barrier per K-tile")
     track(picture, LEFT, y, "registers", unit, loads)
     for i in range(2):
         track(picture, LEFT, y + (i + 1) * BAR, f"buffer {i}", unit, tracks[i])
-    barriers(picture, y - 2, y + 3 * BAR, unit, [load + store + i * turn for i in range(count + 1)])
+    barriers(picture, y - 2, y + 3 * BAR, unit, [load + store + i * period for i in range(count + 1)])
     legend(picture, y + 3 * BAR + 26, (("idle", "on its way"), ("a", "stored to the buffer"),
                                        ("c", "multiplied"), ("F", "barrier")))  # fmt: skip
     picture.text(MARGIN, y + 3 * BAR + 50, "Lengths are not to scale.", "small", "quiet")
@@ -72,26 +72,26 @@ def double_buffer() -> Picture:
 # ---- v12, v13: copies as a queue
 
 
-def queue(picture: Picture, y: float, stages: int, turns: int, name: str) -> None:
-    """A slice is asked for at the start of a turn, when `stages` - 1 others are before it, and is
-    there when its own turn begins. After its turn its place is free for another."""
-    unit = (WIDTH - MARGIN - LEFT) / turns
+def queue(picture: Picture, y: float, stages: int, iterations: int, name: str) -> None:
+    """The copy of a K-tile is issued at the start of an iteration, `stages` - 1 before its own, and
+    complete when its own begins. After that its stage is free for another."""
+    unit = (WIDTH - MARGIN - LEFT) / iterations
     for stage in range(stages):
         bars: list[tuple[float, float, str, str]] = []
         names = []
-        for slice_ in range(stage, turns + stages, stages):
-            asked = max(slice_ - stages + 1, 0)
-            if slice_ > 0 and asked < turns:
-                bars.append((asked, min(slice_, turns), "", "idle"))
-                middle = asked + (min(slice_, turns) - asked - 1) // 2 + 0.5  # of a turn
-                names.append((middle, f"copy {slice_}"))
-            if slice_ < turns:
-                bars.append((slice_, slice_ + 1, f"mul {slice_}", "c"))
+        for k_tile in range(stage, iterations + stages, stages):
+            issued = max(k_tile - stages + 1, 0)
+            if k_tile > 0 and issued < iterations:
+                bars.append((issued, min(k_tile, iterations), "", "idle"))
+                middle = issued + (min(k_tile, iterations) - issued - 1) // 2 + 0.5  # of a iteration
+                names.append((middle, f"copy {k_tile}"))
+            if k_tile < iterations:
+                bars.append((k_tile, k_tile + 1, f"mul {k_tile}", "c"))
         track(picture, LEFT, y + stage * BAR, f"{name} {stage}", unit, bars)
-        for turn, text in names:
-            picture.text(LEFT + turn * unit, y + stage * BAR + 16, text, "small", "middle")
-    barriers(picture, y - 2, y + stages * BAR, unit, range(turns + 1))
-    picture.text(LEFT, y - 8, "turns of the loop →", "small", "quiet")
+        for iteration, text in names:
+            picture.text(LEFT + iteration * unit, y + stage * BAR + 16, text, "small", "middle")
+    barriers(picture, y - 2, y + stages * BAR, unit, range(iterations + 1))
+    picture.text(LEFT, y - 8, "iterations of the loop →", "small", "quiet")
 
 
 def path(picture: Picture, y: float, name: str, steps: tuple[str, ...]) -> None:
@@ -110,8 +110,8 @@ def path(picture: Picture, y: float, name: str, steps: tuple[str, ...]) -> None:
 
 @rung(
     "v12_cp_async",
-    "In v11 a number goes through a register, in v12 it does not; below the turns of two buffers",
-    "__shared__ Slice buffers[2];",
+    "In v11 a number goes through a register, in v12 it does not; below the iterations with two buffers",
+    "__shared__ KTile buffers[2];",
     "if (k == 0) copy(&buffers[now ^ 1], left > 1 ? 0 : BK);",
     "cp_async_wait_group<0>();",
 )
@@ -122,20 +122,20 @@ def cp_async() -> Picture:
     queue(picture, 186, 2, 6, "buffer")
     legend(picture, 264, (("idle", "copies on their way"), ("c", "multiplied"),
                           ("F", "wait and barrier")))  # fmt: skip
-    picture.text(MARGIN, 285, "A slice has one turn to arrive.", "small", "quiet")
+    picture.text(MARGIN, 285, "A K-tile has one iteration to arrive.", "small", "quiet")
     return picture
 
 
 @rung(
     "v13_multistage",
-    "Four stages: each slice has three turns to arrive. And the serpentine order of the products",
+    "Four stages: each K-tile has three iterations to arrive. And the serpentine order of the FMAs",
     "using Big = Shape<128, 256, 8, 64, 64, 4, 1>;",
     "const int j = i % 2 == 0 ? step : TN - 1 - step;",
 )
 def multistage() -> Picture:
-    stages, turns, tn, rows, size = 4, 7, 8, 5, 28
+    stages, iterations, tn, rows, size = 4, 7, 8, 5, 28
     picture = Picture("A queue of four stages, three of them on their way", 400)
-    queue(picture, 76, stages, turns, "stage")
+    queue(picture, 76, stages, iterations, "stage")
     legend(picture, 204, (("idle", "on its way"), ("c", "multiplied"), ("F", "wait and barrier")))
 
     y, x = 236, MARGIN
@@ -144,10 +144,10 @@ def multistage() -> Picture:
     points = [(x + (j + 0.5) * size, y + (i + 0.5) * size) for i, j in order]
     picture.line(points, "oC", "thick")
     picture.arrow(*points[-2], *points[-1])
-    picture.lines(x + tn * size + 24, y + 16, "The order of a step's products,",
-                  f"{rows} of the patch's 16 rows:", "along a row the number of A stays,",
+    picture.lines(x + tn * size + 24, y + 16, "The order of a step's FMAs,",
+                  f"{rows} of the thread tile's 16 rows:", "along a row the number of A stays,",
                   "at a turn the number of B, so each",
-                  "product shares one with the last.")  # fmt: skip
+                  "FMA shares one with the last.")  # fmt: skip
     return picture
 
 
@@ -156,15 +156,15 @@ def multistage() -> Picture:
 
 @rung(
     "v17_tma",
-    "One thread asks TMA for slices; full and empty barriers at a ring of 4 stages; warps drift",
+    "One thread issues TMA copies; full and empty barriers at a ring of 4 stages; warps drift apart",
     "using Big = Shape<128, 256, 8, 16, 4>;",
     "mbarrier_init(&full[s], 1);",
     "mbarrier_init(&empty[s], S::kWarps);",
-    "if (leader && slice + kStages - 1 < slices) fetch(slice + kStages - 1);",
+    "if (leader && k_tile + kStages - 1 < k_tiles) fetch(k_tile + kStages - 1);",
 )
 def tma() -> Picture:
     stages, warps, bm, bn, bk = 4, 8, 128, 256, 32
-    picture = Picture("One thread asks, TMA copies, warps drift apart", 462)
+    picture = Picture("One thread issues, TMA copies, warps drift apart", 462)
     y = 92
     picture.labelled(MARGIN, y, 88, 44, "one thread", "f")
     picture.labelled(150, y, 66, 44, "TMA", "a")
@@ -182,16 +182,16 @@ def tma() -> Picture:
     picture.arrow(64, y + 68, 64, y + 48)
     picture.text(386, y + 62, f"empty: {warps} warps have left", "small", "middle")
 
-    # An example: a warp waits for its slice, and takes now more, now less time for it. Warp 0 has
-    # the thread that asks: at the end of a slice, for the one three further, as soon as all warps
-    # have left the slice that was in its stage.
-    slices, latency, total, shown = 8, 1.2, 7.6, 5.3
+    # An example: a warp waits for its K-tile, and takes now more, now less time for it. Warp 0 has
+    # the thread that issues: at the end of a K-tile, the one three further, as soon as all warps have
+    # left the K-tile that was in its stage.
+    k_tiles, latency, total, shown = 8, 1.2, 7.6, 5.3
     chance = random.Random(1)
-    left: list[list[float]] = [[] for _ in range(warps)]  # when a warp leaves each slice
+    left: list[list[float]] = [[] for _ in range(warps)]  # when a warp leaves each K-tile
     bars: list[list[tuple[float, float, str, str]]] = [[] for _ in range(warps)]
     full = [0.0] * (stages - 1)
-    free = 0.0  # when the thread that asks goes on
-    for s in range(slices):
+    free = 0.0  # when the thread that issues goes on
+    for s in range(k_tiles):
         for w in range(warps):
             begin = max(full[s], left[w][-1] if s else 0.0, free if w == 0 else 0.0)
             end = begin + chance.uniform(0.6, 1.4)
@@ -203,15 +203,15 @@ def tma() -> Picture:
         full.append(free + latency)
     y = 214
     unit = (WIDTH - MARGIN - LEFT) / total
-    picture.text(LEFT, y - 8, "slices of each warp, an example →", "small", "quiet")
+    picture.text(LEFT, y - 8, "K-tiles of each warp, an example →", "small", "quiet")
     for w in range(warps):
         track(picture, LEFT, y + w * (BAR - 2), f"warp {w}", unit, bars[w])
     x = LEFT + shown * unit
     picture.line([(x, y - 4), (x, y + warps * (BAR - 2))], "oF", "ln")
     at = [sum(end <= shown for end in each) for each in left]
     picture.lines(MARGIN, y + warps * (BAR - 2) + 22,
-                  f"At the line warps are at slices {min(at)} to {max(at)}. Gaps are waits for a",
-                  "full stage, and in warp 0, which asks, for an empty one.",
+                  f"At the line warps are at K-tiles {min(at)} to {max(at)}. Gaps are waits for a",
+                  "full stage, and in warp 0, which issues, for an empty one.",
                   looks=("small", "quiet"))  # fmt: skip
     return picture
 
@@ -225,37 +225,37 @@ def tma() -> Picture:
     "using Big = Shape<128, 256, 8, 64, 64, 4, 1>;",
     "kEndStart = 5000;",
     "S::BM * S::BN * S::BK * S::kBlocksPerSm / 128.0;",
-    "const double ends = ladder::ceil_div(rest, places - rest);",
-    "std::ceil(ends / (ends + 1) * (plan.slices + kEndStart / slice));",
+    "const double ends = ladder::ceil_div(rest, slots - rest);",
+    "std::ceil(ends / (ends + 1) * (plan.k_tiles + kEndStart / k_tile));",
 )
 def last_wave() -> Picture:
     bm, bn, bk, m, n, k = 128, 256, 8, 2048, 3584, 4096
-    tiles, slices = (m // bm) * (n // bn), k // bk
+    tiles, k_tiles = (m // bm) * (n // bn), k // bk
     rest = tiles % SMS  # tiles of the last wave
     ends = math.ceil(rest / (SMS - rest))
-    at = math.ceil(ends / (ends + 1) * (slices + 5000 / (bm * bn * bk / 128)))
+    at = math.ceil(ends / (ends + 1) * (k_tiles + 5000 / (bm * bn * bk / 128)))
     height, unit, y = 2, 132, 106
     picture = Picture("The ends of the last wave's tiles", y + SMS * height + 138)
 
-    for x, name, beginning in ((MARGIN, "whole tiles", slices), (328, "cut tiles", at)):
+    for x, name, beginning in ((MARGIN, "whole tiles", k_tiles), (328, "cut tiles", at)):
         picture.text(x, y - 32, name)
         picture.text(x, y - 10, f"{SMS} SMs, time →", "small", "quiet")
         picture.box(x, y, 2 * unit, SMS * height, "idle")
         picture.box(x, y, unit, SMS * height, "c")
         picture.text(x + unit / 2, y + SMS * height / 2, "a tile each", "small", "middle")
-        width = beginning / slices * unit
+        width = beginning / k_tiles * unit
         picture.box(x + unit, y, round(width, 1), rest * height, "f")
-        for end in range(rest if beginning < slices else 0):
+        for end in range(rest if beginning < k_tiles else 0):
             turn, sm = divmod(end, SMS - rest)
             picture.box(round(x + unit + turn * (unit - width), 1), y + (rest + sm) * height,
                         round(unit - width - 1, 1), height, "F")  # fmt: skip
         picture.line([(x + unit, y), (x + unit, y + SMS * height)], "ln", "oink")
-        time = 1 + beginning / slices
+        time = 1 + beginning / k_tiles
         picture.text(x + unit, y + SMS * height + 18, "1", "small", "end")
         picture.text(x + time * unit, y + SMS * height + 18, f"{time:.2f}", "small", "middle")
     picture.lines(MARGIN, y + SMS * height + 50,
                   f"{m} x {n}: {tiles} tiles of {bm} x {bn}. After one wave of {SMS},",
-                  f"{rest} are left. Each is cut along K after {at} of {slices} slices, and the",
-                  f"{SMS - rest} SMs without a tile take the ends. Who of a tile's two blocks",
-                  "is done last adds the other's partial sums.")  # fmt: skip
+                  f"{rest} are left. Each is cut along K after {at} of {k_tiles} K-tiles, and the",
+                  f"{SMS - rest} SMs without a tile take the ends. The later of a tile's two",
+                  "blocks to finish adds the other's partial sums.")  # fmt: skip
     return picture

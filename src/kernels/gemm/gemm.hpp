@@ -1,7 +1,8 @@
 // GEMM: C = A * B, all matrices row-major and dense.
 //
 // In the kernels M, N, K are the sizes, BM x BN the tile of C that a block computes, BK the depth
-// of the slices of A and B it holds at once, TM x TN the part of the tile that a thread computes.
+// of the K-tiles of A and B it holds at once, TM x TN the thread tile: the part of it that a thread
+// computes, in TM * TN accumulators.
 #pragma once
 
 #include "device/kernel.hpp"
@@ -20,6 +21,6 @@ struct gemm {
     const T* b;  // [K][N]
     T* c;        // [M][N]
     int m, n, k;
-    void* workspace = nullptr;  // for versions that ask for some
+    void* workspace = nullptr;  // for versions that need some
   };
 };

@@ -1,33 +1,64 @@
-// Which tiles v18 and v20 cut, and where: those of the last wave, if it would leave SMs without one.
+// Which tiles v18 and v20 cut, and where: those of the last wave, if it would leave SMs without
+// one.
 #pragma once
 
 #include "device/multiprocessors.hpp"
-#include "tiles.hpp"
+#include "gemm.hpp"
 
 #include <cmath>
 
 namespace {
 
-constexpr double kEndStart = 5000;  // cycles that a block for an end takes besides its slices
+/// What each block computes. Blocks b < whole have a tile each; after them come a block for the
+/// beginning of each of the tiles that are cut, and one for the end of each. Or, in v20, no tile is
+/// cut and K is split into gridDim.z parts.
+struct Plan {
+  int columns, k_tiles;  // of tiles; of a tile
+  int whole, cut;        // tiles
+  int at;                // K-tiles of a beginning
+  int b_pitch;           // floats from one row of B to the next, for v20
+  float* partials;       // of parts [gridDim.z][M][N], or of cut tiles [cut][2][BM * BN]
+};
+
+constexpr int kMostCut = 1024;  // tiles
+
+template <class S>
+std::int64_t tiles_of(const gemm::Args<float>& g) {
+  return std::int64_t{ladder::ceil_div(g.n, S::BN)} * ladder::ceil_div(g.m, S::BM);
+}
+
+/// Whole tiles, nothing cut.
+template <class S>
+Plan plan_of(const gemm::Args<float>& g) {
+  return {.columns = ladder::ceil_div(g.n, S::BN),
+          .k_tiles = ladder::ceil_div(g.k, S::BK),
+          .whole = static_cast<int>(tiles_of<S>(g)),
+          .cut = 0,
+          .at = 0,
+          .b_pitch = g.n,
+          .partials = static_cast<float*>(g.workspace)};
+}
+
+constexpr double kEndStart = 5000;  // cycles that a block for an end takes besides its K-tiles
 constexpr double kAdding = 12000;   // cycles until partial sums are written, read and added
 
-/// Cycles of a slice, where an SM has as many blocks as it can.
+/// Cycles of a K-tile, where an SM has as many blocks as it can.
 template <class S>
-constexpr double slice_cycles() {
+constexpr double k_tile_cycles() {
   return S::BM * S::BN * S::BK * S::kBlocksPerSm / 128.0;
 }
 
-/// Each place that the last wave leaves free takes so many ends that they last as long as a
-/// beginning; if that saves more than the adding costs.
+/// Each block slot that the last wave leaves free takes so many ends that they last as long as a
+/// beginning, if that saves more than adding the partial sums costs.
 template <class S>
 Plan cut_last_wave(const gemm::Args<float>& g) {
   Plan plan = plan_of<S>(g);
-  const int places = ladder::multiprocessors() * S::kBlocksPerSm, rest = plan.whole % places;
+  const int slots = ladder::multiprocessors() * S::kBlocksPerSm, rest = plan.whole % slots;
   if (rest == 0 || rest > kMostCut) return plan;
-  const double ends = ladder::ceil_div(rest, places - rest);
-  const double slice = slice_cycles<S>();
-  const double at = std::ceil(ends / (ends + 1) * (plan.slices + kEndStart / slice));
-  if (at + kAdding / slice >= plan.slices) return plan;
+  const double ends = ladder::ceil_div(rest, slots - rest);
+  const double k_tile = k_tile_cycles<S>();
+  const double at = std::ceil(ends / (ends + 1) * (plan.k_tiles + kEndStart / k_tile));
+  if (at + kAdding / k_tile >= plan.k_tiles) return plan;
   plan.at = static_cast<int>(at);
   plan.cut = rest;
   plan.whole -= rest;

@@ -1,5 +1,5 @@
 // A copy of B whose rows all start at multiples of 16 bytes, for many rows of A to be multiplied
-// with: slices of B are then copied by vectors, where else each number takes a copy of its own.
+// with: K-tiles of B are then copied by vectors, where else each number takes a copy of its own.
 #pragma once
 
 #include "aligned_rows.hpp"

@@ -1,5 +1,5 @@
 // The shapes of tiles that scripts/autotune tries: BM, BN, BK, WM, WN, stages, blocks per SM
-// and slices of a run.
+// and K-tiles of a run.
 #pragma once
 
 #include "tiles.hpp"

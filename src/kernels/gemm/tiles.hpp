@@ -1,20 +1,21 @@
-// The tiles of v15, v18 and v20: v14's kernel, with K split among blocks, or with the tiles of the
-// last wave cut.
+// v20's kernel, for any shape of tile: v14's with what v15 and v18 add to it, K split among blocks
+// or the tiles of the last wave cut, and with runs of K-tiles and a pitch of B. The rungs have
+// kernels of their own that show one of these each; this one is for v20 and for scripts/autotune.
 //
-// Each version that includes this has kernels of its own, hence the unnamed namespace.
 #pragma once
 
 #include "aligned_rows.hpp"
 #include "device/ptx/cp_async.hpp"
 #include "gemm.hpp"
+#include "last_wave.hpp"
 
 namespace {
 
 using namespace ladder::ptx;
 
-/// The shapes of tiles: BM x BN x BK of a block, WM x WN of a warp. Where Run is not 0, a thread adds
-/// up its products in runs of so many slices, and the runs in shared memory: in short sums rounding
-/// errors stay small.
+/// The shapes of tiles: BM x BN x BK of a block, WM x WN of a warp. Where Run is not 0, a thread
+/// adds up its FMAs in runs of so many K-tiles, and the runs in shared memory: in short sums
+/// rounding errors stay small.
 template <int BlockM, int BlockN, int BlockK, int WarpM, int WarpN, int Stages, int BlocksPerSm,
           int Run = 0>
 struct Shape {
@@ -35,19 +36,6 @@ struct Shape {
       kStages * sizeof(Stage) + (kRun > 0 ? BM * BN * sizeof(float) : 0);
 };
 
-/// Which block does what. K is split into as many parts as gridDim.z says; or else blocks b < whole
-/// have a tile each, and after them come a block for the beginning of each of the tiles that are
-/// cut, and one for the end of each.
-struct Plan {
-  int columns, slices;  // of tiles; of a tile
-  int whole, cut;       // tiles
-  int at;               // slices of a beginning
-  int b_pitch;          // floats from one row of B to the next
-  float* partials;      // of parts [gridDim.z][M][N], or of cut tiles [cut][2][BM * BN]
-};
-
-constexpr int kMostCut = 1024;
-
 /// How many blocks of a cut tile have written partial sums. Zero when the module is loaded and zero
 /// again after every launch; so two launches must not overlap.
 __device__ unsigned arrived[kMostCut];
@@ -60,43 +48,43 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   using Stage = typename S::Stage;
   Stage* const stages = ladder::dynamic_shared<Stage>();
   Stage* const last_stage = stages + S::kStages - 1;
-  const int place = static_cast<int>(blockIdx.x) - plan.whole;  // among the cut tiles' blocks
-  const bool is_cut = place >= 0, is_end = place >= plan.cut;
+  const int cut_block = static_cast<int>(blockIdx.x) - plan.whole;  // among the cut tiles' blocks
+  const bool is_cut = cut_block >= 0, is_end = cut_block >= plan.cut;
   const int tile = is_end ? blockIdx.x - plan.cut : blockIdx.x;
   const int row0 = tile / plan.columns * BM, col0 = tile % plan.columns * BN;
   const int z = blockIdx.z, splits = gridDim.z;
-  const int first = is_end ? plan.at : static_cast<int>(std::int64_t{plan.slices} * z / splits);
+  const int first = is_end ? plan.at : static_cast<int>(std::int64_t{plan.k_tiles} * z / splits);
   const int end =
-      is_cut && !is_end ? plan.at : static_cast<int>(std::int64_t{plan.slices} * (z + 1) / splits);
-  const int slices = end - first;
+      is_cut && !is_end ? plan.at : static_cast<int>(std::int64_t{plan.k_tiles} * (z + 1) / splits);
+  const int k_tiles = end - first;
   const int t = threadIdx.x, warp = t / 32, lane = t % 32;
   // Of this thread's V x V elements of the first piece, in the tile.
   const int row = warp / (BN / S::WN) * S::WM + (lane / 16 * 2 + lane % 2) * V;
   const int col = warp % (BN / S::WN) * S::WN + lane % 16 / 2 * V;
 
-  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. Slices end where K
-  // ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
+  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. K-tiles end where
+  // K ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
   // columns of B beyond the edge are replaced by the first: what comes of them is never stored.
-  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kTurnsA = BM / kRowsA;
-  constexpr int kRowsB = S::kThreads / (BN / W), kTurnsB = BK / kRowsB;
-  static_assert(kTurnsA * kRowsA == BM && kTurnsB * kRowsB == BK, "threads copy equally many");
+  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kCopiesA = BM / kRowsA;
+  constexpr int kRowsB = S::kThreads / (BN / W), kCopiesB = BK / kRowsB;
+  static_assert(kCopiesA * kRowsA == BM && kCopiesB * kRowsB == BK, "threads copy equally many");
   const int lacking = (BK - g.k % BK) % BK;
   const std::int64_t k0 = std::int64_t{first} * BK - lacking;
   const int a_row = t / kDeepA, a_col = t % kDeepA;
   const int b_row = t / (BN / W) % kRowsB, b_col = t % (BN / W) * W;
-  const float* a_from[kTurnsA];
+  const float* a_from[kCopiesA];
 #pragma unroll
-  for (int v = 0; v < kTurnsA; ++v) {
+  for (int v = 0; v < kCopiesA; ++v) {
     const int m = row0 + a_row + v * kRowsA;
     a_from[v] = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col + k0;
   }
   const float* b_from = g.b + (b_row + k0) * plan.b_pitch;
   b_from += col0 + b_col < g.n ? col0 + b_col : 0;
 
-  // The first `missing` steps of the slice are not read; they become zero.
+  // The first `missing` steps of the K-tile are not read; they become zero.
   auto copy_first = [&](Stage* to, int missing) {
 #pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
+    for (int v = 0; v < kCopiesA; ++v) {
 #pragma unroll
       for (int k = 0; k < BK; k += kDeepA) {
         cp_async<4>(&to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k,
@@ -105,7 +93,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
+    for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
       cp_async<4 * W>(&to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * plan.b_pitch,
                       k >= missing ? 4 * W : 0);
@@ -115,7 +103,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   };
   auto copy_if = [&](bool any, Stage* to) {
 #pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
+    for (int v = 0; v < kCopiesA; ++v) {
 #pragma unroll
       for (int k = 0; k < BK; k += kDeepA) {
         cp_async_if<4>(any, &to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k);
@@ -123,7 +111,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
+    for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
       cp_async_if<4 * W>(any, &to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * plan.b_pitch);
     }
@@ -131,7 +119,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     cp_async_commit_group();
   };
 
-  // The fragments of two steps of k: one is multiplied while the other is on its way.
+  // The fragments of two steps of k: one is multiplied while the other is loaded.
   Vec a[2][TM / V], b[2][TN / V];
   auto fragments = [&](const Stage* from, int k) {
 #pragma unroll
@@ -139,9 +127,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 #pragma unroll
     for (int j = 0; j < TN / V; ++j) b[k % 2][j] = Vec::load(&from->b[k][col + j * S::PN]);
   };
-  static_assert(BK % 2 == 0, "the first step of a slice follows on the last of the one before");
+  static_assert(BK % 2 == 0, "the first step of a K-tile follows on the last of the one before");
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
   float* const runs = reinterpret_cast<float*>(stages + S::kStages) + t;  // of this thread
   bool has_runs = false;
   auto end_run = [&](bool is_last) {
@@ -150,43 +138,45 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 #pragma unroll
       for (int j = 0; j < TN; ++j) {
         float& total = runs[(i * TN + j) * S::kThreads];
-        if (has_runs) sum[i][j] += total;
+        if (has_runs) acc[i][j] += total;
         if (is_last) continue;
-        total = sum[i][j];
-        sum[i][j] = 0;
+        total = acc[i][j];
+        acc[i][j] = 0;
       }
     }
     has_runs = true;
   };
 #pragma unroll
   for (int s = 0; s < S::kStages - 1; ++s) {
-    copy_first(&stages[s], s >= slices ? BK : s == 0 && first == 0 ? lacking : 0);
+    copy_first(&stages[s], s >= k_tiles ? BK : s == 0 && first == 0 ? lacking : 0);
   }
   cp_async_wait_group<S::kStages - 2>();
   __syncthreads();
-  Stage* now = stages;       // the slice in hand
+  Stage* now = stages;       // the K-tile in hand
   Stage* free = last_stage;  // to be overwritten
   fragments(now, 0);
-  int left = slices;
+  int left = k_tiles;
   do {
     const int stop = S::kRun > 0 && left > S::kRun ? left - S::kRun : 0;
     for (; left > stop; --left) {
 #pragma unroll
       for (int k = 0; k < BK; ++k) {
         if (k == 0) copy_if(left >= S::kStages, free);
-        if (k == BK - 1) {  // everything of this slice is in registers: on to the next
+        if (k == BK - 1) {  // everything of this K-tile is in registers: on to the next
           cp_async_wait_group<S::kStages - 2>();
           __syncthreads();
           free = now;
           if (left > 1) now = now == last_stage ? stages : now + 1;
         }
-        fragments(now, (k + 1) % BK);  // after the last slice its own, unused
+        fragments(now, (k + 1) % BK);  // after the last K-tile its own, unused
+        // The other way round than in v14: here the compiler then assigns registers with fewer bank
+        // conflicts.
 #pragma unroll
         for (int i = 0; i < TM; ++i) {
 #pragma unroll
           for (int step = 0; step < TN; ++step) {
             const int j = i % 2 != 0 ? step : TN - 1 - step;
-            sum[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
+            acc[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
           }
         }
       }
@@ -207,10 +197,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
-        for (int j = 0; j < TN; ++j) mine[(i * TN + j) * S::kThreads] = sum[i][j];
+        for (int j = 0; j < TN; ++j) mine[(i * TN + j) * S::kThreads] = acc[i][j];
       }
       __threadfence();
-      __syncthreads();  // redundant on the host: all have written before the other block is told
+      __syncthreads();  // redundant on the host: all have written before the counter is incremented
       add = __syncthreads_or(t == 0 && atomicInc(count, 1u) > 0);  // the second one makes it 0
       if (!add) return;
     }
@@ -233,12 +223,11 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     for (int i = 0; i < V; ++i) {
 #pragma unroll
       for (int j = 0; j < TN; j += V) {
-        // A shuffle from the lane itself is a copy that the compiler does not see through: as in
-        // v14.
+        // A shuffle from the lane itself, as in v14: a copy that the compiler does not propagate.
         Vec total;
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          total[e] = __shfl_sync(0xffffffff, sum[piece + i][j + e], lane) + other[i][j + e];
+          total[e] = __shfl_sync(0xffffffff, acc[piece + i][j + e], lane) + other[i][j + e];
         }
         const int c_row = row0 + row + piece / V * S::PM + i;
         const int c_col = col0 + col + j / V * S::PN;
@@ -255,23 +244,6 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       }
     }
   }
-}
-
-template <class S>
-std::int64_t tiles_of(const gemm::Args<float>& g) {
-  return std::int64_t{ladder::ceil_div(g.n, S::BN)} * ladder::ceil_div(g.m, S::BM);
-}
-
-/// Whole tiles, nothing cut.
-template <class S>
-Plan plan_of(const gemm::Args<float>& g) {
-  return {.columns = ladder::ceil_div(g.n, S::BN),
-          .slices = ladder::ceil_div(g.k, S::BK),
-          .whole = static_cast<int>(tiles_of<S>(g)),
-          .cut = 0,
-          .at = 0,
-          .b_pitch = g.n,
-          .partials = static_cast<float*>(g.workspace)};
 }
 
 /// Multiplies with K in `splits` parts, or with tiles cut as planned.

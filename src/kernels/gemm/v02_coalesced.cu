@@ -1,7 +1,7 @@
 // Idea      the 32 threads of a warp lie along a row of C
 // Vs v01    x and y trade places: a warp's loads of B and stores of C fall into 4 neighbouring
 //           sectors instead of 32, and its loads of A are one address, broadcast
-// Bound by  L1 bandwidth: every product of two numbers needs two loads
+// Bound by  L1 bandwidth: every FMA needs two loads
 // Limits    none
 #include "gemm.hpp"
 

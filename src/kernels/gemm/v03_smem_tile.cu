@@ -1,7 +1,7 @@
 // Idea      a block keeps a square tile of A and one of B in shared memory; each number that is
 //           loaded once from global memory is used as often as the tile is wide
-// Vs v02    global loads fall by the tile's width (32: from 2 per product to 1/16)
-// Bound by  shared-memory bandwidth: every product still needs two loads, now from shared memory
+// Vs v02    global loads fall by the tile's width (32: from 2 per FMA to 1/16)
+// Bound by  shared-memory bandwidth: every FMA still needs two loads, now from shared memory
 // Limits    none
 //
 // The tile's width is chosen at run time, so the tiles live in dynamic shared memory, whose size is

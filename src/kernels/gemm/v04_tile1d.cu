@@ -1,7 +1,8 @@
-// Idea      each thread computes a column of TM elements of C, and keeps them in registers
-// Vs v03    one load of B from shared memory serves TM products, and a thread's numbers of A are
-//           neighbours along k, four to a load: TM / 4 + 1 loads for TM products instead of 2 TM
-// Bound by  shared-memory bandwidth: 3 loads for 8 products
+// Idea      each thread computes a column of TM elements of C, its thread tile, and keeps the
+//           accumulators in registers
+// Vs v03    one load of B from shared memory serves TM FMAs, and a thread's numbers of A are
+//           neighbours along k, four to a load: TM / 4 + 1 loads for TM FMAs instead of 2 TM
+// Bound by  shared-memory bandwidth: 3 loads for 8 FMAs
 // Limits    none
 // Tile      64 x 64 x 8, 512 threads of 8 x 1; 4 KiB of shared memory
 #include "device/vector.hpp"
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(kThreads) tile1d(gemm::Args<float> g) {
   const int a_row = t / BK, a_col = t % BK;
   const int b_row = t / BN, b_col = t % BN;
 
-  float sum[TM] = {};
+  float acc[TM] = {};
   for (int k0 = 0; k0 < g.k; k0 += BK) {
     const bool in_a = row0 + a_row < g.m && k0 + a_col < g.k;
     const bool in_b = col0 + b_col < g.n && k0 + b_row < g.k;
@@ -43,7 +44,7 @@ __global__ void __launch_bounds__(kThreads) tile1d(gemm::Args<float> g) {
       for (int e = 0; e < V; ++e) {
         const float b = tile_b[k + e][col];
 #pragma unroll
-        for (int i = 0; i < TM; ++i) sum[i] += a[i][e] * b;
+        for (int i = 0; i < TM; ++i) acc[i] += a[i][e] * b;
       }
     }
     __syncthreads();
@@ -51,7 +52,7 @@ __global__ void __launch_bounds__(kThreads) tile1d(gemm::Args<float> g) {
 #pragma unroll
   for (int i = 0; i < TM; ++i) {
     const int m = row0 + row + i, n = col0 + col;
-    if (m < g.m && n < g.n) g.c[std::int64_t{m} * g.n + n] = sum[i];
+    if (m < g.m && n < g.n) g.c[std::int64_t{m} * g.n + n] = acc[i];
   }
 }
 

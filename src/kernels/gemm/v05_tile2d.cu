@@ -1,6 +1,7 @@
-// Idea      each thread computes a TM x TN patch of C in registers: an outer product per step of k
-// Vs v04    TM + TN numbers from shared memory for TM * TN products, all of them now four to a load:
-//           4 loads for 64 products instead of 3 for 8
+// Idea      each thread computes a thread tile of TM x TN elements of C in registers: an outer
+//           product per step of k
+// Vs v04    TM + TN numbers from shared memory for TM * TN FMAs, all of them now four to a load:
+//           4 loads for 64 FMAs instead of 3 for 8
 // Bound by  scalar loads from global memory and stores of the tiles, and bank conflicts
 // Limits    none
 // Tile      128 x 128 x 8, 256 threads of 8 x 8; 8 KiB of shared memory; at most 128 registers, so
@@ -23,12 +24,12 @@ __global__ void __launch_bounds__(kThreads, 2) tile2d(gemm::Args<float> g) {
   alignas(Vec) __shared__ float tile_b[BK][BN];
   const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
   const int t = threadIdx.x;
-  const int row = t / (BN / TN) * TM;  // of this thread's patch, in the tile
+  const int row = t / (BN / TN) * TM;  // of the thread tile, in the block's
   const int col = t % (BN / TN) * TN;
   const int a_row = t / BK, a_col = t % BK;
   const int b_row = t / BN, b_col = t % BN;
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
   for (int k0 = 0; k0 < g.k; k0 += BK) {
 #pragma unroll
     for (int i = 0; i < BM; i += kThreads / BK) {
@@ -54,7 +55,7 @@ __global__ void __launch_bounds__(kThreads, 2) tile2d(gemm::Args<float> g) {
 #pragma unroll
         for (int i = 0; i < TM; ++i) {
 #pragma unroll
-          for (int j = 0; j < TN; ++j) sum[i][j] += a[i][e] * b[j / V][j % V];
+          for (int j = 0; j < TN; ++j) acc[i][j] += a[i][e] * b[j / V][j % V];
         }
       }
     }
@@ -65,7 +66,7 @@ __global__ void __launch_bounds__(kThreads, 2) tile2d(gemm::Args<float> g) {
 #pragma unroll
     for (int j = 0; j < TN; ++j) {
       const int m = row0 + row + i, n = col0 + col + j;
-      if (m < g.m && n < g.n) g.c[std::int64_t{m} * g.n + n] = sum[i][j];
+      if (m < g.m && n < g.n) g.c[std::int64_t{m} * g.n + n] = acc[i][j];
     }
   }
 }

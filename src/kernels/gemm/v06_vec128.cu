@@ -1,8 +1,8 @@
-// Idea      128-bit loads and stores, of global memory too; and the slice of A is kept transposed, so
-//           that the 8 numbers of it a thread needs in one step of k are neighbours
-// Vs v05    a quarter of the loads and stores of global memory, and of the stores of B's slice; of
+// Idea      128-bit loads and stores, of global memory too; and the K-tile of A is kept transposed,
+//           so that the 8 numbers of it a thread needs in one step of k are neighbours
+// Vs v05    a quarter of the loads and stores of global memory, and of the stores of B's K-tile; of
 //           A, 8 numbers at a time take registers instead of 32
-// Bound by  shared-memory bandwidth: two-way bank conflicts, where the slice of A is stored
+// Bound by  shared-memory bandwidth: two-way bank conflicts, where the K-tile of A is stored
 //           transposed, and where 8 threads load their fragments of B, 32 bytes apart
 // Limits    none: rows that do not start at multiples of 16 bytes are loaded number by number
 // Tile      128 x 128 x 8, 256 threads of 8 x 8; 8 KiB of shared memory, two blocks per SM
@@ -17,7 +17,7 @@ constexpr int V = Vec::size;
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8;
 constexpr int kThreads = (BM / TM) * (BN / TN);
 static_assert(kThreads * V == BM * BK && kThreads * V == BK * BN,
-              "each thread loads one vector of each slice");
+              "each thread loads one vector of each K-tile");
 
 /// Whether every row of a matrix with `cols` columns starts at a multiple of 16 bytes.
 __device__ bool rows_aligned(const float* matrix, int cols) {
@@ -29,7 +29,7 @@ __global__ void __launch_bounds__(kThreads, 2) vec128(gemm::Args<float> g) {
   alignas(Vec) __shared__ float tile_b[BK][BN];
   const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
   const int t = threadIdx.x;
-  const int row = t / (BN / TN) * TM;  // of this thread's patch, in the tile
+  const int row = t / (BN / TN) * TM;  // of the thread tile, in the block's
   const int col = t % (BN / TN) * TN;
   const int a_row = t / (BK / V), a_col = t % (BK / V) * V;
   const int b_row = t / (BN / V), b_col = t % (BN / V) * V;
@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kThreads, 2) vec128(gemm::Args<float> g) {
   const float* a_from = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col;
   const float* b_from = g.b + std::int64_t{b_row} * g.n + (n < g.n ? n : 0);
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
   for (int k0 = 0; k0 < g.k; k0 += BK) {
     const bool whole = g.k - k0 >= BK;  // like the alignment the same for the whole block
     Vec next_a, next_b;
@@ -76,7 +76,7 @@ __global__ void __launch_bounds__(kThreads, 2) vec128(gemm::Args<float> g) {
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
-        for (int j = 0; j < TN; ++j) sum[i][j] += a[i / V][i % V] * b[j / V][j % V];
+        for (int j = 0; j < TN; ++j) acc[i][j] += a[i / V][i % V] * b[j / V][j % V];
       }
     }
     __syncthreads();
@@ -90,11 +90,11 @@ __global__ void __launch_bounds__(kThreads, 2) vec128(gemm::Args<float> g) {
       if (c_row >= g.m) continue;
       float* const to = g.c + std::int64_t{c_row} * g.n + c_col;
       if (c_aligned && c_col < g.n) {
-        Vec{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}.store(to);
+        Vec{acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]}.store(to);
       } else {
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          if (c_col + e < g.n) to[e] = sum[i][j + e];
+          if (c_col + e < g.n) to[e] = acc[i][j + e];
         }
       }
     }

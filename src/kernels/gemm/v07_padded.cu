@@ -1,8 +1,8 @@
-// Idea      no bank conflicts: the rows of A's transposed slice are padded by one vector, and a
-//           thread's patch falls into four 4 x 4 pieces, half a tile apart
+// Idea      no bank conflicts: the rows of A's transposed K-tile are padded by one vector, and the
+//           thread tile falls into four 4 x 4 pieces, half a tile apart
 // Vs v06    shared memory needs half the time for fragments of B and for stores of A; what a warp
 //           stores in C is whole memory sectors
-// Bound by  latency: the products of a slice wait for its loads from global memory
+// Bound by  latency: the FMAs of a K-tile wait for its loads from global memory
 // Limits    none
 // Tile      128 x 128 x 8, 256 threads of 8 x 8; 8.1 KiB of shared memory, two blocks per SM
 //
@@ -28,9 +28,9 @@ constexpr int V = Vec::size;
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8;
 constexpr int kThreads = (BM / TM) * (BN / TN);
 constexpr int kPad = V;  // of a row of tile_a; a multiple of a vector keeps the vectors aligned
-static_assert(TM == 2 * V && TN == 2 * V, "a patch is four pieces of V x V");
+static_assert(TM == 2 * V && TN == 2 * V, "a thread tile is four pieces of V x V");
 static_assert(kThreads * V == BM * BK && kThreads * V == BK * BN,
-              "each thread loads one vector of each slice");
+              "each thread loads one vector of each K-tile");
 
 /// Whether every row of a matrix with `cols` columns starts at a multiple of 16 bytes.
 __device__ bool rows_aligned(const float* matrix, int cols) {
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads, 2) padded(gemm::Args<float> g) {
   const float* a_from = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col;
   const float* b_from = g.b + std::int64_t{b_row} * g.n + (n < g.n ? n : 0);
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
   for (int k0 = 0; k0 < g.k; k0 += BK) {
     const bool whole = g.k - k0 >= BK;  // like the alignment the same for the whole block
     Vec next_a, next_b;
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(kThreads, 2) padded(gemm::Args<float> g) {
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
-        for (int j = 0; j < TN; ++j) sum[i][j] += a[i / V][i % V] * b[j / V][j % V];
+        for (int j = 0; j < TN; ++j) acc[i][j] += a[i / V][i % V] * b[j / V][j % V];
       }
     }
     __syncthreads();
@@ -104,11 +104,11 @@ __global__ void __launch_bounds__(kThreads, 2) padded(gemm::Args<float> g) {
       if (c_row >= g.m) continue;
       float* const to = g.c + std::int64_t{c_row} * g.n + c_col;
       if (c_aligned && c_col < g.n) {
-        Vec{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}.store(to);
+        Vec{acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]}.store(to);
       } else {
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          if (c_col + e < g.n) to[e] = sum[i][j + e];
+          if (c_col + e < g.n) to[e] = acc[i][j + e];
         }
       }
     }

@@ -1,6 +1,6 @@
 // Idea      no bank conflicts by an XOR in the address (a swizzle) instead of padding
 // Vs v07    no shared memory wasted, and rows of a power of two; the time is the same
-// Bound by  latency: the products of a slice wait for its loads from global memory
+// Bound by  latency: the FMAs of a K-tile wait for its loads from global memory
 // Limits    none
 // Tile      128 x 128 x 8, 256 threads of 8 x 8; 8 KiB of shared memory, two blocks per SM
 //
@@ -22,13 +22,13 @@ constexpr int V = Vec::size;
 
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8;
 constexpr int kThreads = (BM / TM) * (BN / TN);
-static_assert(TM == 2 * V && TN == 2 * V, "a patch is four pieces of V x V");
+static_assert(TM == 2 * V && TN == 2 * V, "a thread tile is four pieces of V x V");
 static_assert(kThreads * V == BM * BK && kThreads * V == BK * BN,
-              "each thread loads one vector of each slice");
+              "each thread loads one vector of each K-tile");
 
-/// The place of column m of A's slice in row k: in rows 4 to 7, neighbouring groups of 16 trade
-/// places. Four neighbours stay together, so vectors stay whole.
-__device__ constexpr int place(int k, int m) { return m ^ (k / V % 2 * 16); }
+/// Where column m of row k of A's K-tile is stored: in rows 4 to 7, neighbouring groups of 16 are
+/// exchanged. Four neighbours stay together, so vectors stay whole.
+__device__ constexpr int swizzle(int k, int m) { return m ^ (k / V % 2 * 16); }
 
 /// Whether every row of a matrix with `cols` columns starts at a multiple of 16 bytes.
 __device__ bool rows_aligned(const float* matrix, int cols) {
@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(kThreads, 2) swizzled(gemm::Args<float> g) {
   const float* a_from = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col;
   const float* b_from = g.b + std::int64_t{b_row} * g.n + (n < g.n ? n : 0);
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
   for (int k0 = 0; k0 < g.k; k0 += BK) {
     const bool whole = g.k - k0 >= BK;  // like the alignment the same for the whole block
     Vec next_a, next_b;
@@ -73,7 +73,7 @@ __global__ void __launch_bounds__(kThreads, 2) swizzled(gemm::Args<float> g) {
     a_from += BK;
     b_from += std::int64_t{BK} * g.n;
 #pragma unroll
-    for (int i = 0; i < V; ++i) tile_a[a_col + i][place(a_col, a_row)] = next_a[i];
+    for (int i = 0; i < V; ++i) tile_a[a_col + i][swizzle(a_col, a_row)] = next_a[i];
     next_b.store(&tile_b[b_row][b_col]);
     __syncthreads();
 
@@ -81,13 +81,13 @@ __global__ void __launch_bounds__(kThreads, 2) swizzled(gemm::Args<float> g) {
     for (int k = 0; k < BK; ++k) {
       Vec a[TM / V], b[TN / V];
 #pragma unroll
-      for (int i = 0; i < TM / V; ++i) a[i] = Vec::load(&tile_a[k][place(k, row + i * (BM / 2))]);
+      for (int i = 0; i < TM / V; ++i) a[i] = Vec::load(&tile_a[k][swizzle(k, row + i * (BM / 2))]);
 #pragma unroll
       for (int j = 0; j < TN / V; ++j) b[j] = Vec::load(&tile_b[k][col + j * (BN / 2)]);
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
-        for (int j = 0; j < TN; ++j) sum[i][j] += a[i / V][i % V] * b[j / V][j % V];
+        for (int j = 0; j < TN; ++j) acc[i][j] += a[i / V][i % V] * b[j / V][j % V];
       }
     }
     __syncthreads();
@@ -102,11 +102,11 @@ __global__ void __launch_bounds__(kThreads, 2) swizzled(gemm::Args<float> g) {
       if (c_row >= g.m) continue;
       float* const to = g.c + std::int64_t{c_row} * g.n + c_col;
       if (c_aligned && c_col < g.n) {
-        Vec{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}.store(to);
+        Vec{acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]}.store(to);
       } else {
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          if (c_col + e < g.n) to[e] = sum[i][j + e];
+          if (c_col + e < g.n) to[e] = acc[i][j + e];
         }
       }
     }

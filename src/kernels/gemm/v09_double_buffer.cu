@@ -1,8 +1,8 @@
-// Idea      double buffering: while the products of one slice are made, the next one is on its way
-//           from global memory into registers, then into a second pair of buffers
-// Vs v08    the latency of global memory is hidden behind 512 products per thread; one barrier per
-//           slice instead of two, because nobody writes into the buffers that are being read
-// Bound by  instruction issue: 4 loads of fragments, and the loop's own work, beside 64 products
+// Idea      double buffering: during the FMAs of one K-tile the next one is loaded from global
+//           memory into registers, then stored into a second pair of buffers
+// Vs v08    the latency of global memory is hidden behind 512 FMAs per thread; one barrier per
+//           K-tile instead of two, because no thread writes into the buffers that are being read
+// Bound by  instruction issue: 4 loads of fragments, and the loop's own work, beside 64 FMAs
 // Limits    none
 // Tile      128 x 128 x 8, 256 threads of 8 x 8; 16 KiB of shared memory, two blocks per SM
 #include "device/vector.hpp"
@@ -15,13 +15,13 @@ constexpr int V = Vec::size;
 
 constexpr int BM = 128, BN = 128, BK = 8, TM = 8, TN = 8;
 constexpr int kThreads = (BM / TM) * (BN / TN);
-static_assert(TM == 2 * V && TN == 2 * V, "a patch is four pieces of V x V");
+static_assert(TM == 2 * V && TN == 2 * V, "a thread tile is four pieces of V x V");
 static_assert(kThreads * V == BM * BK && kThreads * V == BK * BN,
-              "each thread loads one vector of each slice");
+              "each thread loads one vector of each K-tile");
 
-/// The place of column m of A's slice in row k: in rows 4 to 7, neighbouring groups of 16 trade
-/// places. Four neighbours stay together, so vectors stay whole.
-__device__ constexpr int place(int k, int m) { return m ^ (k / V % 2 * 16); }
+/// Where column m of row k of A's K-tile is stored: in rows 4 to 7, neighbouring groups of 16 are
+/// exchanged. Four neighbours stay together, so vectors stay whole.
+__device__ constexpr int swizzle(int k, int m) { return m ^ (k / V % 2 * 16); }
 
 /// Whether every row of a matrix with `cols` columns starts at a multiple of 16 bytes.
 __device__ bool rows_aligned(const float* matrix, int cols) {
@@ -46,7 +46,7 @@ __global__ void __launch_bounds__(kThreads, 2) double_buffer(gemm::Args<float> g
   const float* a_from = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col;
   const float* b_from = g.b + std::int64_t{b_row} * g.n + (n < g.n ? n : 0);
 
-  // One slice on its way from global memory to one of the buffers.
+  // One K-tile on its way from global memory to one of the buffers.
   Vec next_a, next_b;
   auto load = [&](int k0) {
     const bool whole = g.k - k0 >= BK;  // like the alignment the same for the whole block
@@ -68,15 +68,15 @@ __global__ void __launch_bounds__(kThreads, 2) double_buffer(gemm::Args<float> g
   };
   auto store = [&](int buffer) {
 #pragma unroll
-    for (int i = 0; i < V; ++i) tile_a[buffer][a_col + i][place(a_col, a_row)] = next_a[i];
+    for (int i = 0; i < V; ++i) tile_a[buffer][a_col + i][swizzle(a_col, a_row)] = next_a[i];
     next_b.store(&tile_b[buffer][b_row][b_col]);
   };
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
   load(0);
   store(0);
   __syncthreads();
-  int now = 0;  // the buffer with the slice in hand
+  int now = 0;  // the buffer with the K-tile in hand
   for (int k0 = 0; k0 < g.k; k0 += BK) {
     const bool more = g.k - k0 > BK;
     if (more) load(k0 + BK);
@@ -85,17 +85,17 @@ __global__ void __launch_bounds__(kThreads, 2) double_buffer(gemm::Args<float> g
       Vec a[TM / V], b[TN / V];
 #pragma unroll
       for (int i = 0; i < TM / V; ++i)
-        a[i] = Vec::load(&tile_a[now][k][place(k, row + i * (BM / 2))]);
+        a[i] = Vec::load(&tile_a[now][k][swizzle(k, row + i * (BM / 2))]);
 #pragma unroll
       for (int j = 0; j < TN / V; ++j) b[j] = Vec::load(&tile_b[now][k][col + j * (BN / 2)]);
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
-        for (int j = 0; j < TN; ++j) sum[i][j] += a[i / V][i % V] * b[j / V][j % V];
+        for (int j = 0; j < TN; ++j) acc[i][j] += a[i / V][i % V] * b[j / V][j % V];
       }
     }
     if (more) store(now ^ 1);
-    __syncthreads();  // the next slice is complete, and everyone is done with this one
+    __syncthreads();  // the next K-tile is complete, and everyone is done with this one
     now ^= 1;
   }
 
@@ -108,11 +108,11 @@ __global__ void __launch_bounds__(kThreads, 2) double_buffer(gemm::Args<float> g
       if (c_row >= g.m) continue;
       float* const to = g.c + std::int64_t{c_row} * g.n + c_col;
       if (c_aligned && c_col < g.n) {
-        Vec{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}.store(to);
+        Vec{acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]}.store(to);
       } else {
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          if (c_col + e < g.n) to[e] = sum[i][j + e];
+          if (c_col + e < g.n) to[e] = acc[i][j + e];
         }
       }
     }
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads, 2) double_buffer(gemm::Args<float> g
 }
 
 struct DoubleBuffer {
-  static constexpr ladder::Version version{"the next slice loads while this one is multiplied"};
+  static constexpr ladder::Version version{"the next K-tile loads while this one is multiplied"};
 
   static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
     const dim3 grid(ladder::ceil_div(g.n, BN), ladder::ceil_div(g.m, BM));

@@ -1,19 +1,20 @@
-// Idea      a warp has a tile of its own, 64 x 64 of the block's 128 x 256, shared by its lanes as
-//           4 x 8; the fragments too are double-buffered, in registers
-// Vs v09    patches of 16 x 8: 6 loads of fragments for 128 products instead of 4 for 64. They are
-//           made one step of k ahead, across slices too, so that no product waits for them
-// Bound by  instruction issue: 6 loads of fragments, and the loop's own work, beside 128 products
+// Idea      each warp computes a warp tile, 64 x 64 of the block's 128 x 256, with its lanes as 4 x
+//           8; fragments too are double-buffered, in registers
+// Vs v09    thread tiles of 16 x 8: 6 loads of fragments for 128 FMAs instead of 4 for 64. They are
+//           loaded one step of k ahead, across K-tiles too, so that no FMA waits for them
+// Bound by  instruction issue: 6 loads of fragments, and the loop's own work, beside 128 FMAs
 // Limits    none
 // Tile      128 x 256 x 8, 256 threads of 16 x 8; 24 KiB of shared memory; one block per SM: 128
-//           sums, 2 x 24 numbers of fragments and 12 of the next slice fill the registers
+//           accumulators, 2 x 24 numbers of fragments and 12 of the next K-tile fill the registers
 //
 // Lane l takes row y = l / 16 * 2 + l % 2 and column x = l % 16 / 2 of the 4 x 8.
 //
-//   load a, 8 lanes in turn    tile_a[k][4y + 16i]: 2 vectors, side by side   one wavefront
-//   load b, 8 lanes in turn    tile_b[k][4x + 32j]: 4 vectors, side by side   one wavefront
+//   load a, 8 lanes at a time  tile_a[k][4y + 16i]: 2 vectors, side by side   one wavefront
+//   load b, 8 lanes at a time  tile_b[k][4x + 32j]: 4 vectors, side by side   one wavefront
 //
-// Together, 16 lanes in turn want 2 vectors of A or 8 of B: 128 bytes at most, and always the same
-// ones as lanes one or two further. That is when the hardware can serve two groups of 8 at once.
+// 16 lanes together read 2 vectors of A or 8 of B: 128 bytes at most, and always the same
+// ones as the lanes one or two further. That is when the hardware can serve two groups of 8 at
+// once.
 #include "device/vector.hpp"
 #include "gemm.hpp"
 
@@ -31,17 +32,17 @@ struct Shape {
   // A warp tile is made of pieces, in which each lane has V x V elements.
   static constexpr int PM = 4 * V, PN = 8 * V;
   static constexpr int TM = WM / PM * V, TN = WN / PN * V;  // of a thread, in all pieces
-  // Of a slice all threads load so many rows at once, in so many turns.
+  // All threads together load kRows rows of a K-tile at a time, in kLoads iterations.
   static constexpr int kRowsA = kThreads / (BK / V), kRowsB = kThreads / (BN / V);
-  static constexpr int kTurnsA = BM / kRowsA, kTurnsB = BK / kRowsB;
+  static constexpr int kLoadsA = BM / kRowsA, kLoadsB = BK / kRowsB;
   static_assert(BM % WM == 0 && BN % WN == 0 && WM % PM == 0 && WN % PN == 0, "no tile is cut");
-  static_assert(kTurnsA * kRowsA == BM && kTurnsB * kRowsB == BK, "threads load equally many");
-  static_assert(BK == 2 * V, "the swizzle is made for two vectors in a row of A's slice");
+  static_assert(kLoadsA * kRowsA == BM && kLoadsB * kRowsB == BK, "threads load equally many");
+  static_assert(BK == 2 * V, "the swizzle is made for two vectors in a row of A's K-tile");
 };
 
-/// The place of column m of A's slice in row k: in rows 4 to 7, neighbouring groups of 16 trade
-/// places. Four neighbours stay together, so vectors stay whole.
-__device__ constexpr int place(int k, int m) { return m ^ (k / V % 2 * 16); }
+/// Where column m of row k of A's K-tile is stored: in rows 4 to 7, neighbouring groups of 16 are
+/// exchanged. Four neighbours stay together, so vectors stay whole.
+__device__ constexpr int swizzle(int k, int m) { return m ^ (k / V % 2 * 16); }
 
 /// Whether every row of a matrix with `cols` columns starts at a multiple of 16 bytes.
 __device__ bool rows_aligned(const float* matrix, int cols) {
@@ -65,21 +66,21 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) warptile(gemm::A
 
   // A row of A or a column of B beyond the edge is replaced by the first: what comes of it is never
   // stored, and only k is left to check in the loop.
-  const float* a_from[S::kTurnsA];
+  const float* a_from[S::kLoadsA];
 #pragma unroll
-  for (int v = 0; v < S::kTurnsA; ++v) {
+  for (int v = 0; v < S::kLoadsA; ++v) {
     const int m = row0 + a_row + v * S::kRowsA;
     a_from[v] = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col;
   }
   const int n = col0 + b_col;
   const float* b_from = g.b + std::int64_t{b_row} * g.n + (n < g.n ? n : 0);
 
-  // One slice on its way from global memory to one of the buffers.
-  Vec next_a[S::kTurnsA], next_b[S::kTurnsB];
+  // One K-tile on its way from global memory to one of the buffers.
+  Vec next_a[S::kLoadsA], next_b[S::kLoadsB];
   auto load = [&](int k0) {
     const bool whole = g.k - k0 >= BK;  // like the alignment the same for the whole block
 #pragma unroll
-    for (int v = 0; v < S::kTurnsA; ++v) {
+    for (int v = 0; v < S::kLoadsA; ++v) {
       if (a_aligned && whole) {
         next_a[v] = Vec::load(a_from[v]);
       } else {
@@ -89,7 +90,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) warptile(gemm::A
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < S::kTurnsB; ++v) {
+    for (int v = 0; v < S::kLoadsB; ++v) {
       if (b_aligned && whole) {
         next_b[v] = Vec::load(b_from);
       } else {
@@ -102,47 +103,47 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) warptile(gemm::A
   };
   auto store = [&](int buffer) {
 #pragma unroll
-    for (int v = 0; v < S::kTurnsA; ++v) {
-      const int m = place(a_col, a_row + v * S::kRowsA);
+    for (int v = 0; v < S::kLoadsA; ++v) {
+      const int m = swizzle(a_col, a_row + v * S::kRowsA);
 #pragma unroll
       for (int i = 0; i < V; ++i) tile_a[buffer][a_col + i][m] = next_a[v][i];
     }
 #pragma unroll
-    for (int v = 0; v < S::kTurnsB; ++v)
+    for (int v = 0; v < S::kLoadsB; ++v)
       next_b[v].store(&tile_b[buffer][b_row + v * S::kRowsB][b_col]);
   };
 
-  // The fragments of two steps of k: one is multiplied while the other is on its way.
+  // The fragments of two steps of k: one is multiplied while the other is loaded.
   Vec a[2][TM / V], b[2][TN / V];
   auto fragments = [&](int buffer, int k) {
 #pragma unroll
     for (int i = 0; i < TM / V; ++i)
-      a[k % 2][i] = Vec::load(&tile_a[buffer][k][place(k, row + i * S::PM)]);
+      a[k % 2][i] = Vec::load(&tile_a[buffer][k][swizzle(k, row + i * S::PM)]);
 #pragma unroll
     for (int j = 0; j < TN / V; ++j) b[k % 2][j] = Vec::load(&tile_b[buffer][k][col + j * S::PN]);
   };
-  static_assert(BK % 2 == 0, "the first step of a slice follows on the last of the one before");
+  static_assert(BK % 2 == 0, "the first step of a K-tile follows on the last of the one before");
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
   load(0);
   store(0);
   __syncthreads();
   fragments(0, 0);
-  int now = 0;  // the buffer with the slice in hand
+  int now = 0;  // the buffer with the K-tile in hand
   for (int k0 = 0; k0 < g.k; k0 += BK) {
     const bool more = g.k - k0 > BK;
     if (more) load(k0 + BK);
 #pragma unroll
     for (int k = 0; k < BK; ++k) {
-      if (k == BK - 1) {  // everything of this slice is in registers: on to the next
+      if (k == BK - 1) {  // everything of this K-tile is in registers: on to the next
         if (more) store(now ^= 1);
         __syncthreads();
       }
-      fragments(now, (k + 1) % BK);  // after the last slice its own once more, unused
+      fragments(now, (k + 1) % BK);  // after the last K-tile its own once more, unused
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
-        for (int j = 0; j < TN; ++j) sum[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
+        for (int j = 0; j < TN; ++j) acc[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
       }
     }
   }
@@ -156,11 +157,11 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) warptile(gemm::A
       if (c_row >= g.m) continue;
       float* const to = g.c + std::int64_t{c_row} * g.n + c_col;
       if (c_aligned && c_col < g.n) {
-        Vec{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}.store(to);
+        Vec{acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]}.store(to);
       } else {
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          if (c_col + e < g.n) to[e] = sum[i][j + e];
+          if (c_col + e < g.n) to[e] = acc[i][j + e];
         }
       }
     }

@@ -1,20 +1,25 @@
 // Idea      cp.async: copies from global to shared memory that no register takes part in
-// Vs v11    no registers for the slice on its way, no stores into shared memory, and no wait before
-//           them. A copy has 4 bytes where A is transposed, 16 for B (4 where its rows start
-//           anywhere), and writes zeros where the matrix ends
-// Bound by  latency: a slice has one turn of the loop to arrive in, and all wait at its end
+// Vs v11    no registers for the K-tile in flight, no stores into shared memory, and no wait before
+//           them. Padding again instead of v08's swizzle (see below). A copy has 4 bytes where A is
+//           transposed, 16 for B (4 where its rows start anywhere), and writes zeros where the
+//           matrix ends
+// Bound by  latency: a K-tile has one iteration of the loop to arrive, and all threads wait at its
+//           end
 // Limits    M up to 8388480; below compute capability 8.0 it is right, but slow
 // Tile      128 x 256 x 8, 256 threads of 16 x 8, 206 registers; 24 KiB of shared memory; one block
-//           per SM; 43 operations per byte of the slices. Or, as in v11, 64 x 128 x 8, 128 threads
+//           per SM; 43 operations per byte of the K-tiles. Or, as in v11, 64 x 128 x 8, 128 threads
 //           of 8 x 8; 12 KiB of shared memory, three blocks per SM
 //
 //   access                       element that lane 8r + k touches   banks
 //   copy a, 4 bytes              tile a[k][m + r], rows 132 long    4k: all 8 of a row of A differ
 //   copy b, 16 bytes, lane x     tile b[w][4x]                      4x to 4x+3: all 32 for 8 lanes
 //
-// Copies are carried out line by line of the cache: 8 elements of a row of A at a time. More would
-// not be written at once either: as vectors of four rows stay whole, a column of A's slice can only
-// lie in 8 of the 32 banks. That is the price of turning A on the way.
+// Why padding: the hardware carries out copies one cache line at a time, here 8 neighbours of a row
+// of A, which go to 8 rows of the transposed K-tile. Rows of 132 floats put the 8 into different
+// banks. v08's XOR exchanges only two groups of rows, because there a lane stores the 4 numbers of
+// a vector one after the other. More than 8 could not be written at once either: as vectors of four
+// rows stay whole, a column of A's K-tile can only lie in 8 of the 32 banks. That is the price of
+// transposing A on the way.
 #include "device/ptx/cp_async.hpp"
 #include "device/vector.hpp"
 #include "gemm.hpp"
@@ -37,7 +42,7 @@ struct Shape {
   static constexpr int TM = WM / PM * V, TN = WN / PN * V;  // of a thread, in all pieces
   static_assert(BM % WM == 0 && BN % WN == 0 && WM % PM == 0 && WN % PN == 0, "no tile is cut");
 
-  struct Slice {
+  struct KTile {
     // Transposed; padded, so that 8 neighbours in a row of A come to lie in different banks.
     alignas(Vec) float a[BK][BM + V];
     alignas(Vec) float b[BK][BN];
@@ -49,42 +54,42 @@ template <class S, int W>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     cp_async_copies(gemm::Args<float> g) {
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, TM = S::TM, TN = S::TN;
-  using Slice = typename S::Slice;
-  __shared__ Slice buffers[2];
+  using KTile = typename S::KTile;
+  __shared__ KTile buffers[2];
   const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
   const int t = threadIdx.x, warp = t / 32, lane = t % 32;
   // Of this thread's V x V elements of the first piece, in the tile.
   const int row = warp / (BN / S::WN) * S::WM + (lane / 16 * 2 + lane % 2) * V;
   const int col = warp % (BN / S::WN) * S::WN + lane % 16 / 2 * V;
 
-  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. Slices end where K
-  // ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
+  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. K-tiles end where
+  // K ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
   // columns of B beyond the edge are replaced by the first: what comes of them is never stored.
-  constexpr int kRowsA = S::kThreads / BK, kTurnsA = BM / kRowsA;
-  constexpr int kRowsB = S::kThreads / (BN / W), kTurnsB = BK / kRowsB;
-  static_assert(kTurnsA * kRowsA == BM && kTurnsB * kRowsB == BK, "threads copy equally many");
-  const int slices = ladder::ceil_div(g.k, BK);
+  constexpr int kRowsA = S::kThreads / BK, kCopiesA = BM / kRowsA;
+  constexpr int kRowsB = S::kThreads / (BN / W), kCopiesB = BK / kRowsB;
+  static_assert(kCopiesA * kRowsA == BM && kCopiesB * kRowsB == BK, "threads copy equally many");
+  const int k_tiles = ladder::ceil_div(g.k, BK);
   const int lacking = (BK - g.k % BK) % BK;
   const int a_row = t / BK, a_col = t % BK;
   const int b_row = t / (BN / W) % kRowsB, b_col = t % (BN / W) * W;
-  const float* a_from[kTurnsA];
+  const float* a_from[kCopiesA];
 #pragma unroll
-  for (int v = 0; v < kTurnsA; ++v) {
+  for (int v = 0; v < kCopiesA; ++v) {
     const int m = row0 + a_row + v * kRowsA;
     a_from[v] = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col - lacking;
   }
   const float* b_from = g.b + std::int64_t{b_row - lacking} * g.n;
   b_from += col0 + b_col < g.n ? col0 + b_col : 0;
 
-  // The first `missing` steps of the slice are not read; they become zero.
-  auto copy = [&](Slice* to, int missing) {
+  // The first `missing` steps of the K-tile are not read; they become zero.
+  auto copy = [&](KTile* to, int missing) {
 #pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
+    for (int v = 0; v < kCopiesA; ++v) {
       cp_async<4>(&to->a[a_col][a_row + v * kRowsA], a_from[v], a_col >= missing ? 4 : 0);
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
+    for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
       cp_async<4 * W>(&to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n,
                       k >= missing ? 4 * W : 0);
@@ -93,36 +98,36 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     cp_async_commit_group();
   };
 
-  // The fragments of two steps of k: one is multiplied while the other is on its way.
+  // The fragments of two steps of k: one is multiplied while the other is loaded.
   Vec a[2][TM / V], b[2][TN / V];
-  auto fragments = [&](const Slice* from, int k) {
+  auto fragments = [&](const KTile* from, int k) {
 #pragma unroll
     for (int i = 0; i < TM / V; ++i) a[k % 2][i] = Vec::load(&from->a[k][row + i * S::PM]);
 #pragma unroll
     for (int j = 0; j < TN / V; ++j) b[k % 2][j] = Vec::load(&from->b[k][col + j * S::PN]);
   };
-  static_assert(BK % 2 == 0, "the first step of a slice follows on the last of the one before");
+  static_assert(BK % 2 == 0, "the first step of a K-tile follows on the last of the one before");
 
-  float sum[TM][TN] = {};
-  int now = 0;  // the buffer with the slice in hand
-  copy(&buffers[now], slices > 0 ? lacking : BK);
+  float acc[TM][TN] = {};
+  int now = 0;  // the buffer with the K-tile in hand
+  copy(&buffers[now], k_tiles > 0 ? lacking : BK);
   cp_async_wait_group<0>();
   __syncthreads();
   fragments(&buffers[now], 0);
-  for (int left = slices; left > 0; --left) {
+  for (int left = k_tiles; left > 0; --left) {
 #pragma unroll
     for (int k = 0; k < BK; ++k) {
       if (k == 0) copy(&buffers[now ^ 1], left > 1 ? 0 : BK);
-      if (k == BK - 1) {  // everything of this slice is in registers: on to the next
+      if (k == BK - 1) {  // everything of this K-tile is in registers: on to the next
         cp_async_wait_group<0>();
         __syncthreads();
         now ^= 1;
       }
-      fragments(&buffers[now], (k + 1) % BK);  // after the last slice zeros, unused
+      fragments(&buffers[now], (k + 1) % BK);  // after the last K-tile: zeros, unused
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
-        for (int j = 0; j < TN; ++j) sum[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
+        for (int j = 0; j < TN; ++j) acc[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
       }
     }
   }
@@ -137,11 +142,11 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       if (c_row >= g.m) continue;
       float* const to = g.c + std::int64_t{c_row} * g.n + c_col;
       if (c_aligned && c_col < g.n) {
-        Vec{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}.store(to);
+        Vec{acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]}.store(to);
       } else {
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          if (c_col + e < g.n) to[e] = sum[i][j + e];
+          if (c_col + e < g.n) to[e] = acc[i][j + e];
         }
       }
     }

@@ -1,17 +1,20 @@
-// Idea      shared memory as a queue of four slices: three are on their way while one is multiplied
-// Vs v12    a slice has three turns of the loop to arrive. Products go along one row of the patch
-//           and back along the next, so that each shares an operand with the one before
-// Bound by  the registers' two banks: an FMA reads 2.1 operands from them, and each gives one a cycle
+// Idea      a multistage pipeline in shared memory: four stages, of which three K-tiles are in
+//           flight while one is multiplied
+// Vs v12    a K-tile has three iterations of the loop to arrive. FMAs go along one row of the
+//           thread tile and back along the next, so that each shares an operand with the one before
+// Bound by  the registers' two banks: an FMA reads 2.1 operands from them, and each gives one a
+//           cycle
 // Limits    M up to 8388480
 // Tile      128 x 256 x 8, 256 threads of 16 x 8, 200 registers; 4 stages in 48 KiB of shared
-//           memory; one block per SM; 43 operations per byte of the slices. Or, as in v11, 64 x 128
-//           x 16, 128 threads of 8 x 8; 3 stages in 37 KiB of shared memory, three blocks per SM
+//           memory; one block per SM; 43 operations per byte of the K-tiles. Or, as in v11, 64 x
+//           128 x 16, 128 threads of 8 x 8; 3 stages in 37 KiB of shared memory, three blocks per
+//           SM
 //
-//   turn i        stage i % 4        (i + 1) % 4             (i + 2) % 4      (i + 3) % 4
-//   first step    multiplied         on its way              on its way       free: slice i + 3
+//   iteration i   stage i % 4        (i + 1) % 4             (i + 2) % 4      (i + 3) % 4
+//   first step    multiplied         on its way              on its way       free: K-tile i + 3
 //   last step     in registers       waited for; barrier     on its way       on its way
 //
-// The barrier serves twice: slice i + 1 is there for all, and stage i % 4 is free.
+// The barrier serves twice: K-tile i + 1 is complete for all threads, and stage i % 4 is free.
 #include "device/ptx/cp_async.hpp"
 #include "device/vector.hpp"
 #include "gemm.hpp"
@@ -54,29 +57,29 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) multistage(gemm:
   const int row = warp / (BN / S::WN) * S::WM + (lane / 16 * 2 + lane % 2) * V;
   const int col = warp % (BN / S::WN) * S::WN + lane % 16 / 2 * V;
 
-  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. Slices end where K
-  // ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
+  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. K-tiles end where
+  // K ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
   // columns of B beyond the edge are replaced by the first: what comes of them is never stored.
-  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kTurnsA = BM / kRowsA;
-  constexpr int kRowsB = S::kThreads / (BN / W), kTurnsB = BK / kRowsB;
-  static_assert(kTurnsA * kRowsA == BM && kTurnsB * kRowsB == BK, "threads copy equally many");
-  const int slices = ladder::ceil_div(g.k, BK);
+  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kCopiesA = BM / kRowsA;
+  constexpr int kRowsB = S::kThreads / (BN / W), kCopiesB = BK / kRowsB;
+  static_assert(kCopiesA * kRowsA == BM && kCopiesB * kRowsB == BK, "threads copy equally many");
+  const int k_tiles = ladder::ceil_div(g.k, BK);
   const int lacking = (BK - g.k % BK) % BK;
   const int a_row = t / kDeepA, a_col = t % kDeepA;
   const int b_row = t / (BN / W) % kRowsB, b_col = t % (BN / W) * W;
-  const float* a_from[kTurnsA];
+  const float* a_from[kCopiesA];
 #pragma unroll
-  for (int v = 0; v < kTurnsA; ++v) {
+  for (int v = 0; v < kCopiesA; ++v) {
     const int m = row0 + a_row + v * kRowsA;
     a_from[v] = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col - lacking;
   }
   const float* b_from = g.b + std::int64_t{b_row - lacking} * g.n;
   b_from += col0 + b_col < g.n ? col0 + b_col : 0;
 
-  // The first `missing` steps of the slice are not read; they become zero.
+  // The first `missing` steps of the K-tile are not read; they become zero.
   auto copy = [&](Stage* to, int missing) {
 #pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
+    for (int v = 0; v < kCopiesA; ++v) {
 #pragma unroll
       for (int k = 0; k < BK; k += kDeepA) {
         cp_async<4>(&to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k,
@@ -85,7 +88,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) multistage(gemm:
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
+    for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
       cp_async<4 * W>(&to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n,
                       k >= missing ? 4 * W : 0);
@@ -94,7 +97,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) multistage(gemm:
     cp_async_commit_group();
   };
 
-  // The fragments of two steps of k: one is multiplied while the other is on its way.
+  // The fragments of two steps of k: one is multiplied while the other is loaded.
   Vec a[2][TM / V], b[2][TN / V];
   auto fragments = [&](const Stage* from, int k) {
 #pragma unroll
@@ -102,37 +105,37 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) multistage(gemm:
 #pragma unroll
     for (int j = 0; j < TN / V; ++j) b[k % 2][j] = Vec::load(&from->b[k][col + j * S::PN]);
   };
-  static_assert(BK % 2 == 0, "the first step of a slice follows on the last of the one before");
+  static_assert(BK % 2 == 0, "the first step of a K-tile follows on the last of the one before");
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
 #pragma unroll
   for (int s = 0; s < S::kStages - 1; ++s) {
-    copy(&stages[s], s >= slices ? BK : s == 0 ? lacking : 0);
+    copy(&stages[s], s >= k_tiles ? BK : s == 0 ? lacking : 0);
   }
   cp_async_wait_group<S::kStages - 2>();
   __syncthreads();
-  Stage* now = stages;       // the slice in hand
+  Stage* now = stages;       // the K-tile in hand
   Stage* free = last_stage;  // to be overwritten
   fragments(now, 0);
-  for (int left = slices; left > 0; --left) {
+  for (int left = k_tiles; left > 0; --left) {
 #pragma unroll
     for (int k = 0; k < BK; ++k) {
       if (k == 0) copy(free, left >= S::kStages ? 0 : BK);
-      if (k == BK - 1) {  // everything of this slice is in registers: on to the next
+      if (k == BK - 1) {  // everything of this K-tile is in registers: on to the next
         cp_async_wait_group<S::kStages - 2>();
         __syncthreads();
         free = now;
         now = now == last_stage ? stages : now + 1;
       }
-      fragments(now, (k + 1) % BK);  // after the last slice zeros or old numbers, unused
-      // Along one row and back along the next: every product shares an operand with the one before,
-      // which need not come from its register again; neighbours are in the two banks by turns.
+      fragments(now, (k + 1) % BK);  // after the last K-tile zeros or old numbers, unused
+      // Along one row and back along the next: every FMA shares an operand with the one before,
+      // which need not come from its register again; neighbours alternate between the two banks.
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
         for (int step = 0; step < TN; ++step) {
           const int j = i % 2 == 0 ? step : TN - 1 - step;
-          sum[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
+          acc[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
         }
       }
     }
@@ -148,11 +151,11 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) multistage(gemm:
       if (c_row >= g.m) continue;
       float* const to = g.c + std::int64_t{c_row} * g.n + c_col;
       if (c_aligned && c_col < g.n) {
-        Vec{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}.store(to);
+        Vec{acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]}.store(to);
       } else {
 #pragma unroll
         for (int e = 0; e < V; ++e) {
-          if (c_col + e < g.n) to[e] = sum[i][j + e];
+          if (c_col + e < g.n) to[e] = acc[i][j + e];
         }
       }
     }
@@ -161,7 +164,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) multistage(gemm:
 
 struct Multistage {
   static constexpr ladder::Version version{
-      "slices of shared memory as a queue, three of them on their way"};
+      "a queue of four stages in shared memory, three K-tiles in flight"};
   using Big = Shape<128, 256, 8, 64, 64, 4, 1>;
   using Small = Shape<64, 128, 16, 32, 64, 3, 3>;
   static constexpr std::int64_t kBlocks = 128;  // keep the SMs busy: an H100 has 132

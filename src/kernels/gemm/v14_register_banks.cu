@@ -1,16 +1,31 @@
-// Idea      register banks: each sum lies in the other bank than the number of B in its product
-// Vs v13    C is stored from copies of the sums, so that vectors do not decide where the sums lie;
-//           and copies in the loop are whole or none, which takes fewer instructions
+// Idea      register banks: each accumulator lies in the other bank than the number of B in its FMA
+// Vs v13    C is stored from copies of the accumulators, so that vector stores do not decide which
+//           registers accumulators are in; and cp.async in the loop copies whole K-tiles or none,
+//           which takes fewer instructions
 // Bound by  instruction issue: 91 of 100 instructions are FMAs
 // Limits    M up to 8388480
 // Tile      128 x 256 x 8, 256 threads of 16 x 8, 204 registers; 4 stages in 48 KiB of shared
-//           memory; one block per SM; 43 operations per byte of the slices. Or, as in v11, 64 x 128
-//           x 16, 128 threads of 8 x 8; 3 stages in 37 KiB of shared memory, three blocks per SM
+//           memory; one block per SM; 43 operations per byte of the K-tiles. Or, as in v11, 64 x
+//           128 x 16, 128 threads of 8 x 8; 3 stages in 37 KiB of shared memory, three blocks per
+//           SM
 //
-// Even registers are one bank, odd ones the other; each gives a number per cycle. An FMA reads a
-// sum and a number of B, the number of A is still there from the FMA before. Vectors lie in four
-// registers in order, the first one even: b[j] is in bank j % 2. A vector store of four sums would
-// put sum[i][j] in bank j % 2 too, and every FMA would read one bank twice.
+// Even registers are one bank, odd ones the other; each delivers one register per cycle. An FMA
+// reads an accumulator and a number of B; the number of A is still in the operand cache from the
+// FMA before (.reuse). A vector is in four consecutive registers, the first one even, so
+// b[j] is in bank j % 2. A vector store of four accumulators would put acc[i][j] in bank j % 2 too,
+// and every FMA would read one bank twice.
+//
+// Hence the shuffle before the stores: each lane reads its own accumulators by __shfl_sync. A plain
+// copy would not help: the compiler propagates it, so that the vector store again wants the
+// accumulators themselves in consecutive registers. It does not see that a shuffle from the lane
+// itself changes nothing, so only the results need consecutive registers, and the accumulators'
+// registers are chosen for the loop. In the machine code (nvcc 13.0, sm_90, the big tile) 877 of the
+// loop's 1024 FMAs read one bank twice in v13, and 146 in v14:
+//
+//   v13   FFMA R88, R24, R18.reuse, R88      R24 and R88: both even
+//         FFMA R89, R25, R18.reuse, R89      R25 and R89: both odd
+//   v14   FFMA R174, R74.reuse, R77, R174    R77 is odd, R174 even
+//         FFMA R179, R74.reuse, R78, R179    R78 is even, R179 odd
 #include "device/ptx/cp_async.hpp"
 #include "device/vector.hpp"
 #include "gemm.hpp"
@@ -54,29 +69,29 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   const int row = warp / (BN / S::WN) * S::WM + (lane / 16 * 2 + lane % 2) * V;
   const int col = warp % (BN / S::WN) * S::WN + lane % 16 / 2 * V;
 
-  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. Slices end where K
-  // ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
+  // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. K-tiles end where
+  // K ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
   // columns of B beyond the edge are replaced by the first: what comes of them is never stored.
-  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kTurnsA = BM / kRowsA;
-  constexpr int kRowsB = S::kThreads / (BN / W), kTurnsB = BK / kRowsB;
-  static_assert(kTurnsA * kRowsA == BM && kTurnsB * kRowsB == BK, "threads copy equally many");
-  const int slices = ladder::ceil_div(g.k, BK);
+  constexpr int kDeepA = 8, kRowsA = S::kThreads / kDeepA, kCopiesA = BM / kRowsA;
+  constexpr int kRowsB = S::kThreads / (BN / W), kCopiesB = BK / kRowsB;
+  static_assert(kCopiesA * kRowsA == BM && kCopiesB * kRowsB == BK, "threads copy equally many");
+  const int k_tiles = ladder::ceil_div(g.k, BK);
   const int lacking = (BK - g.k % BK) % BK;
   const int a_row = t / kDeepA, a_col = t % kDeepA;
   const int b_row = t / (BN / W) % kRowsB, b_col = t % (BN / W) * W;
-  const float* a_from[kTurnsA];
+  const float* a_from[kCopiesA];
 #pragma unroll
-  for (int v = 0; v < kTurnsA; ++v) {
+  for (int v = 0; v < kCopiesA; ++v) {
     const int m = row0 + a_row + v * kRowsA;
     a_from[v] = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col - lacking;
   }
   const float* b_from = g.b + std::int64_t{b_row - lacking} * g.n;
   b_from += col0 + b_col < g.n ? col0 + b_col : 0;
 
-  // The first `missing` steps of the slice are not read; they become zero.
+  // The first `missing` steps of the K-tile are not read; they become zero.
   auto copy_first = [&](Stage* to, int missing) {
 #pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
+    for (int v = 0; v < kCopiesA; ++v) {
 #pragma unroll
       for (int k = 0; k < BK; k += kDeepA) {
         cp_async<4>(&to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k,
@@ -85,7 +100,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
+    for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
       cp_async<4 * W>(&to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n,
                       k >= missing ? 4 * W : 0);
@@ -95,7 +110,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   };
   auto copy_if = [&](bool any, Stage* to) {
 #pragma unroll
-    for (int v = 0; v < kTurnsA; ++v) {
+    for (int v = 0; v < kCopiesA; ++v) {
 #pragma unroll
       for (int k = 0; k < BK; k += kDeepA) {
         cp_async_if<4>(any, &to->a[k + a_col][a_row + v * kRowsA], a_from[v] + k);
@@ -103,7 +118,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       a_from[v] += BK;
     }
 #pragma unroll
-    for (int v = 0; v < kTurnsB; ++v) {
+    for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
       cp_async_if<4 * W>(any, &to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n);
     }
@@ -111,7 +126,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     cp_async_commit_group();
   };
 
-  // The fragments of two steps of k: one is multiplied while the other is on its way.
+  // The fragments of two steps of k: one is multiplied while the other is loaded.
   Vec a[2][TM / V], b[2][TN / V];
   auto fragments = [&](const Stage* from, int k) {
 #pragma unroll
@@ -119,35 +134,35 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 #pragma unroll
     for (int j = 0; j < TN / V; ++j) b[k % 2][j] = Vec::load(&from->b[k][col + j * S::PN]);
   };
-  static_assert(BK % 2 == 0, "the first step of a slice follows on the last of the one before");
+  static_assert(BK % 2 == 0, "the first step of a K-tile follows on the last of the one before");
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
 #pragma unroll
   for (int s = 0; s < S::kStages - 1; ++s) {
-    copy_first(&stages[s], s >= slices ? BK : s == 0 ? lacking : 0);
+    copy_first(&stages[s], s >= k_tiles ? BK : s == 0 ? lacking : 0);
   }
   cp_async_wait_group<S::kStages - 2>();
   __syncthreads();
-  Stage* now = stages;       // the slice in hand
+  Stage* now = stages;       // the K-tile in hand
   Stage* free = last_stage;  // to be overwritten
   fragments(now, 0);
-  for (int left = slices; left > 0; --left) {
+  for (int left = k_tiles; left > 0; --left) {
 #pragma unroll
     for (int k = 0; k < BK; ++k) {
       if (k == 0) copy_if(left >= S::kStages, free);
-      if (k == BK - 1) {  // everything of this slice is in registers: on to the next
+      if (k == BK - 1) {  // everything of this K-tile is in registers: on to the next
         cp_async_wait_group<S::kStages - 2>();
         __syncthreads();
         free = now;
         now = left == 1 ? now : now == last_stage ? stages : now + 1;
       }
-      fragments(now, (k + 1) % BK);  // after the last slice its own, unused
+      fragments(now, (k + 1) % BK);  // after the last K-tile its own, unused
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
         for (int step = 0; step < TN; ++step) {
           const int j = i % 2 == 0 ? step : TN - 1 - step;
-          sum[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
+          acc[i][j] += a[k % 2][i / V][i % V] * b[k % 2][j / V][j % V];
         }
       }
     }
@@ -158,10 +173,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   for (int i = 0; i < TM; ++i) {
 #pragma unroll
     for (int j = 0; j < TN; j += V) {
-      // A shuffle from the lane itself is a copy that the compiler does not see through.
+      // A shuffle from the lane itself: a copy that the compiler does not propagate (see above).
       Vec value;
 #pragma unroll
-      for (int e = 0; e < V; ++e) value[e] = __shfl_sync(0xffffffff, sum[i][j + e], lane);
+      for (int e = 0; e < V; ++e) value[e] = __shfl_sync(0xffffffff, acc[i][j + e], lane);
       const int c_row = row0 + row + i / V * S::PM + i % V;
       const int c_col = col0 + col + j / V * S::PN;
       if (c_row >= g.m) continue;
@@ -180,7 +195,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 
 struct RegisterBanks {
   static constexpr ladder::Version version{
-      "every FMA reads its sum and its number of B from different register banks"};
+      "every FMA reads its accumulator and its number of B from different register banks"};
   using Big = Shape<128, 256, 8, 64, 64, 4, 1>;
   using Small = Shape<64, 128, 16, 32, 64, 3, 3>;
   static constexpr std::int64_t kBlocks = 128;  // keep the SMs busy: an H100 has 132

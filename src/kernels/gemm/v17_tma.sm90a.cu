@@ -1,11 +1,13 @@
-// Idea      TMA feeds shared memory: no warp loads from global memory, none meets the others at a
-//           block's barrier. One thread asks for the slices of A and B, three of them ahead
-// Vs v10    per slice two instructions of one thread instead of loads, stores and addresses of all;
-//           warps wait for slices, not for each other, and drift apart by as many slices as there
-//           are stages, so that one multiplies while another waits. A stays as it lies in memory:
-//           a vector of a row is four steps of k, and TMA's swizzle spreads rows over the banks
-// Bound by  the registers' two banks: with A four steps deep its vectors and the sums often lie in
-//           the same one. Fewer instructions than v13, but 9 to 13 % more time on an H200
+// Idea      TMA fills shared memory: no warp loads from global memory, and there is no block-wide
+//           barrier in the loop. One thread issues the copies of the K-tiles of A and B, three
+//           ahead
+// Vs v10    per K-tile two instructions of one thread instead of loads, stores and addresses of
+//           all; warps wait for K-tiles, not for each other, and may be as many K-tiles apart as
+//           there are stages, so that one multiplies while another waits. A stays as it lies in
+//           memory: a vector of a row is four steps of k, and TMA's swizzle spreads rows over the
+//           banks
+// Bound by  the registers' two banks: with A four steps deep its vectors and the accumulators are
+//           often in the same one. Fewer instructions than v13, but 9 to 13 % more time on an H200
 // Limits    compute capability 9.0; N and K are multiples of 4, so that all rows start at multiples
 //           of 16 bytes
 // Tile      128 x 256 x 32, 256 threads of 8 x 16, 4 stages, 193 KiB of shared memory; smaller ones
@@ -32,8 +34,8 @@ using Vec = ladder::Vec128<float>;
 constexpr int V = Vec::size;
 constexpr int kBand = 8;  // rows of tiles
 
-/// The shapes of tiles: BM x BN of a block, TM x TN of a thread. The ring has kStages slices; of a
-/// slice kUnroll vectors' worth of steps of k are unrolled: more of them is less of the loop's own
+/// The shapes of tiles: BM x BN of a block, TM x TN of a thread. The ring has kStages K-tiles; of a
+/// K-tile kUnroll vectors' worth of steps of k are unrolled: more of them is less of the loop's own
 /// work, and more instructions to be fetched.
 template <int BlockM, int BlockN, int ThreadM, int ThreadN, int Stages, int Unroll = 4>
 struct Shape {
@@ -48,7 +50,7 @@ struct Shape {
   static_assert(BM % WM == 0 && BN % WN == 0 && TM % V == 0 && TN % V == 0, "no tile is cut");
   static_assert(BM <= 256 && BN <= 256, "a box of TMA");
   static_assert(BK * sizeof(float) == 128, "the width of the swizzle");
-  static_assert(BK / V % kUnroll == 0, "a slice is whole turns");
+  static_assert(BK / V % kUnroll == 0, "a K-tile is whole iterations");
 };
 
 /// C in tiles. Blocks walk down the columns of a band of kBand rows of tiles, so that those which
@@ -56,9 +58,9 @@ struct Shape {
 struct Tiles {
   int rows, cols;
   __device__ int2 at(int block) const {
-    const int first = block / (kBand * cols) * kBand, place = block - first * cols;
+    const int first = block / (kBand * cols) * kBand, within = block - first * cols;
     const int height = min(kBand, rows - first);
-    return make_int2(place / height, first + place % height);
+    return make_int2(within / height, first + within % height);
   }
 };
 
@@ -73,18 +75,18 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   float* const ring = shared + (-shared_address(shared) & 1023) / sizeof(float);
   const int2 tile = tiles.at(blockIdx.x);
   const int row0 = tile.y * BM, col0 = tile.x * BN;
-  const int slices = ladder::ceil_div(g.k, BK);
+  const int k_tiles = ladder::ceil_div(g.k, BK);
 
-  // One thread's part: a slice into its stage, as soon as all warps have left the one before it.
-  // The first round finds nobody: a fresh barrier takes the parity of the phase before for ended.
+  // Issued by one thread: loads a K-tile into its stage as soon as all warps have released it. A
+  // new mbarrier reports the previous phase complete, so the first pass does not block.
   const bool leader = threadIdx.x == 0;
-  auto fetch = [&](int slice) {
-    const int stage = slice % kStages;
+  auto fetch = [&](int k_tile) {
+    const int stage = k_tile % kStages;
     float* const to = ring + stage * S::kStage;
-    mbarrier_wait(&empty[stage], slice / kStages % 2 ^ 1);
+    mbarrier_wait(&empty[stage], k_tile / kStages % 2 ^ 1);
     mbarrier_arrive_expect_tx(&full[stage], S::kStageBytes);
-    tensor_load(to, &map_a, slice * BK, row0, &full[stage]);            // [BM][BK], swizzled
-    tensor_load(to + BM * BK, &map_b, col0, slice * BK, &full[stage]);  // [BK][BN]
+    tensor_load(to, &map_a, k_tile * BK, row0, &full[stage]);            // [BM][BK], swizzled
+    tensor_load(to + BM * BK, &map_b, col0, k_tile * BK, &full[stage]);  // [BK][BN]
   };
   if (leader) {
     for (int s = 0; s < kStages; ++s) {
@@ -92,9 +94,9 @@ __global__ void __launch_bounds__(S::kThreads, 1)
       mbarrier_init(&empty[s], S::kWarps);
     }
     fence_proxy_async();
-    for (int s = 0; s < min(kStages - 1, slices); ++s) fetch(s);
+    for (int s = 0; s < min(kStages - 1, k_tiles); ++s) fetch(s);
   }
-  __syncthreads();  // the barriers exist; the last time that warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int y = lane / 8 * 2 + lane / 2 % 2, x = lane / 4 % 2 * 2 + lane % 2;
@@ -102,7 +104,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   const float* const ring_a = ring + row * BK;
   const float* const ring_b = ring + BM * BK + col;
 
-  // Of A four steps of k, in one vector per row; of B one step, and the next one on its way.
+  // Fragments: four steps of k of A, in one vector per row; of B one step, and the next in flight.
   Vec a[TM], b[2][TN / V];
   auto load_a = [&](const float* stage, int chunk, int i) {
     a[i] = Vec::load(stage + i * S::LM * BK + (chunk ^ y) * V);
@@ -112,7 +114,7 @@ __global__ void __launch_bounds__(S::kThreads, 1)
     for (int j = 0; j < TN / V; ++j) b[k % 2][j] = Vec::load(from + j * S::LN * V);
   };
 
-  float sum[TM][TN] = {};
+  float acc[TM][TN] = {};
   mbarrier_wait(&full[0], 0);
 #pragma unroll
   for (int i = 0; i < TM; ++i) load_a(ring_a, 0, i);
@@ -120,15 +122,16 @@ __global__ void __launch_bounds__(S::kThreads, 1)
 
   const float* stage_a = ring_a;  // where the next vectors of A come from
   const float* now_b = ring_b;    // the rows of B that the vectors in hand belong to
-  for (int slice = 0; slice < slices; ++slice) {
+  for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
 #pragma unroll 1
-    for (int turn = 0; turn < kChunks; turn += S::kUnroll) {
+    for (int chunk0 = 0; chunk0 < kChunks; chunk0 += S::kUnroll) {
 #pragma unroll
       for (int u = 0; u < S::kUnroll; ++u) {
         const float* next_b = now_b + V * BN;
-        if (u == S::kUnroll - 1 && turn == kChunks - S::kUnroll) {  // on to the next slice
-          const int next = slice + 1 < slices ? slice + 1 : slice;  // the last once more, unused
-          if (leader && slice + kStages - 1 < slices) fetch(slice + kStages - 1);
+        if (u == S::kUnroll - 1 && chunk0 == kChunks - S::kUnroll) {  // on to the next K-tile
+          const int next =
+              k_tile + 1 < k_tiles ? k_tile + 1 : k_tile;  // the last once more, unused
+          if (leader && k_tile + kStages - 1 < k_tiles) fetch(k_tile + kStages - 1);
           mbarrier_wait(&full[next % kStages], next / kStages % 2);
           stage_a = ring_a + next % kStages * S::kStage;
           next_b = ring_b + next % kStages * S::kStage;
@@ -139,15 +142,15 @@ __global__ void __launch_bounds__(S::kThreads, 1)
 #pragma unroll
           for (int i = 0; i < TM; ++i) {
 #pragma unroll
-            for (int j = 0; j < TN; ++j) sum[i][j] += a[i][k] * b[k % 2][j / V][j % V];
-            if (k == V - 1) load_a(stage_a, (turn + u + 1) % kChunks, i);  // the row is done with
+            for (int j = 0; j < TN; ++j) acc[i][j] += a[i][k] * b[k % 2][j / V][j % V];
+            if (k == V - 1) load_a(stage_a, (chunk0 + u + 1) % kChunks, i);  // the row is done with
           }
         }
         now_b = next_b;
       }
     }
-    __syncwarp();  // all lanes have what they need of the slice
-    if (lane == 0) mbarrier_arrive(&empty[slice % kStages]);
+    __syncwarp();  // all lanes have read the K-tile
+    if (lane == 0) mbarrier_arrive(&empty[k_tile % kStages]);
   }
 
 #pragma unroll
@@ -158,14 +161,15 @@ __global__ void __launch_bounds__(S::kThreads, 1)
     for (int j = 0; j < TN; j += V) {
       const int c_col = col0 + col + j * S::LN;
       if (c_col >= g.n) continue;
-      Vec{sum[i][j], sum[i][j + 1], sum[i][j + 2], sum[i][j + 3]}.store(
+      Vec{acc[i][j], acc[i][j + 1], acc[i][j + 2], acc[i][j + 3]}.store(
           g.c + std::int64_t{c_row} * g.n + c_col);
     }
   }
 }
 
 struct Tma {
-  static constexpr ladder::Version version{"TMA feeds shared memory, warps never meet"};
+  static constexpr ladder::Version version{
+      "TMA fills shared memory; mbarriers instead of a block-wide barrier"};
   using Big = Shape<128, 256, 8, 16, 4>;
   using Middle = Shape<128, 128, 8, 8, 6>;
   using Small = Shape<64, 128, 4, 8, 8>;
@@ -186,13 +190,13 @@ struct Tma {
     ladder::launch(tma<S>, tiles.rows * tiles.cols, S::kThreads, S::kShared, stream, a, b, g,
                    tiles);
   }
-  /// What a launch takes: the SMs' turns, each as long as a tile is large. Small tiles issue more
-  /// loads for their products: of 100 instructions `products` are any.
+  /// What a launch takes: its waves, each as long as a tile is large. Small tiles issue more loads
+  /// for their FMAs: of 100 instructions `fmas` are FMAs.
   template <class S>
-  static std::int64_t cost(const gemm::Args<float>& g, int products) {
+  static std::int64_t cost(const gemm::Args<float>& g, int fmas) {
     const std::int64_t tiles =
         std::int64_t{ladder::ceil_div(g.m, S::BM)} * ladder::ceil_div(g.n, S::BN);
-    return ladder::ceil_div(tiles, ladder::multiprocessors()) * S::BM * S::BN * 100 / products;
+    return ladder::ceil_div(tiles, ladder::multiprocessors()) * S::BM * S::BN * 100 / fmas;
   }
   static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;

@@ -1,17 +1,19 @@
-// Idea      the best of the rungs before for each problem, by a table of what each shape can do
-// Vs v18    tiles of 128 x 128 as well, two blocks of which share an SM and do not wait for each
-//           other's barriers; shape and number of splits, or whether tiles are cut, are those with
-//           the lowest estimate. Up to 512 rows or columns the sums are in runs of 384 steps, as
-//           cuBLAS splits K there and has smaller errors for that
+// Idea      a dispatcher: the fastest of the rungs before for each problem, by a table of what each
+//           shape of tile reaches
+// Vs v18    v15's splits and v18's cut tiles in one kernel (tiles.hpp), of several shapes; few rows
+//           or columns go to v16's kernels (skinny.hpp). Shape and number of splits, or whether
+//           tiles are cut, are those with the lowest estimate. Up to 512 rows or columns a thread
+//           accumulates in runs of 384 steps, as cuBLAS splits K there and has smaller errors for
+//           that
 // Bound by  instruction issue; with few rows or columns DRAM bandwidth
 // Limits    two launches must not overlap, as in v16
 // Tile      of the table below, in registers and shared memory as in v14; of few rows or columns as
 //           in v16. What a GPU has not enough shared memory for is not chosen
 //
-// The estimate, in cycles of an SM: the slices of the blocks that the busiest SM gets, times the
-// FMA cycles of a slice, over the speed that the table gives for so many blocks on an SM; and for
-// partial sums their bytes through L2 and a second launch. Where rows of B do not start at multiples
-// of 16 bytes, many rows of A are worth a copy of B whose rows do.
+// The estimate, in cycles of an SM: the K-tiles of the blocks that the busiest SM gets, times the
+// FMA cycles of a K-tile, over the speed that the table gives for so many blocks on an SM; and for
+// partial sums their bytes through L2 and a second launch. Where rows of B do not start at
+// multiples of 16 bytes, many rows of A are worth a copy of B whose rows do.
 //
 // scripts/autotune measures the speeds, and chooses the shapes among those of tile_shapes.hpp.
 #include "device/gpu_name.hpp"
@@ -25,7 +27,7 @@
 
 namespace {
 
-/// What share of an SM's FMA rate a shape reaches with 1, 2, 3 or more blocks on it.
+/// What fraction of an SM's FMA rate a shape reaches with 1, 2, 3 or more blocks on it.
 struct Speed {
   double of_blocks[3];
 };
@@ -48,11 +50,11 @@ constexpr Gpu<4> kGpus[] = {
 // autotune:end
 // clang-format on
 
-constexpr int kSliceOverhead = 4;           // slices' time before the first one and after the last
+constexpr int kKTileOverhead = 4;           // K-tiles' time before the first one and after the last
 constexpr double kSumLaunch = 4000;         // cycles of a second launch
 constexpr double kSumBytesPerCycle = 2000;  // of all SMs
 constexpr int kMostSplits = 64;
-constexpr int kLeastSlices = 8;     // of a part of K
+constexpr int kLeastKTiles = 8;     // of a part of K
 constexpr int kFewForRuns = 512;    // rows or columns, up to which sums are in runs
 constexpr int kPackFromRows = 320;  // of A, from where on a copy of B takes less time than it saves
 
@@ -78,16 +80,16 @@ struct Tiling {
     const double sms = ladder::multiprocessors();
     const Speed* const speeds = ladder::entry_of_this_gpu(kGpus).speeds;
     const Plan whole = plan_of<S>(g);
-    // Cycles of an SM for `blocks` blocks of `slices` slices each.
-    auto multiply = [&](double blocks, double slices) {
+    // Cycles of an SM for `blocks` blocks of `K-tiles` K-tiles each.
+    auto multiply = [&](double blocks, double k_tiles) {
       const int together = static_cast<int>(min(max(blocks, 1.0), double{S::kBlocksPerSm}));
       const double rate = 128 * speeds[number].of_blocks[min(together, 3) - 1];
-      return blocks * (slices + kSliceOverhead) * S::BM * S::BN * S::BK / rate;
+      return blocks * (k_tiles + kKTileOverhead) * S::BM * S::BN * S::BK / rate;
     };
-    const int most = min(max(whole.slices / kLeastSlices, 1), kMostSplits);
+    const int most = min(max(whole.k_tiles / kLeastKTiles, 1), kMostSplits);
     for (int parts = 1; parts <= most; ++parts) {
       const double blocks = std::ceil(static_cast<double>(whole.whole) * parts / sms);
-      double estimate = multiply(blocks, ladder::ceil_div(whole.slices, parts));
+      double estimate = multiply(blocks, ladder::ceil_div(whole.k_tiles, parts));
       if (parts > 1) {
         estimate += kSumLaunch + 4.0 * g.m * g.n * (2 * parts + 1) / kSumBytesPerCycle;
       }
@@ -98,7 +100,7 @@ struct Tiling {
     if (cut.cut == 0) return;
     take_if_faster(
         {number, 1, cut,
-         multiply(cut.whole / sms, cut.slices) + multiply(S::kBlocksPerSm, cut.at) + kAdding,
+         multiply(cut.whole / sms, cut.k_tiles) + multiply(S::kBlocksPerSm, cut.at) + kAdding,
          cut_bytes<S>(cut)});
   }
 
@@ -121,14 +123,14 @@ struct Autotuned {
 
   static bool is_skinny(const gemm::Args<float>& g) {
     return (g.m <= kFew || g.n <= kFew) &&
-           ladder::needs_shared_memory(shared_of_skinny(g.m, g.n)).ok;
+           ladder::needs_shared_memory(skinny_shared_bytes(g.m, g.n)).ok;
   }
   static bool is_packed(const gemm::Args<float>& g) {
     return g.m >= kPackFromRows && !rows_aligned(g.b, g.n);
   }
   // The packed B, which keeps what follows it aligned, and then the partial sums.
   static std::size_t workspace(const gemm::Args<float>& g) {
-    if (is_skinny(g)) return SkinnyPlan(g).workspace();
+    if (is_skinny(g)) return skinny_workspace(g);
     return Tiling(Tiles{}, g).bytes + (is_packed(g) ? packed_bytes(g) : 0);
   }
   static void launch(const gemm::Args<float>& g, cudaStream_t stream) {

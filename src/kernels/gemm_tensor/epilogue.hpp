@@ -1,21 +1,13 @@
-// What is done to the sums of a tile before they are stored. A kernel asks an epilogue to `load`
-// when it begins a tile, so that what is in memory has the time of all products to arrive, and to
-// `apply` that to the sums, which are as wgmma leaves them (device/ptx/wgmma.hpp).
+// The epilogue of v22: what is done to the accumulators of a tile before they are stored. The
+// kernel calls `load` when it begins a tile, so that the loads complete during the products, and
+// `apply` on the accumulators, which are in the layout of wgmma (device/ptx/wgmma.hpp).
 #pragma once
 
 #include "kernels/elementwise/approx.hpp"
 #include "kernels/elementwise/elementwise.hpp"
 #include "pairs.hpp"
 
-namespace gemm_slices {
-
-/// Nothing.
-struct Identity {
-  struct Loaded {};
-  __device__ Loaded load(int) const { return {}; }
-  template <int kSums>
-  __device__ void apply(float (&)[kSums], Loaded) const {}
-};
+namespace gemm_k_tiles {
 
 /// gelu in the form with tanh, and with the hardware's tanh: one instruction, and a result that may
 /// be wrong by |x| / 4096. What that means beside other errors: reference.hpp.
@@ -45,15 +37,15 @@ struct BiasGelu {
     return loaded;
   }
 
-  template <int kSums>
-  __device__ void apply(float (&sum)[kSums], const Loaded& loaded) const {
-    static_assert(kSums == kCols / 2);
+  template <int kAccumulators>
+  __device__ void apply(float (&acc)[kAccumulators], const Loaded& loaded) const {
+    static_assert(kAccumulators == kCols / 2);
 #pragma unroll
     for (int j = 0; j < kCols / 8; ++j) {
       const float2 pair = unpack<T>(loaded.word[j]);
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        float& s = sum[j * 4 + i];
+        float& s = acc[j * 4 + i];
         s = gelu(s + (i % 2 == 0 ? pair.x : pair.y));
       }
     }
@@ -63,4 +55,4 @@ struct BiasGelu {
   int n;
 };
 
-}  // namespace gemm_slices
+}  // namespace gemm_k_tiles

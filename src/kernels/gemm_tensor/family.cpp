@@ -77,17 +77,17 @@ struct Contract : Op {
   // 4/3 lambda / sqrt(K) (|A||B|), and even if all cuts went one way, the K of the products came to
   // 4/3 lambda sqrt(K) u (|A||B|), those of the sums, one per instruction and so K / 4 at most, to a
   // quarter of that: 13 sqrt(K) u (|A||B|) with lambda = 8, which is never reached. At K = 4096
-  // that is 0.1, and rounding C to bf16 may take as much; a missing slice of 16 changes C by 1.3.
+  // that is 0.1, and rounding C to bf16 may take as much; a missing K-tile of 16 changes C by 1.3.
   //
   // For e4m3 that would allow more than C itself. There the cuts of the products, whose signs are
   // random, are taken as the independent numbers they are, of at most u S each: lambda * sqrt(K) of
   // them come to 4/3 lambda^2 u (|A||B|), and the sums' cuts, one for 32 products and one-sided, to
   // 4/3 lambda / 32 sqrt(K) u (|A||B|). With a uniform distribution of the cuts (rms u S / sqrt(3)),
   // partial sums that are on average 2/3 of the last, and lambda = 5, that is
-  // (13 + 0.14 sqrt(K)) u (|A||B|): 2.7 at K = 4096, where C is about 21. A missing slice of 32
+  // (13 + 0.14 sqrt(K)) u (|A||B|): 2.7 at K = 4096, where C is about 21. A missing K-tile of 32
   // changes C by 1.9 on average, and by 4 times that in some of its many elements.
   //
-  // f32 is held to what gemm's kernels are, which use the ordinary cores, and to 2^-21 (|A||B|) that
+  // f32 is held to what gemm's kernels are, which use the CUDA cores, and to 2^-21 (|A||B|) that
   // products lack when they are made of TF32 (v04): only K below 16 can tell.
   static ladder::Tolerance tolerance(const Problem& p, ladder::DType dtype) {
     const double k = p.k, root = std::sqrt(k);

@@ -1,9 +1,9 @@
-// GEMM on tensor cores: C = A * B with sums in fp32. C is row-major; nn, nt and tn say how A and B
-// lie in memory, n for as written, t for transposed, as frameworks call them: a linear layer's
+// GEMM on tensor cores: C = A * B, accumulated in fp32. C is row-major; nn, nt and tn say how A and
+// B lie in memory, n for as written, t for transposed, as frameworks call them: a linear layer's
 // forward pass is nt (its weights are [N][K]), its weights' gradient tn.
 //
 // In the kernels M, N, K are the sizes, BM x BN the tile of C that a block computes, BK the depth
-// of the slices of A and B that it holds at once.
+// of the K-tiles of A and B that it holds at once.
 #pragma once
 
 #include "device/kernel.hpp"
@@ -29,7 +29,7 @@ struct gemm_tensor {
     const T* b;  // nn, tn: [K][N]; nt: [N][K]
     C* c;        // [M][N]
     int m, n, k;
-    void* workspace = nullptr;  // for versions that ask for some
+    void* workspace = nullptr;  // for versions that need some
     const T* bias = nullptr;    // [N], of nt_bias_gelu
   };
 };

@@ -1,107 +1,10 @@
-// The kernel of v18, for operands of any type that lie along K: as many blocks as SMs take tile
-// after tile of 128 x 256, in slices of 128 bytes of K.
+// The launcher of v18's kernel, for operands that lie along K. v23 launches it too. It is compiled
+// once, in v18, for tf32 and e4m3.
 #pragma once
 
-#include "device/multiprocessors.hpp"
-#include "device/ptx/register_budget.hpp"
-#include "store.hpp"
-#include "tiles.hpp"
+#include "gemm_tensor.hpp"
 
 namespace gemm_k_major {
-
-using namespace gemm_slices;
-using namespace ladder::ptx;
-
-constexpr int BM = 128, BN = 256, kDepthBytes = 128;
-template <class T>
-constexpr int BK = kDepthBytes / sizeof(T);
-constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
-constexpr int kStage = (BM + BN) * kDepthBytes;  // bytes
-
-/// Whether C leaves through patches, or from registers.
-template <class T>
-constexpr bool kPatches = std::is_same_v<gemm_tensor::Output<T>, ladder::bfloat16>;
-template <class T>
-constexpr std::size_t kShared = kStages* kStage +
-                                (kPatches<T> ? kConsumers * 4 * 2 * Patch::kElements * 2 : 0) +
-                                1024;  // to begin at 1024 n
-using Tiles = gemm_slices::Tiles<BM, BN, 16>;
-
-template <class T>
-__global__ void __launch_bounds__(kThreads, 1)
-    multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ CUtensorMap map_c, gemm_tensor::Args<T> g, Tiles tiles) {
-  __shared__ Mbarrier full[kStages], empty[kStages];
-  unsigned char* const shared = ladder::dynamic_shared<unsigned char>();
-  unsigned char* const ring = shared + (-shared_address(shared) & 1023);
-  const int slices = ladder::ceil_div(g.k, BK<T>);
-
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < kStages; ++s) {
-      mbarrier_init(&full[s], 1);
-      mbarrier_init(&empty[s], kConsumers);
-    }
-    fence_proxy_async();
-  }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
-
-  Place<kStages> place;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
-    give_registers_back<24>();
-    if (threadIdx.x != kConsumers * 128) return;
-    for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-      const int2 corner = tiles.at(tile);
-      for (int slice = 0; slice < slices; ++slice, place.next()) {
-        unsigned char* const to = ring + place.stage * kStage;
-        Mbarrier* const landed = &full[place.stage];
-        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
-        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-        mbarrier_arrive_expect_tx(landed, kStage);
-        tensor_load(to, &map_a, slice * BK<T>, corner.y, landed);
-        tensor_load(to + BM * kDepthBytes, &map_b, slice * BK<T>, corner.x, landed);
-      }
-    }
-    return;
-  }
-
-  take_registers<240>();
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  // The same in all lanes, which the compiler can't see otherwise: descriptors are made of it, and
-  // belong in uniform registers.
-  const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
-  for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-    float sum[BN / 2];
-    int before = 0;  // the stage of the slice before
-    for (int slice = 0; slice < slices; ++slice, place.next()) {
-      const unsigned char* const from = ring + place.stage * kStage;
-      const auto a = wgmma_descriptor<Major::k>(from + warpgroup * 64 * kDepthBytes);
-      const auto b = wgmma_descriptor<Major::k>(from + BM * kDepthBytes);
-      mbarrier_wait(&full[place.stage], place.parity);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < kDepthBytes / 32; ++k) {
-        wgmma<BN, Major::k, Major::k, T>(sum, a + k * wgmma_step(Major::k),
-                                         b + k * wgmma_step(Major::k), slice + k > 0);
-      }
-      wgmma_commit_group();
-      wgmma_wait_group<1>();  // the slice before is done with, this one under way
-      if (slice > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
-      before = place.stage;
-    }
-    wgmma_wait_group<0>(sum);
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
-
-    const int2 corner = tiles.at(tile);
-    if constexpr (kPatches<T>) {
-      auto* const patches = reinterpret_cast<ladder::bfloat16*>(ring + kStages * kStage);
-      store_patches(map_c, patches + warp * 2 * Patch::kElements, corner.y + warp * Patch::kRows,
-                    corner.x, sum);
-    } else {
-      store_pairs(g.c, g.m, g.n, corner.y + warp * 16, corner.x, sum);
-    }
-  }
-  if (kPatches<T> && lane == 0) bulk_wait_group_read<0>();
-}
 
 /// A or B: [mn][pitch], the pitch a multiple of 16 bytes.
 template <class T>
@@ -110,26 +13,9 @@ struct Operand {
   int pitch;
 };
 
-/// An operand for TMA, in slices of `rows`.
-template <class T>
-CUtensorMap slices_map(const Operand<T>& operand, int mn, int k, int rows) {
-  return ladder::tensor_map(
-      ladder::DTypeOf<T>::value, operand.data,
-      {{.size = k, .stride = sizeof(T), .box = BK<T>},
-       {.size = mn, .stride = operand.pitch * std::int64_t{sizeof(T)}, .box = rows}},
-      CU_TENSOR_MAP_SWIZZLE_128B);
-}
-
 /// g.c = a * b; M, N and K, at least 1, are g's, g.a and g.b are not looked at.
 template <class T>
 void launch(const Operand<T>& a, const Operand<T>& b, const gemm_tensor::Args<T>& g,
-            cudaStream_t stream) {
-  const CUtensorMap map_a = slices_map(a, g.m, g.k, BM), map_b = slices_map(b, g.n, g.k, BN);
-  CUtensorMap map_c{};
-  if constexpr (kPatches<T>) map_c = output_map(g.c, g.m, g.n, Patch::kRows);
-  const Tiles tiles(g.m, g.n);
-  ladder::launch(multiply<T>, tiles.blocks(ladder::multiprocessors()), kThreads, kShared<T>, stream,
-                 map_a, map_b, map_c, g, tiles);
-}
+            cudaStream_t stream);
 
 }  // namespace gemm_k_major

@@ -5,9 +5,9 @@
 
 #include <type_traits>
 
-namespace gemm_slices {
+namespace gemm_k_tiles {
 
-/// Two sums as neighbours of type T.
+/// Two accumulators as neighbours of type T.
 template <class T>
 __device__ __forceinline__ std::uint32_t pack(float first, float second) {
   if constexpr (std::is_same_v<T, ladder::half>) {
@@ -29,4 +29,4 @@ __device__ __forceinline__ float2 unpack(std::uint32_t pair) {
   }
 }
 
-}  // namespace gemm_slices
+}  // namespace gemm_k_tiles

@@ -1,109 +1,14 @@
-// The kernel of v13: as many blocks as SMs take tile after tile of 128 x BN. What it does to sums
-// before it stores them is an epilogue (epilogue.hpp), and what becomes of them then a destination
-// (store.hpp).
+// The launcher of v13's kernel, which v20 and v21 launch too. It is compiled once, in v13.
 #pragma once
 
-#include "device/multiprocessors.hpp"
-#include "device/ptx/register_budget.hpp"
-#include "epilogue.hpp"
-#include "store.hpp"
-#include "tiles.hpp"
+#include "gemm_tensor.hpp"
 
 namespace gemm_persistent {
 
-using namespace gemm_slices;
-using namespace ladder::ptx;
+constexpr int BM = 128;
 
-constexpr int BM = 128, BK = kDepth;
-constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
-template <int BN>
-using Tiles = gemm_slices::Tiles<BM, BN, 16>;
-
-template <Major kB, int BN>
-constexpr int kStageOf = BK*(BM + kHeld<kB, BN>);  // elements
-
-template <class T, class C, Major kA, Major kB, int BN, class Epilogue>
-__global__ void __launch_bounds__(kThreads, 1)
-    multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ Destination<C> c, int slices, Tiles<BN> tiles,
-             Epilogue epilogue) {
-  constexpr int kStage = kStageOf<kB, BN>;
-  __shared__ Mbarrier full[kStages], empty[kStages];
-  T* const shared = ladder::dynamic_shared<T>();
-  T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
-
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < kStages; ++s) {
-      mbarrier_init(&full[s], 1);
-      mbarrier_init(&empty[s], kConsumers);
-    }
-    fence_proxy_async();
-  }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
-
-  Place<kStages> place;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
-    give_registers_back<24>();
-    if (threadIdx.x != kConsumers * 128) return;
-    for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-      const int2 corner = tiles.at(tile);
-      for (int slice = 0; slice < slices; ++slice, place.next()) {
-        T* const to = ring + place.stage * kStage;
-        Mbarrier* const landed = &full[place.stage];
-        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
-        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-        mbarrier_arrive_expect_tx(landed, kStage * sizeof(T));
-        load_slice<kA, BM>(to, &map_a, corner.y, slice * BK, landed);
-        load_slice<kB, kHeld<kB, BN>>(to + BM * BK, &map_b, corner.x, slice * BK, landed);
-      }
-    }
-    return;
-  }
-
-  take_registers<240>();
-  const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  C* const patches = reinterpret_cast<C*>(ring + kStages * kStage) + warp * 2 * Patch::kElements;
-  for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-    const auto loaded = epilogue.load(tiles.at(tile).x);
-    float sum[BN / 2];
-    int before = 0;  // the stage of the slice before
-    for (int slice = 0; slice < slices; ++slice, place.next()) {
-      const T* const from = ring + place.stage * kStage;
-      const auto a = wgmma_descriptor<kA>(from + warpgroup * 64 * BK);
-      const auto b = wgmma_descriptor<kB>(from + BM * BK);
-      mbarrier_wait(&full[place.stage], place.parity);
-      wgmma_fence();
-#pragma unroll
-      for (int k = 0; k < BK / 16; ++k) {
-        wgmma<BN, kA, kB, T>(sum, a + k * wgmma_step(kA), b + k * wgmma_step(kB), slice + k > 0);
-      }
-      wgmma_commit_group();
-      wgmma_wait_group<1>();  // the slice before is done with, this one under way
-      if (slice > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
-      before = place.stage;
-    }
-    wgmma_wait_group<0>(sum);
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
-
-    const int2 corner = tiles.at(tile);
-    epilogue.apply(sum, loaded);
-    c.store(patches, corner.y + warp * Patch::kRows, corner.x, sum);
-  }
-  if (lane == 0) bulk_wait_group_read<0>();
-}
-
-template <class Op, int BN, class T, class C, class Epilogue = Identity>
-void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream, Epilogue epilogue = {}) {
-  constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  constexpr std::size_t kShared = kStages * kStageOf<kB, BN> * sizeof(T) +
-                                  kConsumers * 4 * Destination<C>::kBytesPerWarp +
-                                  1024;  // to begin at 1024 n
-  const CUtensorMap a = operand_map(kA, g.a, g.m, g.k, BM);
-  const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, BN);
-  const Destination<C> c(g.c, g.m, g.n);
-  const Tiles<BN> tiles(g.m, g.n);
-  ladder::launch(multiply<T, C, kA, kB, BN, Epilogue>, tiles.blocks(ladder::multiprocessors()),
-                 kThreads, kShared, stream, a, b, c, ladder::ceil_div(g.k, BK), tiles, epilogue);
-}
+/// g.c = A * B in tiles of BM x BN, with BN 256 or 224; M, N and K are at least 1.
+template <class Op, int BN, class T, class C>
+void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream);
 
 }  // namespace gemm_persistent

@@ -1,4 +1,4 @@
-// The kernel of v24: split K as in v15, whose blocks send each other their sums.
+// v24's kernel, generalised for v20: any operation and shape.
 #pragma once
 
 #include "device/ptx/stmatrix.hpp"
@@ -7,27 +7,29 @@
 
 namespace gemm_pushed_sums {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 using gemm_split_k::BK, gemm_split_k::Shape;
 
-/// What a block has in shared memory: the ring, then the sums that others send it, then a patch of
-/// C for each warp. The block has a part of the tile's rows to add up and store.
+/// Shared memory of a block: the ring, then the accumulators that others send it, then an epilogue
+/// tile of C for each warp. The block reduces and stores a part of the tile's rows.
 template <class S, Major kA, int kParts>
-struct Room {
-  static constexpr int kMultipliers = S::kConsumers * 128;  // threads
+struct SharedLayout {
+  static constexpr int kConsumerThreads = S::kConsumers * 128;  // threads
   static constexpr int kRows = S::BM / kParts;
-  static constexpr int kMine = kRows / 2;                                 // sums of a thread
-  static constexpr int kQuads = (kParts - 1) * kMine / 4 * kMultipliers;  // float4s from the others
-  static constexpr int kPatch = kRows * 16;                               // elements
+  static constexpr int kMine = kRows / 2;  // accumulators of a thread
+  static constexpr int kQuads =
+      (kParts - 1) * kMine / 4 * kConsumerThreads;  // float4s from the others
+  static constexpr int kEpilogueTile = kRows * 16;  // elements
   static constexpr std::size_t kBehindRing =
-      kQuads * sizeof(float4) + S::kConsumers * 4 * kPatch * std::size_t{2};
+      kQuads * sizeof(float4) + S::kConsumers * 4 * kEpilogueTile * std::size_t{2};
 
   static constexpr std::size_t kStage = BK * (S::BN + kHeld<kA, S::BM>);  // elements
   static constexpr int kStages = (228 * 1024 / S::kBlocksPerSm - 2560 - kBehindRing) / (kStage * 2);
   static constexpr std::size_t kShared = kStages * kStage * 2 + kBehindRing + 1024;
 
-  static_assert(kRows % 16 == 0, "16 x 16 sums of a warp go into a patch at a time");
+  static_assert(kRows % 16 == 0,
+                "16 x 16 accumulators of a warp go into an epilogue tile at a time");
   static_assert(kStages >= 2);
 };
 
@@ -35,8 +37,8 @@ struct Room {
 template <class T, Major kA, Major kB, class S, int kParts>
 __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             T* c, int m, int n, int slices) {
-  using R = Room<S, kA, kParts>;
+             T* c, int m, int n, int k_tiles) {
+  using R = SharedLayout<S, kA, kParts>;
   constexpr int BM = S::BM, BN = S::BN, kStages = R::kStages, kStage = R::kStage;
   __shared__ Mbarrier full[kStages], empty[kStages], received;
   T* const shared = ladder::dynamic_shared<T>();
@@ -47,8 +49,8 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
   const int tile = blockIdx.x / kParts, tiles_m = ladder::ceil_div(m, BM);
   const int row0 = tile % tiles_m * BM, col0 = tile / tiles_m * BN;
   const int rank = cluster_rank();
-  const int first = static_cast<int>(std::int64_t{slices} * rank / kParts);
-  const int last = static_cast<int>(std::int64_t{slices} * (rank + 1) / kParts);
+  const int first = static_cast<int>(std::int64_t{k_tiles} * rank / kParts);
+  const int last = static_cast<int>(std::int64_t{k_tiles} * (rank + 1) / kParts);
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
@@ -60,74 +62,76 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     fence_proxy_async();
     fence_mbarrier_init();
   }
-  __syncthreads();           // the barriers exist
-  cluster_arrive_relaxed();  // so they will when the others have multiplied
+  __syncthreads();           // the mbarriers are initialised
+  cluster_arrive_relaxed();  // so that the other blocks know
 
   const int warpgroup = threadIdx.x / 128;
-  Place<kStages> place;
+  PipelineState<kStages> state;
   if (warpgroup == S::kConsumers) {  // the producer
     if (threadIdx.x == S::kConsumers * 128) {
-      for (int slice = first; slice < last; ++slice, place.next()) {
-        T* const to = ring + place.stage * kStage;
-        Mbarrier* const landed = &full[place.stage];
-        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
-        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-        mbarrier_arrive_expect_tx(landed, kStage * sizeof(T));
-        load_slice<kB, BN>(to, &map_b, col0, slice * BK, landed);
-        load_slice<kA, kHeld<kA, BM>>(to + BN * BK, &map_a, row0, slice * BK, landed);
+      for (int k_tile = first; k_tile < last; ++k_tile, state.advance()) {
+        T* const to = ring + state.stage * kStage;
+        Mbarrier* const barrier = &full[state.stage];
+        // A new mbarrier reports the previous phase complete, so the first pass does not block.
+        mbarrier_wait(&empty[state.stage], state.parity ^ 1);
+        mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
+        load_k_tile<kB, BN>(to, &map_b, col0, k_tile * BK, barrier);
+        load_k_tile<kA, kHeld<kA, BM>>(to + BN * BK, &map_a, row0, k_tile * BK, barrier);
       }
     }
     cluster_wait();
     return;
   }
 
-  float sum[BM / 2] = {};
-  int before = 0;  // the stage of the slice before
-  for (int slice = first; slice < last; ++slice, place.next()) {
-    const T* const from = ring + place.stage * kStage;
+  float acc[BM / 2] = {};
+  int previous = 0;  // the previous K-tile's stage
+  for (int k_tile = first; k_tile < last; ++k_tile, state.advance()) {
+    const T* const from = ring + state.stage * kStage;
     const auto b = wgmma_descriptor<kB>(from + warpgroup * 64 * BK);
     const auto a = wgmma_descriptor<kA>(from + BN * BK);
-    mbarrier_wait(&full[place.stage], place.parity);
+    mbarrier_wait(&full[state.stage], state.parity);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < BK / 16; ++k) {
-      wgmma<BM, kB, kA, T>(sum, b + k * wgmma_step(kB), a + k * wgmma_step(kA), true);
+      wgmma<BM, kB, kA, T>(acc, b + k * wgmma_step(kB), a + k * wgmma_step(kA), true);
     }
     wgmma_commit_group();
-    wgmma_wait_group<1>();  // the slice before is done with, this one under way
-    if (slice > first && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
-    before = place.stage;
+    wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
+    if (k_tile > first && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
+    previous = state.stage;
   }
-  wgmma_wait_group<0>(sum);
+  wgmma_wait_group<0>(acc);
   cluster_wait();
 
-  // Sums stay in the order of registers: what thread t has for another block goes to thread t there.
+  // Accumulators stay in the order of registers: thread t sends to thread t of another block.
   constexpr int kMine = R::kMine, kQuads = kMine / 4;
 #pragma unroll
   for (int z = 0; z < kParts; ++z) {
     if (z == rank) continue;
     const int slot = rank - (rank > z);
-    const unsigned to = cluster_address(inbox + slot * kQuads * R::kMultipliers + threadIdx.x, z);
-    const unsigned landed = cluster_address(&received, z);
+    const unsigned to =
+        cluster_address(inbox + slot * kQuads * R::kConsumerThreads + threadIdx.x, z);
+    const unsigned barrier = cluster_address(&received, z);
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
-      const float* const s = sum + z * kMine + q * 4;
-      cluster_store_async(to + q * R::kMultipliers * sizeof(float4),
-                          make_float4(s[0], s[1], s[2], s[3]), landed);
+      const float* const s = acc + z * kMine + q * 4;
+      cluster_store_async(to + q * R::kConsumerThreads * sizeof(float4),
+                          make_float4(s[0], s[1], s[2], s[3]), barrier);
     }
   }
-  mbarrier_wait_cluster(&received, 0);  // also: nobody has anything left to do in this block
+  mbarrier_wait_cluster(&received, 0);  // also: no other block accesses this one any more
 
   // Always from the first block to the last, so that the result is the same in every run.
   float total[kMine];
 #pragma unroll
   for (int z = 0; z < kParts; ++z) {
-    const float4* const from = inbox + (z - (z > rank)) * kQuads * R::kMultipliers + threadIdx.x;
+    const float4* const from =
+        inbox + (z - (z > rank)) * kQuads * R::kConsumerThreads + threadIdx.x;
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
-      const float* const s = sum + z * kMine + q * 4;
+      const float* const s = acc + z * kMine + q * 4;
       const float4 part =
-          z == rank ? make_float4(s[0], s[1], s[2], s[3]) : from[q * R::kMultipliers];
+          z == rank ? make_float4(s[0], s[1], s[2], s[3]) : from[q * R::kConsumerThreads];
       float* const t = total + q * 4;
       t[0] = z == 0 ? part.x : t[0] + part.x;
       t[1] = z == 0 ? part.y : t[1] + part.y;
@@ -136,11 +140,11 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     }
   }
 
-  // A patch is kRows rows of 16 columns of C: two chunks, which lie in each other's places where
-  // r / 4 is odd, so that four rows are all banks once, and eight rows of one chunk are, too.
+  // An epilogue tile is kRows rows of 16 columns of C: two chunks, which are exchanged where r / 4
+  // is odd, so that four rows are all banks once, and eight rows of one chunk are, too.
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  T* const patch = reinterpret_cast<T*>(inbox + R::kQuads) + warp * R::kPatch;
-  auto chunk = [&](int r, int i) { return patch + r * 16 + (i ^ r / 4 % 2) * 8; };
+  T* const epilogue_tile = reinterpret_cast<T*>(inbox + R::kQuads) + warp * R::kEpilogueTile;
+  auto chunk = [&](int r, int i) { return epilogue_tile + r * 16 + (i ^ r / 4 % 2) * 8; };
 #pragma unroll
   for (int r = 0; r < R::kRows; r += 16) {  // four matrices: 8 rows of C left and right, 8 more
     const float* const s = total + r / 2;
@@ -164,14 +168,14 @@ void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
   const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, S::BN);
   const int tiles = ladder::ceil_div(g.m, S::BM) * ladder::ceil_div(g.n, S::BN);
   ladder::launch(multiply<T, kA, kB, S, kParts>, tiles * kParts, S::kThreads,
-                 Room<S, kA, kParts>::kShared, stream, a, b, g.c, g.m, g.n,
+                 SharedLayout<S, kA, kParts>::kShared, stream, a, b, g.c, g.m, g.n,
                  ladder::ceil_div(g.k, BK));
 }
 template <class Op, class S, int kParts, class T>
-int places() {
+int resident_blocks() {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  static const int blocks = ladder::blocks_at_once(multiply<T, kA, kB, S, kParts>, kParts,
-                                                   S::kThreads, Room<S, kA, kParts>::kShared);
+  static const int blocks = ladder::blocks_at_once(
+      multiply<T, kA, kB, S, kParts>, kParts, S::kThreads, SharedLayout<S, kA, kParts>::kShared);
   return blocks;
 }
 
@@ -186,11 +190,11 @@ void launch(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {
                  : launch<Op, S, 8, T>)(g, stream);
 }
 template <class Op, class S, class T>
-int places(int splits) {
-  return (splits == 1   ? places<Op, S, 1, T>
-          : splits == 2 ? places<Op, S, 2, T>
-          : splits == 4 ? places<Op, S, 4, T>
-                        : places<Op, S, 8, T>)();
+int resident_blocks(int splits) {
+  return (splits == 1   ? resident_blocks<Op, S, 1, T>
+          : splits == 2 ? resident_blocks<Op, S, 2, T>
+          : splits == 4 ? resident_blocks<Op, S, 4, T>
+                        : resident_blocks<Op, S, 8, T>)();
 }
 
 }  // namespace gemm_pushed_sums

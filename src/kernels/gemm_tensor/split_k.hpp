@@ -1,17 +1,17 @@
-// The kernel of v15: the blocks of a cluster share a tile of C by splitting K.
+// v15's kernel, generalised for v20: any operation, and C in fp32 too.
 #pragma once
 
 #include "device/multiprocessors.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/vector.hpp"
-#include "slices.hpp"
+#include "k_tiles.hpp"
 #include "tiles.hpp"
 
 #include <array>
 
 namespace gemm_split_k {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 
 constexpr int BK = kDepth;
@@ -21,17 +21,19 @@ template <int TileM, int TileN, int BlocksPerSm>
 struct Shape {
   static constexpr int BM = TileM, BN = TileN, kBlocksPerSm = BlocksPerSm;
   static constexpr int kConsumers = BN / 64, kThreads = kConsumers * 128 + 32;
-  static constexpr int kPitch = BN + 4;  // of sums: what a warp has of two rows is in 32 banks
+  static constexpr int kPitch =
+      BN + 4;  // of accumulators: a warp's of two rows are in different banks
 };
 
-/// What a shape has in shared memory: of the SM's 228 KiB each block costs 1 KiB more than it asks
-/// for, up to 1 KiB goes so that the ring begins at 1024 n, and there are the barriers.
+/// The ring of a shape in shared memory: of the SM's 228 KiB each block takes 1 KiB more than it
+/// requests, up to 1 KiB aligns the ring to 1024 bytes, and there are the barriers.
 template <class S, Major kA>
 struct Ring {
   static constexpr int kStage = BK * (S::BN + kHeld<kA, S::BM>);  // elements
   static constexpr int kStages = (228 * 1024 / S::kBlocksPerSm - 2560) / (kStage * 2);
   static constexpr std::size_t kBytes = kStages * kStage * 2;
-  static_assert(S::BM * S::kPitch * sizeof(float) <= kBytes, "the sums take the ring's place");
+  static_assert(S::BM * S::kPitch * sizeof(float) <= kBytes,
+                "the accumulators take the ring's place");
 };
 
 /// The tile is multiplied as its transpose: columns of C, of which there are many even where rows
@@ -39,7 +41,7 @@ struct Ring {
 template <class T, class C, Major kA, Major kB, class S, int kParts>
 __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             C* c, int m, int n, int slices) {
+             C* c, int m, int n, int k_tiles) {
   constexpr int BM = S::BM, BN = S::BN, kThreads = S::kThreads;
   constexpr int kStages = Ring<S, kA>::kStages, kStage = Ring<S, kA>::kStage;
   __shared__ Mbarrier full[kStages], empty[kStages];
@@ -50,8 +52,8 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
   const int tile = blockIdx.x / kParts, tiles_m = ladder::ceil_div(m, BM);
   const int row0 = tile % tiles_m * BM, col0 = tile / tiles_m * BN;
   const int rank = cluster_rank();
-  const int first = static_cast<int>(std::int64_t{slices} * rank / kParts);
-  const int last = static_cast<int>(std::int64_t{slices} * (rank + 1) / kParts);
+  const int first = static_cast<int>(std::int64_t{k_tiles} * rank / kParts);
+  const int last = static_cast<int>(std::int64_t{k_tiles} * (rank + 1) / kParts);
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
@@ -60,39 +62,39 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist
+  __syncthreads();  // the mbarriers are initialised
 
   const int warpgroup = threadIdx.x / 128;
-  float sum[BM / 2] = {};
-  Place<kStages> place;
+  float acc[BM / 2] = {};
+  PipelineState<kStages> state;
   if (threadIdx.x == S::kConsumers * 128) {  // the producer
-    for (int slice = first; slice < last; ++slice, place.next()) {
-      T* const to = ring + place.stage * kStage;
-      Mbarrier* const landed = &full[place.stage];
-      // A fresh barrier takes the parity of the phase before for ended: the first round is free.
-      mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-      mbarrier_arrive_expect_tx(landed, kStage * sizeof(T));
-      load_slice<kB, BN>(to, &map_b, col0, slice * BK, landed);
-      load_slice<kA, kHeld<kA, BM>>(to + BN * BK, &map_a, row0, slice * BK, landed);
+    for (int k_tile = first; k_tile < last; ++k_tile, state.advance()) {
+      T* const to = ring + state.stage * kStage;
+      Mbarrier* const barrier = &full[state.stage];
+      // A new mbarrier reports the previous phase complete, so the first pass does not block.
+      mbarrier_wait(&empty[state.stage], state.parity ^ 1);
+      mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
+      load_k_tile<kB, BN>(to, &map_b, col0, k_tile * BK, barrier);
+      load_k_tile<kA, kHeld<kA, BM>>(to + BN * BK, &map_a, row0, k_tile * BK, barrier);
     }
   } else if (warpgroup < S::kConsumers) {
-    int before = 0;  // the stage of the slice before
-    for (int slice = first; slice < last; ++slice, place.next()) {
-      const T* const from = ring + place.stage * kStage;
+    int previous = 0;  // the previous K-tile's stage
+    for (int k_tile = first; k_tile < last; ++k_tile, state.advance()) {
+      const T* const from = ring + state.stage * kStage;
       const auto b = wgmma_descriptor<kB>(from + warpgroup * 64 * BK);
       const auto a = wgmma_descriptor<kA>(from + BN * BK);
-      mbarrier_wait(&full[place.stage], place.parity);
+      mbarrier_wait(&full[state.stage], state.parity);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < BK / 16; ++k) {
-        wgmma<BM, kB, kA, T>(sum, b + k * wgmma_step(kB), a + k * wgmma_step(kA), true);
+        wgmma<BM, kB, kA, T>(acc, b + k * wgmma_step(kB), a + k * wgmma_step(kA), true);
       }
       wgmma_commit_group();
-      wgmma_wait_group<1>();  // the slice before is done with, this one under way
-      if (slice > first && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
-      before = place.stage;
+      wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
+      if (k_tile > first && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
+      previous = state.stage;
     }
-    wgmma_wait_group<0>(sum);
+    wgmma_wait_group<0>(acc);
   }
   __syncthreads();  // the ring is no longer in use
 
@@ -102,22 +104,23 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     float* const to = sums + lane % 4 * 2 * S::kPitch + warp * 16 + lane / 4;
 #pragma unroll
     for (int i = 0; i < BM / 2; ++i) {
-      to[(i / 4 * 8 + i % 2) * S::kPitch + i / 2 % 2 * 8] = sum[i];
+      to[(i / 4 * 8 + i % 2) * S::kPitch + i / 2 % 2 * 8] = acc[i];
     }
   }
   cluster_sync();
 
-  // Four neighbours at a time, in turns of all threads of the cluster; always from the first block
-  // to the last, so that the result is the same in every run. Loads from other blocks take long:
-  // some are under way together. Only what is stored is loaded, or a load might outlive its block.
-  constexpr int kQuads = BN / 4, kAtOnce = 8 / kParts, kTurn = kParts * kThreads;
+  // Reduces four neighbours per thread and iteration, with all threads of the cluster; always from
+  // the first block to the last, so that the result is the same in every run. Loads from other
+  // blocks have a long latency: several are in flight together. Only what is stored is loaded, or a
+  // load might outlive its block.
+  constexpr int kQuads = BN / 4, kAtOnce = 8 / kParts, kPerIteration = kParts * kThreads;
   const int end = min(BM, m - row0) * kQuads;
-  for (int i0 = rank * kThreads + threadIdx.x; i0 < end; i0 += kAtOnce * kTurn) {
+  for (int i0 = rank * kThreads + threadIdx.x; i0 < end; i0 += kAtOnce * kPerIteration) {
     auto wanted = [&](int i) { return i < end && col0 + i % kQuads * 4 < n; };
     float4 part[kAtOnce][kParts];
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
-      const int i = i0 + u * kTurn;
+      const int i = i0 + u * kPerIteration;
       if (!wanted(i)) continue;
       const float* const at = sums + i / kQuads * S::kPitch + i % kQuads * 4;
 #pragma unroll
@@ -125,7 +128,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
     }
 #pragma unroll
     for (int u = 0; u < kAtOnce; ++u) {
-      const int i = i0 + u * kTurn;
+      const int i = i0 + u * kPerIteration;
       if (!wanted(i)) continue;
       float4 total = part[u][0];
 #pragma unroll
@@ -144,7 +147,7 @@ __global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBloc
       }
     }
   }
-  cluster_arrive_relaxed();  // the others have read this block's sums when all have arrived
+  cluster_arrive_relaxed();  // the others have read this block's accumulators when all have arrived
   cluster_wait();
 }
 
@@ -162,7 +165,7 @@ void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
 }
 
 template <class Op, class S, int kParts, class T, class C>
-int places() {
+int resident_blocks() {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   static const int blocks = ladder::blocks_at_once(multiply<T, C, kA, kB, S, kParts>, kParts,
                                                    S::kThreads, kShared<S, kA>);
@@ -181,12 +184,12 @@ void launch(const gemm_tensor::Args<T, C>& g, int splits, cudaStream_t stream) {
                  : launch<Op, S, 8, T, C>)(g, stream);
 }
 template <class Op, class S, class T, class C>
-int places(int splits) {
-  return (splits == 1   ? places<Op, S, 1, T, C>
-          : splits == 2 ? places<Op, S, 2, T, C>
-          : splits == 3 ? places<Op, S, 3, T, C>
-          : splits == 4 ? places<Op, S, 4, T, C>
-                        : places<Op, S, 8, T, C>)();
+int resident_blocks(int splits) {
+  return (splits == 1   ? resident_blocks<Op, S, 1, T, C>
+          : splits == 2 ? resident_blocks<Op, S, 2, T, C>
+          : splits == 3 ? resident_blocks<Op, S, 3, T, C>
+          : splits == 4 ? resident_blocks<Op, S, 4, T, C>
+                        : resident_blocks<Op, S, 8, T, C>)();
 }
 
 }  // namespace gemm_split_k

@@ -1,84 +1,88 @@
-// Two ways for the sums of a warp, 16 rows as wgmma leaves them (device/ptx/wgmma.hpp), into C.
+// Two ways to store the accumulators of a warp, 16 rows in the layout of wgmma
+// (device/ptx/wgmma.hpp), in C.
 #pragma once
 
 #include "device/ptx/stmatrix.hpp"
-#include "slices.hpp"
+#include "k_tiles.hpp"
 
-namespace gemm_slices {
+namespace gemm_k_tiles {
 
-/// A part of C on its way from registers to TMA. A warp has two: while one is stored the other is
-/// filled.
-struct Patch {
+/// The part of C that a warp stages in shared memory for a TMA store. A warp has two: while one is
+/// stored the other is filled.
+struct EpilogueTile {
   static constexpr int kRows = 16, kCols = 64;
   static constexpr int kElements = kRows * kCols;
 };
 
-/// 16-bit C, from row `row` and column `column` on: patches in turn, in the swizzle of TMA: chunk c
-/// of row r lies in place c ^ (r % 8), and the 8 rows of a matrix in 8 different places. Where
-/// patches do not come out even, the last one begins earlier and brings some sums a second time.
-/// Returns before the last two patches are read.
-template <class T, int kSums>
-__device__ __forceinline__ void store_patches(const CUtensorMap& map, T* patches, int row,
-                                              int column, const float (&sum)[kSums]) {
+/// 16-bit C, from row `row` and column `column` on: one epilogue tile after the other, in the
+/// swizzle of TMA: chunk c of row r is stored as chunk c ^ (r % 8), so that the 8 rows of a matrix
+/// are in different banks. Where the columns are no multiple of 64, the last epilogue tile overlaps
+/// the one before. Returns before TMA has read the last two.
+template <class T, int kAccumulators>
+__device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* epilogue_tiles,
+                                                     int row, int column,
+                                                     const float (&acc)[kAccumulators]) {
   using namespace ladder::ptx;
-  constexpr int kCols = kSums * 2, kPatches = ladder::ceil_div(kCols, Patch::kCols);
-  static_assert(kPatches % 2 == 0, "the next call begins with the other patch than this one ends");
+  constexpr int kCols = kAccumulators * 2, kTiles = ladder::ceil_div(kCols, EpilogueTile::kCols);
+  static_assert(kTiles % 2 == 0,
+                "the next call begins with the other epilogue tile than this one ends");
   const int lane = threadIdx.x % 32;
 #pragma unroll
-  for (int j = 0; j < kPatches; ++j) {
-    const int first = min(j * Patch::kCols, kCols - Patch::kCols);
-    T* const patch = patches + j % 2 * Patch::kElements;
+  for (int j = 0; j < kTiles; ++j) {
+    const int first = min(j * EpilogueTile::kCols, kCols - EpilogueTile::kCols);
+    T* const epilogue_tile = epilogue_tiles + j % 2 * EpilogueTile::kElements;
     if (lane == 0) bulk_wait_group_read<1>();  // the store before the last one has read it
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < Patch::kCols / 16; ++i) {  // 16 x 16: four matrices, left ones first
-      const float* const s = sum + first / 2 + i * 8;
+    for (int i = 0; i < EpilogueTile::kCols / 16; ++i) {  // 16 x 16: four matrices, left ones first
+      const float* const s = acc + first / 2 + i * 8;
       const int r = lane % 16, chunk = i * 2 + lane / 16;
       stmatrix(
-          patch + r * Patch::kCols + (chunk ^ r % 8) * 8,
+          epilogue_tile + r * EpilogueTile::kCols + (chunk ^ r % 8) * 8,
           {pack<T>(s[0], s[1]), pack<T>(s[2], s[3]), pack<T>(s[4], s[5]), pack<T>(s[6], s[7])});
     }
     fence_proxy_async();
     __syncwarp();
     if (lane == 0) {
-      tensor_store(&map, column + first, row, patch);
+      tensor_store(&map, column + first, row, epilogue_tile);
       bulk_commit_group();
     }
   }
 }
 
-/// fp32 C of m x n, straight from registers: four lanes have a sector.
-template <int kSums>
+/// fp32 C of m x n, straight from registers: four lanes store a sector.
+template <int kAccumulators>
 __device__ __forceinline__ void store_pairs(float* c, int m, int n, int row, int column,
-                                            const float (&sum)[kSums]) {
+                                            const float (&acc)[kAccumulators]) {
   const int lane = threadIdx.x % 32;
   const bool pairs = n % 2 == 0 && reinterpret_cast<std::uintptr_t>(c) % sizeof(float2) == 0;
 #pragma unroll
-  for (int i = 0; i < kSums; i += 2) {
+  for (int i = 0; i < kAccumulators; i += 2) {
     const int y = row + lane / 4 + i / 2 % 2 * 8, x = column + lane % 4 * 2 + i / 4 * 8;
     if (y >= m || x >= n) continue;
     float* const to = c + std::int64_t{y} * n + x;
     if (pairs) {
-      *reinterpret_cast<float2*>(to) = make_float2(sum[i], sum[i + 1]);
+      *reinterpret_cast<float2*>(to) = make_float2(acc[i], acc[i + 1]);
     } else {
-      to[0] = sum[i];
-      if (x + 1 < n) to[1] = sum[i + 1];
+      to[0] = acc[i];
+      if (x + 1 < n) to[1] = acc[i + 1];
     }
   }
 }
 
-/// C as the parameter of a kernel, and the way into it: of 16 bits through patches and TMA.
+/// C as the parameter of a kernel, and how it is stored: 16-bit elements through epilogue tiles and
+/// TMA.
 template <class C>
 struct Destination {
-  static constexpr std::size_t kBytesPerWarp = 2 * Patch::kElements * sizeof(C);
+  static constexpr std::size_t kBytesPerWarp = 2 * EpilogueTile::kElements * sizeof(C);
 
-  Destination(C* c, int m, int n) : map(output_map(c, m, n, Patch::kRows)) {}
+  Destination(C* c, int m, int n) : map(output_map(c, m, n, EpilogueTile::kRows)) {}
 
-  /// `patches` are the warp's; row and column are where its 16 rows begin.
-  template <int kSums>
-  __device__ __forceinline__ void store(C* patches, int row, int column,
-                                        const float (&sum)[kSums]) const {
-    store_patches(map, patches, row, column, sum);
+  /// `epilogue_tiles` are the warp's; row and column are where its 16 rows begin.
+  template <int kAccumulators>
+  __device__ __forceinline__ void store(C* epilogue_tiles, int row, int column,
+                                        const float (&acc)[kAccumulators]) const {
+    store_epilogue_tiles(map, epilogue_tiles, row, column, acc);
   }
 
   CUtensorMap map;
@@ -91,14 +95,14 @@ struct Destination<float> {
 
   Destination(float* to, int rows, int columns) : c(to), m(rows), n(columns) {}
 
-  template <int kSums>
+  template <int kAccumulators>
   __device__ __forceinline__ void store(float*, int row, int column,
-                                        const float (&sum)[kSums]) const {
-    store_pairs(c, m, n, row, column, sum);
+                                        const float (&acc)[kAccumulators]) const {
+    store_pairs(c, m, n, row, column, acc);
   }
 
   float* c;
   int m, n;
 };
 
-}  // namespace gemm_slices
+}  // namespace gemm_k_tiles

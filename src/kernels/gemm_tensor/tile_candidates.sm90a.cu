@@ -17,10 +17,10 @@ struct Candidate {
     S::template launch<gemm_tensor_nt>(g, kSplits, stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    if (p.m == 0 || p.n == 0 || p.k < kSplits * gemm_slices::kDepth) {
-      return ladder::unsupported("not a slice for each part of K");
+    if (p.m == 0 || p.n == 0 || p.k < kSplits * gemm_k_tiles::kDepth) {
+      return ladder::unsupported("not a K-tile for each part of K");
     }
-    return gemm_slices::supports<gemm_tensor_nt>(p);
+    return gemm_k_tiles::supports<gemm_tensor_nt>(p);
   }
 };
 

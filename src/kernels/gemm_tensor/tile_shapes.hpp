@@ -1,5 +1,5 @@
-// The kernels of the rungs before, each with one shape of tile, for v20 to choose from; and those
-// that scripts/autotune tries.
+// What v20 chooses from: the kernels of v13 (compiled there), of v15 (split_k.hpp) and of v24
+// (pushed_sums.hpp), each with one shape of tile; and those that scripts/autotune tries.
 #pragma once
 
 #include "device/multiprocessors.hpp"
@@ -20,7 +20,7 @@ struct Persistent {
   static constexpr bool kStores = true;  // C of this type
 
   template <class Op, class T, class C>
-  static int places(int) {
+  static int resident_blocks(int) {
     return ladder::multiprocessors();
   }
   template <class Op, class T, class C>
@@ -41,8 +41,8 @@ struct SplitK {
   static constexpr bool kStores = true;
 
   template <class Op, class T, class C>
-  static int places(int splits) {
-    return gemm_split_k::places<Op, Shape, T, C>(splits);
+  static int resident_blocks(int splits) {
+    return gemm_split_k::resident_blocks<Op, Shape, T, C>(splits);
   }
   template <class Op, class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, int splits, cudaStream_t stream) {
@@ -62,8 +62,8 @@ struct PushedSums {
   static constexpr bool kStores = sizeof(C) == 2;
 
   template <class Op, class T, class C>
-  static int places(int splits) {
-    return gemm_pushed_sums::places<Op, Shape, T>(splits);
+  static int resident_blocks(int splits) {
+    return gemm_pushed_sums::resident_blocks<Op, Shape, T>(splits);
   }
   template <class Op, class T>
   static void launch(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {

@@ -1,19 +1,21 @@
-// Operands that lie across K, turned over to lie along K, for types that wgmma reads only so.
+// Transposes operands that lie across K, for types that wgmma reads along K only.
 #pragma once
 
 #include "gemm_tensor.hpp"
 
-namespace gemm_slices {
+namespace gemm_k_tiles {
 
-constexpr int kTurn = 32, kTurnRows = 8;  // a tile, and its rows that a block moves at a time
-constexpr int kTurnThreads = kTurn * kTurnRows;
+constexpr int kTransposeTile = 32,
+              kTransposeRows = 8;  // a tile, and its rows that a block moves at a time
+constexpr int kTransposeThreads = kTransposeTile * kTransposeRows;
 
-/// The grid for a matrix that is [rows][columns] when it is turned over.
+/// The grid for a matrix that is [rows][columns] when it is transposed.
 inline dim3 tiles_to_transpose(int rows, int columns) {
-  return dim3(ladder::ceil_div(rows, kTurn), ladder::ceil_div(columns, kTurn));
+  return dim3(ladder::ceil_div(rows, kTransposeTile), ladder::ceil_div(columns, kTransposeTile));
 }
 inline ladder::Support supports_transposing(const gemm_tensor::Problem& p) {
-  return p.k <= kTurn * 65535 ? ladder::supported() : ladder::unsupported("K over 2097120");
+  return p.k <= kTransposeTile * 65535 ? ladder::supported()
+                                       : ladder::unsupported("K over 2097120");
 }
 
 /// Calls store(row, column, element) for a tile of a matrix that lies in memory as
@@ -21,20 +23,20 @@ inline ladder::Support supports_transposing(const gemm_tensor::Problem& p) {
 template <class Store>
 __device__ __forceinline__ void transpose_tile(const float* matrix, int rows, int columns,
                                                Store&& store) {
-  __shared__ float tile[kTurn][kTurn + 1];  // columns in 32 banks, too
-  const int x = threadIdx.x % kTurn, y = threadIdx.x / kTurn;
-  const int row0 = blockIdx.x * kTurn, column0 = blockIdx.y * kTurn;
+  __shared__ float tile[kTransposeTile][kTransposeTile + 1];  // columns in 32 banks, too
+  const int x = threadIdx.x % kTransposeTile, y = threadIdx.x / kTransposeTile;
+  const int row0 = blockIdx.x * kTransposeTile, column0 = blockIdx.y * kTransposeTile;
 #pragma unroll
-  for (int i = y; i < kTurn; i += kTurnRows) {
+  for (int i = y; i < kTransposeTile; i += kTransposeRows) {
     if (column0 + i < columns && row0 + x < rows) {
       tile[i][x] = __ldcs(&matrix[std::int64_t{column0 + i} * rows + row0 + x]);
     }
   }
   __syncthreads();
 #pragma unroll
-  for (int i = y; i < kTurn; i += kTurnRows) {
+  for (int i = y; i < kTransposeTile; i += kTransposeRows) {
     if (row0 + i < rows && column0 + x < columns) store(row0 + i, column0 + x, tile[x][i]);
   }
 }
 
-}  // namespace gemm_slices
+}  // namespace gemm_k_tiles

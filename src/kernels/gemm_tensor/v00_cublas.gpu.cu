@@ -1,5 +1,5 @@
 // Idea      cuBLAS, the vendor's library, as the baseline
-// Bound by  tensor cores; for f32, which is without TF32, the ordinary ones
+// Bound by  tensor cores; for f32, which is without TF32, the CUDA cores
 // Limits    f16, bf16, tf32, f32
 #include "gemm_tensor.hpp"
 #include "harness/cuda/cublas.hpp"

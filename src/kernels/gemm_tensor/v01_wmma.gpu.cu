@@ -1,12 +1,12 @@
 // Idea      nvcuda::wmma, the tensor cores from C++: a warp loads fragments of 16 x 16 matrices
-//           from shared memory, multiplies them, and stores the result. Which lane holds what of a
-//           fragment is the compiler's secret
-// Bound by  the way into shared memory: one element per instruction, and everyone waits for it
+//           from shared memory, multiplies them, and stores the result. Which lane holds which
+//           element of a fragment is not specified
+// Bound by  the copies into shared memory: one element per instruction, and all warps wait for them
 // Limits    compute capability 8.0; M up to 8388480
 // Tile      128 x 128 x 32, 8 warps of 64 x 32; 18 to 36 KiB of shared memory
 //
-// The compiler's secret also keeps this version from the host executor: it could not tell which
-// bytes a lane touches.
+// The unspecified layout also keeps this version from the host executor, which has to know which
+// bytes a lane accesses.
 #include "limits.hpp"
 
 #include <mma.h>
@@ -53,8 +53,8 @@ __global__ void __launch_bounds__(kThreads) wmma_tiles(gemm_tensor::Args<T> g) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
 
-  wmma::fragment<wmma::accumulator, 16, 16, K, float> sum[WM / 16][WN / 16];
-  for (auto& row : sum) {
+  wmma::fragment<wmma::accumulator, 16, 16, K, float> acc[WM / 16][WN / 16];
+  for (auto& row : acc) {
     for (auto& fragment : row) wmma::fill_fragment(fragment, 0.0f);
   }
   for (int k0 = 0; k0 < g.k; k0 += BK) {
@@ -88,18 +88,18 @@ __global__ void __launch_bounds__(kThreads) wmma_tiles(gemm_tensor::Args<T> g) {
 #pragma unroll
       for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
-        for (int j = 0; j < WN / 16; ++j) wmma::mma_sync(sum[i][j], a[i], b[j], sum[i][j]);
+        for (int j = 0; j < WN / 16; ++j) wmma::mma_sync(acc[i][j], a[i], b[j], acc[i][j]);
       }
     }
     __syncthreads();
   }
 
-  // Through shared memory, to know which element is whose.
+  // Through shared memory, because the layout of a fragment is not specified.
 #pragma unroll
   for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
     for (int j = 0; j < WN / 16; ++j) {
-      wmma::store_matrix_sync(&results[warp][0][0], sum[i][j], 16, wmma::mem_row_major);
+      wmma::store_matrix_sync(&results[warp][0][0], acc[i][j], 16, wmma::mem_row_major);
       __syncwarp();
       for (int e = lane; e < 16 * 16; e += 32) {
         const int row = row0 + warp_row + i * 16 + e / 16, col = col0 + warp_col + j * 16 + e % 16;

@@ -1,17 +1,17 @@
-// Idea      mma.sync with fragments loaded by ldmatrix: who holds what is known (mma.hpp), so
-//           slices need no padding, and results go from registers straight to C
+// Idea      mma.sync with fragments loaded by ldmatrix: which lane holds what is specified
+//           (mma.hpp), so K-tiles need no padding, and accumulators go from registers straight to C
 // Vs v01    global memory is read 16 bytes at a time. Chunks of 16 bytes lie swizzled in shared
 //           memory: eight rows of a matrix that ldmatrix reads together are all 32 banks once
-// Bound by  latency: nothing is multiplied while a slice is on its way
+// Bound by  latency: nothing is multiplied while a K-tile is loaded
 // Limits    rows of A and B start at multiples of 16 bytes; compute capability 8.0; M up to 8388480
 // Tile      128 x 128 x 32, 8 warps of 64 x 32, four by two fragments; 16 KiB of shared memory
 //
-//   slice            rows              chunk c of row r is in place
+//   K-tile           rows              chunk c of row r is stored as chunk
 //   along K          64 bytes          c ^ (r / 2 % 4): two rows are 128 bytes, all banks once
 //   across K         256 bytes         c ^ (r % 8)
 //
-// Slices lie in shared memory as they do in global memory. An operand whose rows are across K (A of
-// tn, B of nn and tn) is turned by ldmatrix_trans on its way to the registers.
+// K-tiles lie in shared memory as they do in global memory. An operand whose rows are across K (A
+// of tn, B of nn and tn) is transposed by ldmatrix_trans on its way to the registers.
 #include "device/ptx/ldmatrix.hpp"
 #include "device/ptx/mma.hpp"
 #include "device/vector.hpp"
@@ -25,9 +25,9 @@ constexpr int BM = 128, BN = 128, BK = 32, WM = 64, WN = 32;
 constexpr int kThreads = (BM / WM) * (BN / WN) * 32;
 constexpr int kChunk = 8;  // elements in 16 bytes
 
-/// A slice of A or B, swizzled.
+/// A K-tile of A or B, swizzled.
 template <class T, int Rows, int Columns>
-struct Slice {
+struct KTile {
   static constexpr int kChunks = Columns / kChunk;                    // in a row
   static constexpr int kRowsPerLine = kChunks < 8 ? 8 / kChunks : 1;  // a line is all 32 banks
 
@@ -35,8 +35,8 @@ struct Slice {
 
   /// Where a chunk lies.
   __device__ T* chunk(int row, int c) {
-    const int place = c ^ (row / kRowsPerLine % (kChunks < 8 ? kChunks : 8));
-    return &element[(row * kChunks + place) * kChunk];
+    const int swizzled = c ^ (row / kRowsPerLine % (kChunks < 8 ? kChunks : 8));
+    return &element[(row * kChunks + swizzled) * kChunk];
   }
 
   /// Copies it from a matrix; beyond the edge of the matrix it is zero.
@@ -56,23 +56,23 @@ struct Slice {
 
 template <class Op, class T, class C>
 __global__ void __launch_bounds__(kThreads) mma_tiles(gemm_tensor::Args<T, C> g) {
-  __shared__ std::conditional_t<Op::kTransposedA, Slice<T, BK, BM>, Slice<T, BM, BK>> slice_a;
-  __shared__ std::conditional_t<Op::kTransposedB, Slice<T, BN, BK>, Slice<T, BK, BN>> slice_b;
+  __shared__ std::conditional_t<Op::kTransposedA, KTile<T, BK, BM>, KTile<T, BM, BK>> k_tile_a;
+  __shared__ std::conditional_t<Op::kTransposedB, KTile<T, BN, BK>, KTile<T, BK, BN>> k_tile_b;
   const int row0 = blockIdx.y * BM, col0 = blockIdx.x * BN;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int warp_row = warp / (BN / WN) * WM, warp_col = warp % (BN / WN) * WN;
 
-  float sum[WM / 16][WN / 8][4] = {};
+  float acc[WM / 16][WN / 8][4] = {};
   for (int k0 = 0; k0 < g.k; k0 += BK) {
     if constexpr (Op::kTransposedA) {
-      slice_a.load(g.a, g.k, g.m, k0, row0);
+      k_tile_a.load(g.a, g.k, g.m, k0, row0);
     } else {
-      slice_a.load(g.a, g.m, g.k, row0, k0);
+      k_tile_a.load(g.a, g.m, g.k, row0, k0);
     }
     if constexpr (Op::kTransposedB) {
-      slice_b.load(g.b, g.n, g.k, col0, k0);
+      k_tile_b.load(g.b, g.n, g.k, col0, k0);
     } else {
-      slice_b.load(g.b, g.k, g.n, k0, col0);
+      k_tile_b.load(g.b, g.k, g.n, k0, col0);
     }
     __syncthreads();
 #pragma unroll
@@ -83,9 +83,9 @@ __global__ void __launch_bounds__(kThreads) mma_tiles(gemm_tensor::Args<T, C> g)
         const int m = warp_row + i * 16;
         if constexpr (Op::kTransposedA) {
           ldmatrix_trans(a[i],
-                         slice_a.chunk(k + lane % 8 + lane / 16 * 8, m / kChunk + lane / 8 % 2));
+                         k_tile_a.chunk(k + lane % 8 + lane / 16 * 8, m / kChunk + lane / 8 % 2));
         } else {
-          ldmatrix(a[i], slice_a.chunk(m + lane % 16, k / kChunk + lane / 16));
+          ldmatrix(a[i], k_tile_a.chunk(m + lane % 16, k / kChunk + lane / 16));
         }
       }
 #pragma unroll
@@ -93,15 +93,15 @@ __global__ void __launch_bounds__(kThreads) mma_tiles(gemm_tensor::Args<T, C> g)
            ++j) {  // 16 x 8, two matrices; the other lanes' address is unused
         const int n = warp_col + j * 8;
         if constexpr (Op::kTransposedB) {
-          ldmatrix(b[j], slice_b.chunk(n + lane % 8, k / kChunk + lane / 8 % 2));
+          ldmatrix(b[j], k_tile_b.chunk(n + lane % 8, k / kChunk + lane / 8 % 2));
         } else {
-          ldmatrix_trans(b[j], slice_b.chunk(k + lane % 16, n / kChunk));
+          ldmatrix_trans(b[j], k_tile_b.chunk(k + lane % 16, n / kChunk));
         }
       }
 #pragma unroll
       for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
-        for (int j = 0; j < WN / 8; ++j) mma_m16n8k16<T>(sum[i][j], a[i], b[j], sum[i][j]);
+        for (int j = 0; j < WN / 8; ++j) mma_m16n8k16<T>(acc[i][j], a[i], b[j], acc[i][j]);
       }
     }
     __syncthreads();
@@ -120,7 +120,7 @@ __global__ void __launch_bounds__(kThreads) mma_tiles(gemm_tensor::Args<T, C> g)
         const int col = col0 + warp_col + j * 8 + lane % 4 * 2;
         if (row >= g.m || col >= g.n) continue;
         C* const to = g.c + std::int64_t{row} * g.n + col;
-        alignas(Pair) const C pair[] = {C(sum[i][j][half * 2]), C(sum[i][j][half * 2 + 1])};
+        alignas(Pair) const C pair[] = {C(acc[i][j][half * 2]), C(acc[i][j][half * 2 + 1])};
         if (!Op::kTransposedB || g.n % 2 == 0) {  // rows of N elements of B: N is a multiple of 8
           *reinterpret_cast<Pair*>(to) = *reinterpret_cast<const Pair*>(pair);
         } else {

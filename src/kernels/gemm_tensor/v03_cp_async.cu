@@ -1,32 +1,32 @@
-// Idea      a queue of three slices that cp.async fills: two are on their way while one is
-//           multiplied. Fragments of the next step are loaded while those of this one are
+// Idea      a multistage pipeline: cp.async fills three stages, two K-tiles are in flight while one
+//           is multiplied. Fragments of the next step are loaded while those of this one are
 //           multiplied
 // Vs v02    twice the tile, with 64 x 64 of it for a warp: half as many bytes of shared memory per
-//           product. Slices are as deep as a line of the cache is long, 128 bytes: copies are
-//           carried out line by line. Results leave through shared memory in chunks of 16 bytes.
-//           Blocks go over C in bands, so that those that run at once share what they read in the
+//           product. K-tiles are as deep as a cache line, 128 bytes: the hardware carries out
+//           copies one line at a time. C is stored through shared memory in chunks of 16 bytes.
+//           Blocks go over C in bands, so that those that run at once share their operands in the
 //           L2
 // Bound by  the tensor cores as mma.sync drives them, which on Hopper is two thirds of what they
 //           can do; at that rate shared memory is busy for nearly all the time, too
 // Limits    rows of A and B start at multiples of 16 bytes; compute capability 8.0, for e4m3 9.0
 //           and CUDA 12.4; 144 KiB of shared memory, which 8.6 and 8.9 lack, for tf32 96 KiB, for
 //           e4m3 72 KiB
-// Tile      128 x 256 x 128 bytes, 8 warps of 64 x 64, four by eight fragments of 16 x 8, 128 sums
-//           per thread; three stages of 48 KiB; one block per SM. Of tf32 half as wide, of e4m3 a
-//           quarter: tf32 needs registers for the addresses of its words, e4m3 to become halves, as
-//           which Hopper's mma.sync multiplies it
+// Tile      128 x 256 x 128 bytes, 8 warps of 64 x 64, four by eight fragments of 16 x 8, 128
+//           accumulators per thread; three stages of 48 KiB; one block per SM. Of tf32 half as
+//           wide, of e4m3 a quarter: tf32 needs registers for the addresses of its words, e4m3 to
+//           become halves, as which Hopper's mma.sync multiplies it
 //
-//   turn i        stage i % 3          (i + 1) % 3             (i + 2) % 3
-//   first step    multiplied           on its way              free: slice i + 2
-//   last step     in registers         waited for; barrier     on its way
+//   iteration i   stage i % 3          (i + 1) % 3             (i + 2) % 3
+//   first step    multiplied           in flight               free: K-tile i + 2
+//   last step     in registers         waited for; barrier     in flight
 //
-// Chunk c (16 bytes) of row r of a slice lies in place c ^ (r % 8), so that a chunk of each of
-// eight rows is all 32 banks once; of tf32 across K in place c ^ (2 r % 8), for 8 words of each of
-// 4 rows.
+// Chunk c (16 bytes) of row r of a K-tile is stored as chunk c ^ (r % 8), so that a chunk of each
+// of eight rows is all 32 banks once; of tf32 across K as chunk c ^ (2 r % 8), for 8 words of each
+// of 4 rows.
 //
 // All types are alike in bytes: a step is 32 bytes of K. Only what lies across K is not:
-// ldmatrix_trans turns elements of 2 bytes. Those of 4 bytes are loaded one by one; for those of
-// one byte there is nothing, so e4m3 is multiplied where both operands lie along K, in nt.
+// ldmatrix_trans transposes elements of 2 bytes. Those of 4 bytes are loaded one by one; for those
+// of one byte there is nothing, so e4m3 is multiplied where both operands lie along K, in nt.
 #include "device/ptx/cp_async.hpp"
 #include "device/ptx/ldmatrix.hpp"
 #include "device/ptx/mma.hpp"
@@ -47,9 +47,9 @@ template <class T>
 constexpr int kBlockColumns = kWarpsN*(kWarpColumns<T>);
 constexpr int kStages = 3;
 constexpr int kStep = 32;                    // bytes of K in an mma
-constexpr int kSliceDepth = 128;             // bytes of K
-constexpr int kSteps = kSliceDepth / kStep;  // in a slice
-static_assert(kSteps % 2 == 0, "the first step of a slice follows on the last of the one before");
+constexpr int kKTileDepth = 128;             // bytes of K
+constexpr int kSteps = kKTileDepth / kStep;  // in a K-tile
+static_assert(kSteps % 2 == 0, "the first step of a K-tile follows on the last of the one before");
 
 /// d += a * b.
 template <class T>
@@ -75,22 +75,22 @@ struct Swizzled {
   alignas(128) T element[Rows * Columns];
 
   __device__ T* chunk(int row, int c) {
-    const int place = c ^ (row / kRowsPerLine * kShift % (kChunks < 8 ? kChunks : 8));
-    return &element[(row * kChunks + place) * kChunk];
+    const int swizzled = c ^ (row / kRowsPerLine * kShift % (kChunks < 8 ? kChunks : 8));
+    return &element[(row * kChunks + swizzled) * kChunk];
   }
 };
 
 template <class T>
-constexpr int BK = kSliceDepth / sizeof(T);
+constexpr int BK = kKTileDepth / sizeof(T);
 
-/// A slice of A or B, `Span` rows or columns of it, with rows across K or along it. Chunks are
+/// A K-tile of A or B, `Span` rows or columns of it, with rows across K or along it. Chunks are
 /// numbered by ^ where + would be the same: it merges with the swizzle's, and saves registers.
 template <class T, int Span, bool kAcross>
-struct Slice : Swizzled<T, kAcross ? BK<T> : Span, kAcross ? Span : BK<T>,
+struct KTile : Swizzled<T, kAcross ? BK<T> : Span, kAcross ? Span : BK<T>,
                         kAcross && sizeof(T) == 4 ? 2 : 1> {
   static constexpr int kRows = kAcross ? BK<T> : Span;
-  using Slice::Swizzled::chunk;
-  using Slice::Swizzled::kChunk;
+  using KTile::Swizzled::chunk;
+  using KTile::Swizzled::kChunk;
 
   /// The 16 x 32 bytes from row m and step `step` of K on, as mma wants A.
   __device__ void fragment_a(std::uint32_t (&a)[4], int m, int step, int lane) {
@@ -124,11 +124,11 @@ struct Slice : Swizzled<T, kAcross ? BK<T> : Span, kAcross ? Span : BK<T>,
   }
 };
 
-/// Copies slices of an operand, one after the other along K. What lies beyond M, N or K is zero.
+/// Copies K-tiles of an operand, one after the other along K. What lies beyond M, N or K is zero.
 template <class T, int Span, bool kAcross>
 class Copies {
  public:
-  using To = Slice<T, Span, kAcross>;
+  using To = KTile<T, Span, kAcross>;
 
   /// `size` is M or N, `first` where the tile begins in it.
   __device__ Copies(const T* matrix, int size, int depth, int first)
@@ -142,7 +142,7 @@ class Copies {
             (kAcross ? first + column : column);
   }
 
-  /// Starts to copy the next slice.
+  /// Starts to copy the next K-tile.
   __device__ void start(To& to) {
     const T* from = from_;
 #pragma unroll
@@ -159,15 +159,15 @@ class Copies {
   static constexpr int kRowsAtOnce = kThreads / To::kChunks;
   static_assert(To::kRows % kRowsAtOnce == 0, "threads copy equally many");
 
-  int row_, chunk_;               // in the slice, of this thread's first chunk
+  int row_, chunk_;               // in the K-tile, of this thread's first chunk
   int pitch_;                     // from a row to the next, in elements
   int rows_left_, columns_left_;  // of the matrix, from that chunk on
   const T* from_;
 };
 
 /// Where a block's tile is, in tiles. Bands of tiles are kBand high and as wide as C; within them
-/// blocks go down the columns. The 132 tiles that an H100 has in hand at once are about as high as
-/// wide, and so read the fewest different rows and columns.
+/// blocks go down the columns. The 132 tiles that run on an H100 at once form about a square, and
+/// so read the fewest different rows and columns.
 struct TileOrder {
   static constexpr int kBand = 16;
   int row, column;
@@ -182,8 +182,8 @@ struct TileOrder {
 
 template <class Op, class T>
 struct Stage {
-  Slice<T, BM, Op::kTransposedA> a;
-  Slice<T, kBlockColumns<T>, !Op::kTransposedB> b;
+  KTile<T, BM, Op::kTransposedA> a;
+  KTile<T, kBlockColumns<T>, !Op::kTransposedB> b;
 };
 
 template <class Op, class T, class Out>
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T, O
     cp_async_commit_group();
   };
 
-  // The fragments of two steps: one is multiplied while the other is on its way.
+  // The fragments of two steps: one is multiplied while the other is loaded.
   std::uint32_t a[2][WM / 16][4], b[2][WN / 16][4];
   auto fragments = [&](Stage<Op, T>* from, int step) {
 #pragma unroll
@@ -217,23 +217,23 @@ __global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T, O
     }
   };
 
-  float sum[WM / 16][WN / 8][4] = {};
+  float acc[WM / 16][WN / 8][4] = {};
 #pragma unroll
   for (int s = 0; s < kStages - 1; ++s) copy(&stages[s]);
   cp_async_wait_group<kStages - 2>();
   __syncthreads();
-  auto* now = stages;       // the slice in hand
+  auto* now = stages;       // the K-tile in hand
   auto* free = last_stage;  // to be overwritten
   fragments(now, 0);
   for (int k = 0; k < g.k; k += BK<T>) {
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
-      if (step == kSteps - 1) {  // everything of this slice is in registers: on to the next
+      if (step == kSteps - 1) {  // everything of this K-tile is in registers: on to the next
         cp_async_wait_group<kStages - 2>();
         __syncthreads();
         now = now == last_stage ? stages : now + 1;
       }
-      fragments(now, (step + 1) % kSteps);  // after the last slice zeros, unused
+      fragments(now, (step + 1) % kSteps);  // after the last K-tile zeros, unused
       if (step == 0) {
         copy(free);
         free = free == last_stage ? stages : free + 1;
@@ -245,7 +245,7 @@ __global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T, O
         for (int at = 0; at < WN / 8; ++at) {
           const int j = i % 2 == 0 ? at : WN / 8 - 1 - at;
           const auto& pair = b[step % 2][j / 2];
-          multiply_add<T>(sum[i][j], a[step % 2][i], {pair[j % 2 * 2], pair[j % 2 * 2 + 1]});
+          multiply_add<T>(acc[i][j], a[step % 2][i], {pair[j % 2 * 2], pair[j % 2 * 2 + 1]});
         }
       }
     }
@@ -253,7 +253,7 @@ __global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T, O
   cp_async_wait_all();
   __syncthreads();
 
-  // C leaves through shared memory, in parts of which a warp's take 8 KiB.
+  // C is stored through shared memory, in parts of 8 KiB per warp.
   using Vec = ladder::Vec128<Out>;
   using Pair = std::conditional_t<sizeof(Out) == 2, std::uint32_t, std::uint64_t>;
   constexpr int kRows = 8192 / (WN * int{sizeof(Out)}) < WM ? 8192 / (WN * int{sizeof(Out)}) : WM;
@@ -266,7 +266,7 @@ __global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T, O
     for (int r = 0; r < kRows; r += 8) {
 #pragma unroll
       for (int j = 0; j < WN / 8; ++j) {
-        const float(&from)[4] = sum[(part_row + r) / 16][j];
+        const float(&from)[4] = acc[(part_row + r) / 16][j];
         alignas(Pair) const Out pair[] = {Out(from[r / 8 % 2 * 2]), Out(from[r / 8 % 2 * 2 + 1])};
         const int col = j * 8 + lane % 4 * 2;
         Out* const to = part.chunk(r + lane / 4, col / Vec::size) + col % Vec::size;
@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(kThreads, 1) multistage(gemm_tensor::Args<T, O
 
 template <class Op>
 struct CpAsync {
-  static constexpr ladder::Version version{"cp.async, three slices in a queue, tiles of 128 x 256"};
+  static constexpr ladder::Version version{"cp.async, three stages, tiles of 128 x 256"};
 
   template <class T, class Out>
   static void launch(const gemm_tensor::Args<T, Out>& g, cudaStream_t stream) {

@@ -3,15 +3,15 @@
 //           left. Of a * b = big_a * big_b + big_a * small_b + small_a * big_b + small_a * small_b
 //           three products are made; the last one is below the last bit of the first
 // Vs v03    three products for one, of fragments that are split in registers. And tensor cores only
-//           cut numbers off, always towards zero, so their sums are kept short: every slice's, of
-//           32 products, is added to the total by an ordinary fp32 addition, which rounds
+//           cut numbers off, always towards zero, so they accumulate a single K-tile, 32 products,
+//           which is then added to the total by an fp32 addition on the CUDA cores, which rounds
 // Bound by  the tensor cores as mma.sync drives them, at a third of TF32's rate
 // Limits    nn; rows of A and B start at multiples of 16 bytes; compute capability 8.0; 96 KiB of
 //           shared memory
-// Tile      128 x 128 x 32, 8 warps of 64 x 32, 64 sums and 64 totals per thread; three stages of
-//           32 KiB; one block per SM
+// Tile      128 x 128 x 32, 8 warps of 64 x 32, 64 accumulators and 64 totals per thread; three
+//           stages of 32 KiB; one block per SM
 //
-//   slice                   chunk c of row r is in place
+//   K-tile                   chunk c of row r is stored as chunk
 //   A, 128 rows along K     c ^ (r % 8): ldmatrix reads a chunk of each of eight rows
 //   B, 32 rows across K     c ^ (2 r % 8): 32 lanes read 8 words of each of four rows
 //
@@ -31,9 +31,9 @@ constexpr int kThreads = (BM / WM) * (BN / WN) * 32;
 constexpr int kStages = 3;
 constexpr int kChunk = 4;  // floats in 16 bytes
 
-/// A slice of A or B, swizzled.
+/// A K-tile of A or B, swizzled.
 template <int Rows, int Columns, int kShift>
-struct Slice {
+struct KTile {
   static constexpr int kChunks = Columns / kChunk;  // in a row
   static constexpr int kRowsAtOnce = kThreads / kChunks;
 
@@ -59,8 +59,8 @@ struct Slice {
 };
 
 struct Stage {
-  Slice<BM, BK, 1> a;
-  Slice<BK, BN, 2> b;
+  KTile<BM, BK, 1> a;
+  KTile<BK, BN, 2> b;
 };
 
 /// Splits fp32 numbers into TF32 ones that add up to them.
@@ -100,13 +100,13 @@ __global__ void __launch_bounds__(kThreads, 1) split_products(gemm_tensor::Args<
   int now = 0, free = kStages - 1;
   for (int k0 = 0; k0 < g.k; k0 += BK) {
     cp_async_wait_group<kStages - 2>();
-    __syncthreads();  // the slice is there for all, and the one before is free
+    __syncthreads();  // the K-tile is complete for all threads, and the previous stage free
     copy(&stages[free]);
     Stage& stage = stages[now];
     free = now;
     now = now == kStages - 1 ? 0 : now + 1;
 
-    float sum[WM / 16][WN / 8][4] = {};
+    float acc[WM / 16][WN / 8][4] = {};
 #pragma unroll
     for (int k = 0; k < BK; k += 8) {
       std::uint32_t big_a[WM / 16][4], small_a[WM / 16][4];
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, 1) split_products(gemm_tensor::Args<
 #pragma unroll
         for (int i = 0; i < WM / 16; ++i) {
 #pragma unroll
-          for (int j = 0; j < WN / 8; ++j) mma_m16n8k8_tf32(sum[i][j], a[i], b[j], sum[i][j]);
+          for (int j = 0; j < WN / 8; ++j) mma_m16n8k8_tf32(acc[i][j], a[i], b[j], acc[i][j]);
         }
       };
       multiply_add(small_a, big_b);
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(kThreads, 1) split_products(gemm_tensor::Args<
 #pragma unroll
       for (int j = 0; j < WN / 8; ++j) {
 #pragma unroll
-        for (int e = 0; e < 4; ++e) total[i][j][e] += sum[i][j][e];
+        for (int e = 0; e < 4; ++e) total[i][j][e] += acc[i][j][e];
       }
     }
   }

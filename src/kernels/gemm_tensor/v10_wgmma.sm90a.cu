@@ -1,17 +1,17 @@
-// Idea      wgmma: a warpgroup multiplies 64 x 128 x 16 in one instruction, straight from shared
-//           memory, and does not wait for it; TMA brings the slices
-// Vs v03    no ldmatrix and no fragments of A and B in registers; 4 instructions per slice instead
+// Idea      wgmma: a warpgroup multiplies 64 x 128 x 16 in one asynchronous instruction, with
+//           operands in shared memory; TMA loads the K-tiles
+// Vs v03    no ldmatrix and no fragments of A and B in registers; 4 instructions per K-tile instead
 //           of hundreds, and tensor cores at the rate that mma.sync does not reach on Hopper. The
 //           swizzle is TMA's
-// Bound by  shared memory and the L2: a tile of 128 x 128 loads an element for 64 products
+// Bound by  shared memory and the L2: a tile of 128 x 128 loads an element for 64 FMAs
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 128 x 64, two warpgroups of 64 x 128, 3 stages of 32 KiB, two blocks per SM: one
 //           multiplies while the other starts or ends
-#include "slices.hpp"
+#include "k_tiles.hpp"
 
 namespace {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 
 constexpr int BM = 128, BN = 128, BK = kDepth;
@@ -27,20 +27,19 @@ __global__ void __launch_bounds__(kThreads, 2)
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
   const int row0 = blockIdx.x / tiles_n * BM, col0 = blockIdx.x % tiles_n * BN;
-  const int slices = ladder::ceil_div(g.k, BK);
+  const int k_tiles = ladder::ceil_div(g.k, BK);
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 
-  // One thread's part: a slice into its stage, as soon as both warpgroups have left the one before
-  // it. The first round finds nobody: a fresh barrier takes the parity of the phase before for
-  // ended.
+  // Issued by one thread: loads a K-tile into its stage as soon as both warpgroups have released
+  // it. A new mbarrier reports the previous phase complete, so the first pass does not block.
   const bool leader = threadIdx.x == 0;
-  auto fetch = [&](int slice) {
-    const int stage = slice % kStages;
+  auto fetch = [&](int k_tile) {
+    const int stage = k_tile % kStages;
     T* const to = ring + stage * kStage;
-    mbarrier_wait(&empty[stage], slice / kStages % 2 ^ 1);
+    mbarrier_wait(&empty[stage], k_tile / kStages % 2 ^ 1);
     mbarrier_arrive_expect_tx(&full[stage], kStage * sizeof(T));
-    load_slice<kA, BM>(to, &map_a, row0, slice * BK, &full[stage]);
-    load_slice<kB, BN>(to + BM * BK, &map_b, col0, slice * BK, &full[stage]);
+    load_k_tile<kA, BM>(to, &map_a, row0, k_tile * BK, &full[stage]);
+    load_k_tile<kB, BN>(to + BM * BK, &map_b, col0, k_tile * BK, &full[stage]);
   };
   if (leader) {
     for (int s = 0; s < kStages; ++s) {
@@ -48,31 +47,31 @@ __global__ void __launch_bounds__(kThreads, 2)
       mbarrier_init(&empty[s], kWarpgroups);
     }
     fence_proxy_async();
-    for (int s = 0; s < min(kStages, slices); ++s) fetch(s);
+    for (int s = 0; s < min(kStages, k_tiles); ++s) fetch(s);
   }
-  __syncthreads();  // the barriers exist
+  __syncthreads();  // the mbarriers are initialised
 
-  float sum[BN / 2];
-  for (int slice = 0; slice < slices; ++slice) {
-    const int stage = slice % kStages;
+  float acc[BN / 2];
+  for (int k_tile = 0; k_tile < k_tiles; ++k_tile) {
+    const int stage = k_tile % kStages;
     const T* const from = ring + stage * kStage;
     const auto a = wgmma_descriptor<kA>(from + warpgroup * 64 * BK);
     const auto b = wgmma_descriptor<kB>(from + BM * BK);
-    mbarrier_wait(&full[stage], slice / kStages % 2);
+    mbarrier_wait(&full[stage], k_tile / kStages % 2);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < BK / 16; ++k) {
-      wgmma<BN, kA, kB, T>(sum, a + k * wgmma_step(kA), b + k * wgmma_step(kB), slice + k > 0);
+      wgmma<BN, kA, kB, T>(acc, a + k * wgmma_step(kA), b + k * wgmma_step(kB), k_tile + k > 0);
     }
     wgmma_commit_group();
-    wgmma_wait_group<1>();  // the slice before is done with, this one under way
-    if (slice > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[(slice - 1) % kStages]);
-    if (slice > 0 && leader && slice - 1 + kStages < slices) fetch(slice - 1 + kStages);
-    __syncwarp();  // wgmma wants its warps whole
+    wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
+    if (k_tile > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[(k_tile - 1) % kStages]);
+    if (k_tile > 0 && leader && k_tile - 1 + kStages < k_tiles) fetch(k_tile - 1 + kStages);
+    __syncwarp();  // wgmma needs converged warps
   }
-  wgmma_wait_group<0>(sum);
+  wgmma_wait_group<0>(acc);
 
-  // Two neighbours at a time; a warp stores 16 bytes each of 8 rows.
+  // Two neighbours at a time: a warp stores 16 bytes of each of 8 rows.
 #pragma unroll
   for (int j = 0; j < BN / 8; ++j) {
 #pragma unroll
@@ -81,19 +80,19 @@ __global__ void __launch_bounds__(kThreads, 2)
       const int col = col0 + j * 8 + lane % 4 * 2;
       if (row >= g.m || col >= g.n) continue;
       *reinterpret_cast<std::uint32_t*>(g.c + std::int64_t{row} * g.n + col) =
-          pack<T>(sum[j * 4 + i * 2], sum[j * 4 + i * 2 + 1]);
+          pack<T>(acc[j * 4 + i * 2], acc[j * 4 + i * 2 + 1]);
     }
   }
 }
 
 template <class Op>
 struct Wgmma {
-  static constexpr ladder::Version version{"wgmma, straight from shared memory, fed by TMA"};
+  static constexpr ladder::Version version{"wgmma with operands in shared memory, loaded by TMA"};
 
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
       return;
     }
@@ -104,7 +103,7 @@ struct Wgmma {
                    stream, a, b, g, tiles_n);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    return gemm_slices::supports<Op>(p);
+    return gemm_k_tiles::supports<Op>(p);
   }
 };
 

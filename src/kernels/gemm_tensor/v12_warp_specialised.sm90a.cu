@@ -1,18 +1,18 @@
-// Idea      jobs: one warp does nothing but ask for slices, two warpgroups nothing but multiply
-// Vs v11    no warpgroup waits for another: each leaves a slice when it is through, and the
-//           producer asks for the next one. The producer's registers go to those that have the
-//           sums. By itself that gains nothing (within 1 % of v11 on an H200, either way); it is
-//           what v13 is built on
+// Idea      warp specialisation: a producer warp issues TMA, two consumer warpgroups issue wgmma
+// Vs v11    no warpgroup waits for another: each releases a stage when it has read it, and the
+//           producer issues the next load. setmaxnreg moves the producer's registers to the
+//           warpgroups that have the accumulators. By itself that gains nothing (within 1 % of v11
+//           on an H200, either way); it is what v13 is built on
 // Bound by  the start and the end of a block, during which its SM multiplies nothing
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB, one block per SM
 #include "device/ptx/register_budget.hpp"
-#include "slices.hpp"
+#include "k_tiles.hpp"
 #include "tiles.hpp"
 
 namespace {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 
 constexpr int BM = 128, BN = 256, BK = kDepth;
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
   const int row0 = blockIdx.x / tiles_n * BM, col0 = blockIdx.x % tiles_n * BN;
-  const int slices = ladder::ceil_div(g.k, BK);
+  const int k_tiles = ladder::ceil_div(g.k, BK);
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
@@ -37,46 +37,46 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  Place<kStages> place;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  PipelineState<kStages> state;
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
-    for (int slice = 0; slice < slices; ++slice, place.next()) {
-      T* const to = ring + place.stage * kStage;
-      Mbarrier* const landed = &full[place.stage];
-      // A fresh barrier takes the parity of the phase before for ended: the first round is free.
-      mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-      mbarrier_arrive_expect_tx(landed, kStage * sizeof(T));
-      load_slice<kA, BM>(to, &map_a, row0, slice * BK, landed);
-      load_slice<kB, BN>(to + BM * BK, &map_b, col0, slice * BK, landed);
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+      T* const to = ring + state.stage * kStage;
+      Mbarrier* const barrier = &full[state.stage];
+      // A new mbarrier reports the previous phase complete, so the first pass does not block.
+      mbarrier_wait(&empty[state.stage], state.parity ^ 1);
+      mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
+      load_k_tile<kA, BM>(to, &map_a, row0, k_tile * BK, barrier);
+      load_k_tile<kB, BN>(to + BM * BK, &map_b, col0, k_tile * BK, barrier);
     }
     return;
   }
 
   take_registers<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
-  float sum[BN / 2];
-  int before = 0;  // the stage of the slice before
-  for (int slice = 0; slice < slices; ++slice, place.next()) {
-    const T* const from = ring + place.stage * kStage;
+  float acc[BN / 2];
+  int previous = 0;  // the previous K-tile's stage
+  for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+    const T* const from = ring + state.stage * kStage;
     const auto a = wgmma_descriptor<kA>(from + warpgroup * 64 * BK);
     const auto b = wgmma_descriptor<kB>(from + BM * BK);
-    mbarrier_wait(&full[place.stage], place.parity);
+    mbarrier_wait(&full[state.stage], state.parity);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < BK / 16; ++k) {
-      wgmma<BN, kA, kB, T>(sum, a + k * wgmma_step(kA), b + k * wgmma_step(kB), slice + k > 0);
+      wgmma<BN, kA, kB, T>(acc, a + k * wgmma_step(kA), b + k * wgmma_step(kB), k_tile + k > 0);
     }
     wgmma_commit_group();
-    wgmma_wait_group<1>();  // the slice before is done with, this one under way
-    if (slice > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
-    before = place.stage;
+    wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
+    if (k_tile > 0 && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
+    previous = state.stage;
   }
-  wgmma_wait_group<0>(sum);
+  wgmma_wait_group<0>(acc);
 
-  // Two neighbours at a time; a warp stores 16 bytes each of 8 rows.
+  // Two neighbours at a time: a warp stores 16 bytes of each of 8 rows.
 #pragma unroll
   for (int j = 0; j < BN / 8; ++j) {
 #pragma unroll
@@ -85,19 +85,19 @@ __global__ void __launch_bounds__(kThreads, 1)
       const int col = col0 + j * 8 + lane % 4 * 2;
       if (row >= g.m || col >= g.n) continue;
       *reinterpret_cast<std::uint32_t*>(g.c + std::int64_t{row} * g.n + col) =
-          pack<T>(sum[j * 4 + i * 2], sum[j * 4 + i * 2 + 1]);
+          pack<T>(acc[j * 4 + i * 2], acc[j * 4 + i * 2 + 1]);
     }
   }
 }
 
 template <class Op>
 struct WarpSpecialised {
-  static constexpr ladder::Version version{"one warp loads, two warpgroups multiply"};
+  static constexpr ladder::Version version{"warp specialisation: a producer, two consumers"};
 
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
       return;
     }
@@ -108,7 +108,7 @@ struct WarpSpecialised {
                    stream, a, b, g, tiles_n);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    return gemm_slices::supports<Op>(p);
+    return gemm_k_tiles::supports<Op>(p);
   }
 };
 

@@ -1,13 +1,13 @@
-// Idea      pairs of blocks, a cluster, with tiles one above the other: both need the same slice of
-//           B, so each loads half of it, into the shared memory of both
-// Vs v13    a block reads 32 KiB per slice from the L2 instead of 48. A stage is free when the
-//           consumers of both blocks have left it, so their barriers are told of each other's. No
+// Idea      clusters of two blocks, with tiles one above the other: both need the same K-tile of B,
+//           so each loads half of it, by multicast into the shared memory of both
+// Vs v13    a block reads 32 KiB per K-tile from the L2 instead of 48. A stage is free when the
+//           consumers of both blocks have released it, so they arrive at the barriers of both. No
 //           faster than v13, on an H200 tied with it at 8192 x 8192 x 8192 and 3 % slower at 2048:
 //           the L2 was not what held it up
 // Bound by  power: the clock falls until the board keeps to its limit
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      256 x 256 x 64 of a cluster; of a block 128 x 256 x 64, two warpgroups of 64 x 256, 4
-//           stages of 48 KiB and 4 KiB per warp for sums, one block per SM
+//           stages of 48 KiB and 4 KiB of epilogue tiles per warp, one block per SM
 #include "device/multiprocessors.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/register_budget.hpp"
@@ -16,21 +16,21 @@
 
 namespace {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 
 constexpr int BM = 128, BN = 256, BK = kDepth;
 constexpr int kCluster = 2;  // blocks, along M
 constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
 constexpr int kStage = (BM + BN) * BK;  // elements
-constexpr int kElements = kStages * kStage + kConsumers * 4 * 2 * Patch::kElements;
+constexpr int kElements = kStages * kStage + kConsumers * 4 * 2 * EpilogueTile::kElements;
 constexpr std::size_t kShared = kElements * sizeof(half) + 1024;  // to begin at 1024 n
-using Tiles = gemm_slices::Tiles<kCluster * BM, BN, 8>;           // of clusters
+using TileOrder = Tiles<kCluster * BM, BN, 8>;                    // of clusters
 
 template <class T, Major kA, Major kB>
 __global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ CUtensorMap map_c, int slices, Tiles tiles) {
+             const __grid_constant__ CUtensorMap map_c, int k_tiles, TileOrder tiles) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
@@ -43,24 +43,24 @@ __global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
     }
     fence_mbarrier_init();
   }
-  cluster_sync();  // the barriers of both blocks exist
+  cluster_sync();  // the mbarriers of both blocks are initialised
 
-  Place<kStages> place;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  PipelineState<kStages> state;
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     constexpr int kPart = BN / kCluster, kAll = (1 << kCluster) - 1;
     for (int tile = blockIdx.x / kCluster; tile < tiles.count(); tile += clusters) {
       const int2 corner = tiles.at(tile);
-      for (int slice = 0; slice < slices; ++slice, place.next()) {
-        T* const to = ring + place.stage * kStage;
-        Mbarrier* const landed = &full[place.stage];
-        // Free in both blocks. A fresh barrier takes the parity of the phase before for ended.
-        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-        mbarrier_arrive_expect_tx(landed, kStage * sizeof(T));
-        load_slice<kA, BM>(to, &map_a, corner.y + rank * BM, slice * BK, landed);
-        load_slice_multicast<kB, kPart>(to + (BM + rank * kPart) * BK, &map_b,
-                                        corner.x + rank * kPart, slice * BK, landed, kAll);
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+        T* const to = ring + state.stage * kStage;
+        Mbarrier* const barrier = &full[state.stage];
+        // Free in both blocks. A new mbarrier reports the previous phase complete.
+        mbarrier_wait(&empty[state.stage], state.parity ^ 1);
+        mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
+        load_k_tile<kA, BM>(to, &map_a, corner.y + rank * BM, k_tile * BK, barrier);
+        load_k_tile_multicast<kB, kPart>(to + (BM + rank * kPart) * BK, &map_b,
+                                         corner.x + rank * kPart, k_tile * BK, barrier, kAll);
       }
     }
     return;
@@ -68,38 +68,39 @@ __global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
 
   take_registers<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  // Through with a stage: one thread for every block of the cluster tells it so.
+  // Releases a stage: one thread per block of the cluster arrives at its barrier.
   auto leave = [&](int stage) {
     const int to = threadIdx.x % 128;
     if (to < kCluster) mbarrier_arrive_remote(cluster_address(&empty[stage], to));
   };
-  T* const patches = ring + kStages * kStage + warp * 2 * Patch::kElements;
+  T* const epilogue_tiles = ring + kStages * kStage + warp * 2 * EpilogueTile::kElements;
   for (int tile = blockIdx.x / kCluster; tile < tiles.count(); tile += clusters) {
-    float sum[BN / 2];
-    int before = 0;  // the stage of the slice before
-    for (int slice = 0; slice < slices; ++slice, place.next()) {
-      const T* const from = ring + place.stage * kStage;
+    float acc[BN / 2];
+    int previous = 0;  // the previous K-tile's stage
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+      const T* const from = ring + state.stage * kStage;
       const auto a = wgmma_descriptor<kA>(from + warpgroup * 64 * BK);
       const auto b = wgmma_descriptor<kB>(from + BM * BK);
-      mbarrier_wait(&full[place.stage], place.parity);
+      mbarrier_wait(&full[state.stage], state.parity);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < BK / 16; ++k) {
-        wgmma<BN, kA, kB, T>(sum, a + k * wgmma_step(kA), b + k * wgmma_step(kB), slice + k > 0);
+        wgmma<BN, kA, kB, T>(acc, a + k * wgmma_step(kA), b + k * wgmma_step(kB), k_tile + k > 0);
       }
       wgmma_commit_group();
-      wgmma_wait_group<1>();  // the slice before is done with, this one under way
-      if (slice > 0) leave(before);
-      before = place.stage;
+      wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
+      if (k_tile > 0) leave(previous);
+      previous = state.stage;
     }
-    wgmma_wait_group<0>(sum);
-    leave(before);
+    wgmma_wait_group<0>(acc);
+    leave(previous);
 
     const int2 corner = tiles.at(tile);
-    store_patches(map_c, patches, corner.y + rank * BM + warp * Patch::kRows, corner.x, sum);
+    store_epilogue_tiles(map_c, epilogue_tiles, corner.y + rank * BM + warp * EpilogueTile::kRows,
+                         corner.x, acc);
   }
   if (lane == 0) bulk_wait_group_read<0>();
-  cluster_sync();  // the other block tells this one's barriers until it is done
+  cluster_sync();  // until then the other block arrives at this one's barriers
 }
 
 template <class Op>
@@ -109,20 +110,20 @@ struct Cluster {
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
       return;
     }
     const CUtensorMap a = operand_map(kMajorA<Op>, g.a, g.m, g.k, BM);
     const CUtensorMap b = operand_map(kMajorB<Op>, g.b, g.n, g.k, BN / kCluster);
-    const CUtensorMap c = output_map(g.c, g.m, g.n, Patch::kRows);
-    const Tiles tiles(g.m, g.n);
+    const CUtensorMap c = output_map(g.c, g.m, g.n, EpilogueTile::kRows);
+    const TileOrder tiles(g.m, g.n);
     const int clusters = tiles.blocks(ladder::multiprocessors() / kCluster);
     ladder::launch(multiply<T, kMajorA<Op>, kMajorB<Op>>, clusters * kCluster, kThreads, kShared,
                    stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    return gemm_slices::supports<Op>(p);
+    return gemm_k_tiles::supports<Op>(p);
   }
 };
 

@@ -3,22 +3,22 @@
 //           of these, large times large and large times small, are nearly as good as the product in
 //           fp32
 // Vs v13    a first kernel splits A and B, and transposes B, because wgmma reads TF32 along K only.
-//           Sums are added up outside of the tensor cores, and leave the registers as they are
+//           K-tiles are added on the CUDA cores, and C is stored from registers
 // Bound by  tensor cores, and power. Splitting A and B takes time in proportion to the matrices:
 //           the smaller they are, the larger its share
 // Limits    compute capability 9.0. Magnitudes from 2^-103 to 2^128 (1 - 2^-12): small parts of
 //           what is less are denormal; what is larger and infinities are split into an infinity and
 //           a NaN, and their row or column of C is NaN
-// Tile      128 x 128 x 32, two warpgroups of 64 x 128, 64 sums per thread and 64 of the slice in
-//           work; 3 stages of 64 KiB; one block per SM
+// Tile      128 x 128 x 32, two warpgroups of 64 x 128, 64 accumulators per thread and 64 of the
+//           current K-tile; 3 stages of 64 KiB; one block per SM
 //
 // The small part is at most 2^-11 of a number, and the two together are off by up to 2^-23 of it:
 // the last bit of its 24 is lost where the small part has the sign of the large one and needs 12.
 // Left out is the product of two small parts, at most 2^-22 of the product.
 //
 // The tensor cores cut off what does not fit where they add: always towards zero, so errors do not
-// cancel, and each is as large as the last bit of the sum so far. So they sum up a slice only, its
-// small products first, and the slices' sums are added in fp32, rounded to nearest (Ootomo and
+// cancel, and each is as large as the last bit of the sum so far. So they accumulate one K-tile
+// only, its small products first, and the K-tiles are added in fp32, rounded to nearest (Ootomo and
 // Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
 #include "device/multiprocessors.hpp"
 #include "device/ptx/register_budget.hpp"
@@ -29,7 +29,7 @@
 
 namespace {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 using ladder::tfloat32;
 
@@ -40,7 +40,7 @@ constexpr int kStages = 3, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 1
 constexpr int kPartA = BM * BK, kPartB = BN * BK;
 constexpr int kStage = kParts * (BM + BN) * BK;
 constexpr std::size_t kShared = kStages * kStage * sizeof(tfloat32) + 1024;  // to begin at 1024 n
-using Tiles = gemm_slices::Tiles<BM, BN, 12>;
+using TileOrder = Tiles<BM, BN, 12>;
 
 /// The parts of A, or of B transposed: [kParts][rows][row()].
 struct Parts {
@@ -84,7 +84,8 @@ __global__ void __launch_bounds__(kSplitThreads) split(const float* matrix, Part
 }
 
 /// Splits a [columns][rows] matrix and transposes it: a tile per block.
-__global__ void __launch_bounds__(kTurnThreads) split_transposed(const float* matrix, Parts parts) {
+__global__ void __launch_bounds__(kTransposeThreads)
+    split_transposed(const float* matrix, Parts parts) {
   transpose_tile(matrix, parts.rows, parts.columns, [&](int row, int column, float x) {
     tfloat32* const to = parts.data + std::int64_t{row} * parts.row() + column;
     const tfloat32 large(x), small(x - float(large));
@@ -95,11 +96,11 @@ __global__ void __launch_bounds__(kTurnThreads) split_transposed(const float* ma
 
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             gemm_tensor::Args<float> g, Tiles tiles) {
+             gemm_tensor::Args<float> g, TileOrder tiles) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   tfloat32* const shared = ladder::dynamic_shared<tfloat32>();
   tfloat32* const ring = shared + (-shared_address(shared) & 1023) / sizeof(tfloat32);
-  const int slices = ladder::ceil_div(g.k, BK);
+  const int k_tiles = ladder::ceil_div(g.k, BK);
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
@@ -108,22 +109,22 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  Place<kStages> place;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  PipelineState<kStages> state;
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
-      for (int slice = 0; slice < slices; ++slice, place.next()) {
-        tfloat32* const to = ring + place.stage * kStage;
-        Mbarrier* const landed = &full[place.stage];
-        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
-        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-        mbarrier_arrive_expect_tx(landed, kStage * sizeof(tfloat32));
-        tensor_load(to, &map_a, slice * BK, corner.y, 0, landed);
-        tensor_load(to + kParts * kPartA, &map_b, slice * BK, corner.x, 0, landed);
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+        tfloat32* const to = ring + state.stage * kStage;
+        Mbarrier* const barrier = &full[state.stage];
+        // A new mbarrier reports the previous phase complete, so the first pass does not block.
+        mbarrier_wait(&empty[state.stage], state.parity ^ 1);
+        mbarrier_arrive_expect_tx(barrier, kStage * sizeof(tfloat32));
+        tensor_load(to, &map_a, k_tile * BK, corner.y, 0, barrier);
+        tensor_load(to + kParts * kPartA, &map_b, k_tile * BK, corner.x, 0, barrier);
       }
     }
     return;
@@ -132,33 +133,33 @@ __global__ void __launch_bounds__(kThreads, 1)
   take_registers<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32;
   for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-    float sum[BN / 2] = {};
-    for (int slice = 0; slice < slices; ++slice, place.next()) {
-      const tfloat32* const from = ring + place.stage * kStage;
+    float acc[BN / 2] = {};
+    for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+      const tfloat32* const from = ring + state.stage * kStage;
       const auto a = wgmma_descriptor<Major::k>(from + warpgroup * 64 * BK);
       const auto b = wgmma_descriptor<Major::k>(from + kParts * kPartA);
       constexpr int kProducts[][2] = {{1, 0}, {0, 1}, {0, 0}};
       constexpr std::uint64_t kNextA = kPartA * 4 / 16, kNextB = kPartB * 4 / 16;
-      float of_slice[BN / 2];
-      mbarrier_wait(&full[place.stage], place.parity);
+      float of_k_tile[BN / 2];
+      mbarrier_wait(&full[state.stage], state.parity);
       wgmma_fence();
 #pragma unroll
       for (int p = 0; p < 3; ++p) {
 #pragma unroll
         for (int k = 0; k < BK / 8; ++k) {
           wgmma<BN, Major::k, Major::k, tfloat32>(
-              of_slice, a + kProducts[p][0] * kNextA + k * wgmma_step(Major::k),
+              of_k_tile, a + kProducts[p][0] * kNextA + k * wgmma_step(Major::k),
               b + kProducts[p][1] * kNextB + k * wgmma_step(Major::k), p + k > 0);
         }
       }
       wgmma_commit_group();
-      wgmma_wait_group<0>(of_slice);  // meanwhile the other warpgroup multiplies
-      if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[place.stage]);
+      wgmma_wait_group<0>(of_k_tile);  // meanwhile the other warpgroup multiplies
+      if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[state.stage]);
 #pragma unroll
-      for (int i = 0; i < BN / 2; ++i) sum[i] += of_slice[i];
+      for (int i = 0; i < BN / 2; ++i) acc[i] += of_k_tile[i];
     }
     const int2 corner = tiles.at(tile);
-    store_pairs(g.c, g.m, g.n, corner.y + warp * 16, corner.x, sum);
+    store_pairs(g.c, g.m, g.n, corner.y + warp * 16, corner.x, acc);
   }
 }
 
@@ -197,9 +198,10 @@ struct SplitTf32 {
     ladder::launch(aligned ? split<true> : split<false>,
                    static_cast<unsigned>(ladder::ceil_div(chunks, kSplitThreads)), kSplitThreads, 0,
                    stream, g.a, a);
-    ladder::launch(split_transposed, tiles_to_transpose(g.n, g.k), kTurnThreads, 0, stream, g.b, b);
+    ladder::launch(split_transposed, tiles_to_transpose(g.n, g.k), kTransposeThreads, 0, stream,
+                   g.b, b);
 
-    const Tiles tiles(g.m, g.n);
+    const TileOrder tiles(g.m, g.n);
     ladder::launch(multiply, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
                    parts_map(a, BM), parts_map(b, BN), g, tiles);
   }

@@ -3,21 +3,21 @@
 //           good as the product in fp32
 // Vs v16    all 24 bits of the mantissa, where two parts of TF32 keep 22 or 23. Six products at
 //           twice the rate take as long as three, of fewer bytes. wgmma reads bfloat16s along N as
-//           well, so B is not transposed. Two slices have sums of their own, not one, or the
-//           additions outside of the tensor cores would cost what was gained
+//           well, so B is not transposed. The tensor cores accumulate two K-tiles, not one, before
+//           the CUDA cores add them, or the additions would cost what was gained
 // Bound by  tensor cores, and power. Splitting A and B takes time in proportion to the matrices
 // Limits    compute capability 9.0. Magnitudes from 2^-110 to 2^128 (1 - 2^-9): the third part of
 //           what is smaller loses bits, with an absolute error of up to 2^-134; what is larger and
 //           infinities are split into an infinity and a NaN, and their row or column of C is NaN
-// Tile      128 x 128 x 32, two warpgroups of 64 x 128, 64 sums per thread and 64 of the slices in
-//           work; 4 stages of 48 KiB; one block per SM
+// Tile      128 x 128 x 32, two warpgroups of 64 x 128, 64 accumulators per thread and 64 of the
+//           current K-tiles; 4 stages of 48 KiB; one block per SM
 //
 // With x = x0 + x1 + x2, large to small, x1 is at most 2^-8 of x, and x2 2^-16. What is left out,
 // a1 b2 + a2 b1 + a2 b2, is at most 2^-23 of a b, as much as two roundings of fp32.
 //
 // The tensor cores cut off what does not fit where they add: always towards zero, so errors do not
-// cancel, and each is as large as the last bit of the sum so far. So they sum up two slices only,
-// the small products of each first, and these sums are added in fp32, rounded to nearest (Ootomo
+// cancel, and each is as large as the last bit of the sum so far. So they accumulate two K-tiles
+// only, the small products of each first, and these are added in fp32, rounded to nearest (Ootomo
 // and Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
 #include "device/multiprocessors.hpp"
 #include "device/ptx/register_budget.hpp"
@@ -27,20 +27,20 @@
 
 namespace {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 using ladder::bfloat16;
 
 constexpr int kParts = 3;
 constexpr int BM = 128, BN = 128, BK = 32;
-constexpr int kTogether = 2;  // slices that the tensor cores add up
+constexpr int kTogether = 2;  // K-tiles that the tensor cores accumulate
 constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
 // A stage holds the parts of A, [kParts][BM][BK], and those of B in panels of 64 columns,
 // [BN / 64][kParts][BK][64]. Elements:
 constexpr int kPartA = BM * BK, kPartB = BK * 64, kPanel = kParts * kPartB;
 constexpr int kStage = kParts * (BM + BN) * BK;
 constexpr std::size_t kShared = kStages * kStage * sizeof(bfloat16) + 1024;  // to begin at 1024 n
-using Tiles = gemm_slices::Tiles<BM, BN, 12>;
+using TileOrder = Tiles<BM, BN, 12>;
 
 /// A matrix, and where its parts are to be: [kParts][rows][row()].
 struct Matrix {
@@ -98,11 +98,12 @@ __global__ void __launch_bounds__(kSplitThreads) split(Matrix a, Matrix b) {
 
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             gemm_tensor::Args<float> g, Tiles tiles) {
+             gemm_tensor::Args<float> g, TileOrder tiles) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   bfloat16* const shared = ladder::dynamic_shared<bfloat16>();
   bfloat16* const ring = shared + (-shared_address(shared) & 1023) / sizeof(bfloat16);
-  const int slices = ladder::ceil_div(g.k, kTogether * BK) * kTogether;  // beyond K zeros land
+  const int k_tiles =
+      ladder::ceil_div(g.k, kTogether * BK) * kTogether;  // beyond K TMA fills with zeros
 
   if (threadIdx.x == 0) {
     for (int s = 0; s < kStages; ++s) {
@@ -111,25 +112,25 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     fence_proxy_async();
   }
-  __syncthreads();  // the barriers exist; the last time that all warps meet
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  Place<kStages> place;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer
+  PipelineState<kStages> state;
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     give_registers_back<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
-      for (int slice = 0; slice < slices; ++slice, place.next()) {
-        bfloat16* const to = ring + place.stage * kStage;
-        Mbarrier* const landed = &full[place.stage];
-        // A fresh barrier takes the parity of the phase before for ended: the first round is free.
-        mbarrier_wait(&empty[place.stage], place.parity ^ 1);
-        mbarrier_arrive_expect_tx(landed, kStage * sizeof(bfloat16));
-        tensor_load(to, &map_a, slice * BK, corner.y, 0, landed);
+      for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
+        bfloat16* const to = ring + state.stage * kStage;
+        Mbarrier* const barrier = &full[state.stage];
+        // A new mbarrier reports the previous phase complete, so the first pass does not block.
+        mbarrier_wait(&empty[state.stage], state.parity ^ 1);
+        mbarrier_arrive_expect_tx(barrier, kStage * sizeof(bfloat16));
+        tensor_load(to, &map_a, k_tile * BK, corner.y, 0, barrier);
 #pragma unroll
         for (int i = 0; i < BN / 64; ++i) {
-          tensor_load(to + kParts * kPartA + i * kPanel, &map_b, corner.x + i * 64, slice * BK, 0,
-                      landed);
+          tensor_load(to + kParts * kPartA + i * kPanel, &map_b, corner.x + i * 64, k_tile * BK, 0,
+                      barrier);
         }
       }
     }
@@ -138,22 +139,22 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   take_registers<240>();
   const int warp = threadIdx.x / 32;
-  // The same in all lanes, which the compiler can't see otherwise: descriptors are made of it, and
-  // belong in uniform registers.
+  // Broadcast by a shuffle, so that the compiler knows it is the same in all lanes: descriptors are
+  // computed from it, and belong in uniform registers.
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
   for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
-    float sum[BN / 2] = {};
-    for (int first = 0; first < slices; first += kTogether) {
+    float acc[BN / 2] = {};
+    for (int first = 0; first < k_tiles; first += kTogether) {
       float together[BN / 2];
-      int before = 0;  // the stage of the slice before
+      int previous = 0;  // the previous K-tile's stage
 #pragma unroll
-      for (int s = 0; s < kTogether; ++s, place.next()) {
-        const bfloat16* const from = ring + place.stage * kStage;
+      for (int s = 0; s < kTogether; ++s, state.advance()) {
+        const bfloat16* const from = ring + state.stage * kStage;
         const auto a = wgmma_descriptor<Major::k, BK * 2>(from + warpgroup * 64 * BK);
         const auto b = wgmma_descriptor<Major::mn, 128, kPanel * 2>(from + kParts * kPartA);
         constexpr int kProducts[][2] = {{2, 0}, {0, 2}, {1, 1}, {1, 0}, {0, 1}, {0, 0}};
         constexpr std::uint64_t kNextA = kPartA * 2 / 16, kNextB = kPartB * 2 / 16;
-        mbarrier_wait(&full[place.stage], place.parity);
+        mbarrier_wait(&full[state.stage], state.parity);
         wgmma_fence();
 #pragma unroll
         for (int p = 0; p < 6; ++p) {
@@ -166,18 +167,18 @@ __global__ void __launch_bounds__(kThreads, 1)
         }
         wgmma_commit_group();
         if (s > 0) {
-          wgmma_wait_group<1>();  // the slice before is done with, this one under way
-          if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
+          wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
+          if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
         }
-        before = place.stage;
+        previous = state.stage;
       }
       wgmma_wait_group<0>(together);  // meanwhile the other warpgroup multiplies
-      if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[before]);
+      if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
 #pragma unroll
-      for (int i = 0; i < BN / 2; ++i) sum[i] += together[i];
+      for (int i = 0; i < BN / 2; ++i) acc[i] += together[i];
     }
     const int2 corner = tiles.at(tile);
-    store_pairs(g.c, g.m, g.n, corner.y + warp * 16, corner.x, sum);
+    store_pairs(g.c, g.m, g.n, corner.y + warp * 16, corner.x, acc);
   }
 }
 
@@ -220,7 +221,7 @@ struct SplitBf16 {
     ladder::launch(aligned(a) && aligned(b) ? split<true> : split<false>, grid, kSplitThreads, 0,
                    stream, a, b);
 
-    const Tiles tiles(g.m, g.n);
+    const TileOrder tiles(g.m, g.n);
     ladder::launch(multiply, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
                    parts_map(a, BK, BM, CU_TENSOR_MAP_SWIZZLE_64B),
                    parts_map(b, 64, BK, CU_TENSOR_MAP_SWIZZLE_128B), g, tiles);

@@ -7,6 +7,8 @@
 // Tile      of the product as in v13. In the second kernel a thread has 8 columns and 4 rows: one
 //           vector of the bias, and 4 of C in flight
 #include "device/vector.hpp"
+#include "epilogue.hpp"
+#include "k_tiles.hpp"
 #include "persistent.hpp"
 
 namespace {
@@ -33,7 +35,7 @@ __global__ void __launch_bounds__(kBlock) bias_gelu(T* c, const T* bias, int m, 
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
       const float sum = static_cast<float>(v[r][e]) + static_cast<float>(b[e]);
-      v[r][e] = T(gemm_slices::gelu(sum));
+      v[r][e] = T(gemm_k_tiles::gelu(sum));
     }
     v[r].store(c + std::int64_t{row0 + r} * n + column);
   }
@@ -45,7 +47,7 @@ struct Unfused {
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
     } else {
       gemm_persistent::launch<gemm_tensor_nt, 256>(g, stream);
@@ -56,7 +58,7 @@ struct Unfused {
                    g.n, pieces);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    return gemm_slices::supports<gemm_tensor_nt>(p);
+    return gemm_k_tiles::supports<gemm_tensor_nt>(p);
   }
 };
 

@@ -1,7 +1,7 @@
 // Idea      TF32 for nn and tn: operands that lie across K are transposed first, into scratch
 //           memory, because wgmma reads this type along K only
-// Vs v18    its kernel, after one more for B and, in tn, one for A. An operand travels three times:
-//           it is read, written turned over, and read again
+// Vs v18    its kernel, after one that transposes B and, in tn, one that transposes A. An operand
+//           moves three times: it is read, written transposed, and read again
 // Bound by  the tensor cores, and power. Transposing takes time in proportion to the matrices: the
 //           smaller they are, the larger its share
 // Limits    compute capability 9.0; nn, rows of A start at multiples of 16 bytes. K up to 2097120
@@ -11,14 +11,14 @@
 
 namespace {
 
-using namespace gemm_slices;
+using namespace gemm_k_tiles;
 using ladder::tfloat32;
 
 /// From [k][rows] to [rows][pitch]: a tile per block.
-__global__ void __launch_bounds__(kTurnThreads)
-    transpose(const float* matrix, float* turned, int rows, int k, int pitch) {
+__global__ void __launch_bounds__(kTransposeThreads)
+    transpose(const float* matrix, float* transposed, int rows, int k, int pitch) {
   transpose_tile(matrix, rows, k, [&](int row, int column, float x) {
-    turned[std::int64_t{row} * pitch + column] = x;
+    transposed[std::int64_t{row} * pitch + column] = x;
   });
 }
 
@@ -27,7 +27,7 @@ struct Tf32Transposed {
   static constexpr ladder::Version version{"operands across K are transposed first"};
   using Args = gemm_tensor::Args<tfloat32>;
 
-  /// Of what is transposed: rows as TMA wants them.
+  /// Of the transposed operands: rows of whole 16 bytes, as TMA requires.
   static int pitch(const Args& g) { return ladder::ceil_div(g.k, 4) * 4; }
   /// Of A and B transposed, A first.
   static std::int64_t elements_a(const Args& g) {
@@ -37,25 +37,26 @@ struct Tf32Transposed {
     return (elements_a(g) + std::int64_t{g.n} * pitch(g)) * sizeof(tfloat32);
   }
 
-  /// An operand that lies across K, turned over into `to`.
-  static gemm_k_major::Operand<tfloat32> turn(const tfloat32* matrix, tfloat32* to, int rows,
-                                              const Args& g, cudaStream_t stream) {
-    ladder::launch(transpose, tiles_to_transpose(rows, g.k), kTurnThreads, 0, stream,
+  /// Transposes an operand that lies across K into `to`.
+  static gemm_k_major::Operand<tfloat32> transpose_operand(const tfloat32* matrix, tfloat32* to,
+                                                           int rows, const Args& g,
+                                                           cudaStream_t stream) {
+    ladder::launch(transpose, tiles_to_transpose(rows, g.k), kTransposeThreads, 0, stream,
                    reinterpret_cast<const float*>(matrix), reinterpret_cast<float*>(to), rows, g.k,
                    pitch(g));
     return {to, pitch(g)};
   }
   static void launch(const Args& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // there are no maps of nothing
+    if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(*g.c) * g.m * g.n, stream);
       return;
     }
-    auto* const turned_a = static_cast<tfloat32*>(g.workspace);
-    auto* const turned_b = turned_a + elements_a(g);
+    auto* const transposed_a = static_cast<tfloat32*>(g.workspace);
+    auto* const transposed_b = transposed_a + elements_a(g);
     gemm_k_major::Operand<tfloat32> a{g.a, g.k};
-    if constexpr (Op::kTransposedA) a = turn(g.a, turned_a, g.m, g, stream);
-    gemm_k_major::launch(a, turn(g.b, turned_b, g.n, g, stream), g, stream);
+    if constexpr (Op::kTransposedA) a = transpose_operand(g.a, transposed_a, g.m, g, stream);
+    gemm_k_major::launch(a, transpose_operand(g.b, transposed_b, g.n, g, stream), g, stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
     if (!Op::kTransposedA && p.k % 4 != 0) {

@@ -1,4 +1,4 @@
-// What the Hopper versions share: A and B as TMA brings them, in slices that are 64 elements of K
+// What the Hopper versions share: A and B as TMA brings them, in K-tiles that are 64 elements of K
 // deep and lie in shared memory as wgmma reads them (device/ptx/wgmma.hpp), and C.
 #pragma once
 
@@ -9,11 +9,11 @@
 #include "limits.hpp"
 #include "pairs.hpp"
 
-namespace gemm_slices {
+namespace gemm_k_tiles {
 
 using ladder::ptx::Major;
 
-constexpr int kDepth = 64;  // of a slice: 128 bytes, the width of the swizzle
+constexpr int kDepth = 64;  // of a K-tile: 128 bytes, the width of the swizzle
 
 /// Along which index the operands of an operation are contiguous.
 template <class Op>
@@ -21,7 +21,7 @@ constexpr Major kMajorA = Op::kTransposedA ? Major::mn : Major::k;
 template <class Op>
 constexpr Major kMajorB = Op::kTransposedB ? Major::k : Major::mn;
 
-/// A or B for TMA. `mn` is its size along M or N, of which a slice has `rows`.
+/// A or B for TMA. `mn` is its size along M or N, of which a K-tile has `rows`.
 template <class T>
 CUtensorMap operand_map(Major major, const T* matrix, int mn, int k, int rows) {
   const int inner = major == Major::k ? k : mn, outer = major == Major::k ? mn : k;
@@ -33,42 +33,42 @@ CUtensorMap operand_map(Major major, const T* matrix, int mn, int k, int rows) {
                             CU_TENSOR_MAP_SWIZZLE_128B);
 }
 
-/// C for TMA, in patches of `rows` x 64.
+/// C for TMA, in epilogue tiles of `rows` x 64.
 template <class T>
 CUtensorMap output_map(T* c, int m, int n, int rows) {
   return operand_map(Major::k, c, m, n, rows);
 }
 
-/// How much of M or N a slice holds when kRows of it are needed: where they lie side by side, 64
-/// come at a time.
+/// How many rows of M or N a K-tile holds when kRows are needed: where M or N is contiguous, they
+/// are loaded 64 at a time.
 template <Major kMajor, int kRows>
 constexpr int kHeld = kMajor == Major::k ? kRows : (kRows + 63) / 64 * 64;
 
-/// Asks for a slice, from row `mn` of M or N and from `k` on.
+/// Issues the TMA loads of a K-tile, from row `mn` of M or N and from `k` on.
 template <Major kMajor, int kRows, class T>
-__device__ __forceinline__ void load_slice(T* to, const CUtensorMap* map, int mn, int k,
-                                           ladder::ptx::Mbarrier* landed) {
+__device__ __forceinline__ void load_k_tile(T* to, const CUtensorMap* map, int mn, int k,
+                                            ladder::ptx::Mbarrier* barrier) {
   if constexpr (kMajor == Major::k) {
-    ladder::ptx::tensor_load(to, map, k, mn, landed);
+    ladder::ptx::tensor_load(to, map, k, mn, barrier);
   } else {
 #pragma unroll
     for (int i = 0; i < kRows; i += 64) {
-      ladder::ptx::tensor_load(to + i * kDepth, map, mn + i, k, landed);
+      ladder::ptx::tensor_load(to + i * kDepth, map, mn + i, k, barrier);
     }
   }
 }
 
-/// The same into the blocks of a cluster whose bits are set.
+/// The same, by multicast into the blocks of a cluster whose bits are set.
 template <Major kMajor, int kRows, class T>
-__device__ __forceinline__ void load_slice_multicast(T* to, const CUtensorMap* map, int mn, int k,
-                                                     ladder::ptx::Mbarrier* landed,
-                                                     std::uint16_t blocks) {
+__device__ __forceinline__ void load_k_tile_multicast(T* to, const CUtensorMap* map, int mn, int k,
+                                                      ladder::ptx::Mbarrier* barrier,
+                                                      std::uint16_t blocks) {
   if constexpr (kMajor == Major::k) {
-    ladder::ptx::tensor_load_multicast(to, map, k, mn, landed, blocks);
+    ladder::ptx::tensor_load_multicast(to, map, k, mn, barrier, blocks);
   } else {
 #pragma unroll
     for (int i = 0; i < kRows; i += 64) {
-      ladder::ptx::tensor_load_multicast(to + i * kDepth, map, mn + i, k, landed, blocks);
+      ladder::ptx::tensor_load_multicast(to + i * kDepth, map, mn + i, k, barrier, blocks);
     }
   }
 }
@@ -80,4 +80,4 @@ ladder::Support supports(const gemm_tensor::Problem& p) {
   return needs_aligned_rows<Op, half>(p);
 }
 
-}  // namespace gemm_slices
+}  // namespace gemm_k_tiles
