@@ -11,41 +11,136 @@
 //           of more than 512 KiB are v09's. No two launches may overlap
 // Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each
 //           thread; up to 3 rows on their way: device/row_share.hpp
-#include "kernels/layernorm/normalize_ahead.hpp"
-#include "rmsnorm.hpp"
+#include "device/cluster_exchange.hpp"
+#include "device/floats.hpp"
+#include "device/row_span.hpp"
+#include "device/row_team.hpp"
+#include "device/rows_ahead.hpp"
+#include "launchers.hpp"
 
-namespace layernorm_rows {
-// Compiled in v08.
-extern template void launch_normalize<rmsnorm, Weights::prefetched>(const rmsnorm::Args<float>&,
-                                                                    cudaStream_t);
-extern template void launch_normalize<rmsnorm, Weights::prefetched>(
-    const rmsnorm::Args<ladder::half>&, cudaStream_t);
-extern template void launch_normalize<rmsnorm, Weights::prefetched>(
-    const rmsnorm::Args<ladder::bfloat16>&, cudaStream_t);
-// Compiled in v09.
-extern template void launch_normalize_on_hopper<rmsnorm>(const rmsnorm::Args<float>&, cudaStream_t);
-extern template void launch_normalize_on_hopper<rmsnorm>(const rmsnorm::Args<ladder::half>&,
-                                                         cudaStream_t);
-extern template void launch_normalize_on_hopper<rmsnorm>(const rmsnorm::Args<ladder::bfloat16>&,
-                                                         cudaStream_t);
-}  // namespace layernorm_rows
+namespace rmsnorm_rows {
 
-namespace {
+/// A block, alone on its SM, holds 64 KiB of a row in registers.
+constexpr int kBlock = 512, kVectors = 8;  // threads, and vectors of a thread
+
+template <class T, int kBlocks, bool kAligned>
+__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
+    rows_ahead(rmsnorm::Args<T> a, ladder::RowPlaces places) {
+  using namespace ladder::ptx;
+  using Vec = ladder::Vec128<T>;
+  using Floats = ladder::Floats<Vec>;
+  constexpr int kWarps = kBlock / 32;
+  __shared__ float warp_sums[kWarps];
+  __shared__ Mbarrier weight_there;
+  T* const weight = ladder::dynamic_shared<T>();
+  ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, weight + places.elements, places);
+  ladder::ClusterExchange<kBlocks> exchange;
+  const auto share = ahead.share;
+  const int t = static_cast<int>(threadIdx.x), lane = t % 32;
+  if (t == 0) {
+    ahead.start();
+    exchange.init();
+    mbarrier_init(&weight_there, 1);
+    fence_proxy_async();
+    const unsigned bytes = share.cols / Vec::size * 16;
+    mbarrier_arrive_expect_tx(&weight_there, bytes);
+    if (bytes > 0) bulk_load(weight, a.weight + share.first, bytes, &weight_there);
+  }
+  const int last = share.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
+  if (!kAligned && last < share.cols) weight[last] = a.weight[share.first + last];
+  cluster_sync();  // all blocks have started, and their barriers exist
+
+  const float of_an_element = 1.0f / a.cols;
+
+  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
+    const ladder::RowSpan<T, kAligned> span(start, share.cols);
+    const int single_at = span.single(t);
+
+    // Thread t holds vectors t, t + kBlock, … of the block's columns, and at most one single.
+    float held[kVectors][Vec::size], single = 0;
+    const T* const x = ahead.share_of(row);
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kBlock + t;
+      if (v >= span.vectors) break;
+      const Floats loaded(Vec::load(x + span.column(v)));
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) held[k][e] = loaded[e];
+    }
+    if (single_at >= 0) single = static_cast<float>(ahead.single(row, x, single_at));
+    ahead.release();
+
+    auto for_each = [&](auto use) {
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) {
+        if (k * kBlock + t >= span.vectors) break;
+#pragma unroll
+        for (float value : held[k]) use(value);
+      }
+      if (single_at >= 0) use(single);
+    };
+    float sum_sq = 0;  // of a warp, then of the block, then of the row
+    for_each([&](float value) { sum_sq += value * value; });
+    sum_sq = ladder::lane_sum<32>(sum_sq);
+    if (lane == 0) warp_sums[t / 32] = sum_sq;
+    __syncthreads();
+    sum_sq = ladder::lane_sum<kWarps>(warp_sums[lane % kWarps]);
+    if constexpr (kBlocks > 1) {  // all blocks add the same numbers in the same order
+      const float4 told = exchange.tell({0, sum_sq, ahead.tickets.to_tell(), 0});
+      ahead.tickets.told(told.z);
+      sum_sq = ladder::lane_sum<kBlocks>(told.y);
+    }
+    const float scale = rsqrtf(sum_sq * of_an_element + rmsnorm::kEpsilon);
+
+    mbarrier_wait(&weight_there, 0);  // of the first row; later this phase has long ended
+    auto weights_of = [&](int v) {    // vector v
+      const T* const low = weight + v * Vec::size;
+      if constexpr (kAligned) return Floats(Vec::load(low));
+      return Floats(ladder::shifted(Vec::load(low), Vec::load(low + Vec::size), span.head));
+    };
+    auto result = [&](float value, float of_weight) { return T(value * scale * of_weight); };
+    T* const y = a.y + start;
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kBlock + t;
+      if (v >= span.vectors) break;
+      const Floats of_weight = weights_of(v);
+      Vec out;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) out[e] = result(held[k][e], of_weight[e]);
+      out.store(y + span.column(v));
+    }
+    if (single_at >= 0) {
+      y[single_at] = result(single, static_cast<float>(weight[single_at]));
+    }
+  }
+  ahead.tickets.leave();
+}
+
+template <class T>
+void launch_rows_ahead(const rmsnorm::Args<T>& a, cudaStream_t stream) {
+  const auto plan = ladder::plan_rows_ahead<T>(a.cols, kBlock * kVectors, 1);  // the weights
+  if (a.cols <= kLongestOfBlock || plan.blocks == 0) return launch_cluster(a, stream);
+  ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
+    a.cols % ladder::Vec128<T>::size == 0
+        ? ladder::launch_rows_ahead<rows_ahead<T, kBlocks, true>, kBlocks>(a, kBlock, plan.places,
+                                                                           stream)
+        : ladder::launch_rows_ahead<rows_ahead<T, kBlocks, false>, kBlocks>(a, kBlock, plan.places,
+                                                                            stream);
+  });
+}
+template void launch_rows_ahead(const rmsnorm::Args<float>&, cudaStream_t);  // for v11
 
 struct RowsAhead {
   static constexpr ladder::Version version{"long rows on their way before they are needed"};
 
   template <class T>
   static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_normalize_ahead<rmsnorm>(a, stream);
+    launch_rows_ahead(a, stream);
   }
 };
 
 const ladder::Register<RowsAhead, rmsnorm, float, ladder::half, ladder::bfloat16> registration;
 
-}  // namespace
-
-namespace layernorm_rows {
-// Other versions call it too.
-template void launch_normalize_ahead<rmsnorm>(const rmsnorm::Args<float>&, cudaStream_t);
-}  // namespace layernorm_rows
+}  // namespace rmsnorm_rows
