@@ -1,15 +1,15 @@
 // Idea      rows may start anywhere: a few single elements up to the first multiple of 16 bytes,
-//           then whole vectors, then singles again. And a thread holds 128 bytes of the row as they
-//           came, 64 of an fp32 row that is no more than 8192 elements
+//           then whole vectors, then singles again. And a thread holds 128 bytes of the row in the
+//           element type, 64 of an fp32 row of up to 8192 elements
 // Vs v05    128-bit accesses for every number of columns, not only for multiples of the vector; of
 //           16-bit types twice as much in flight per thread
-// Bound by  DRAM bandwidth; of short rows the latency of weight and bias, which are asked for when
-//           the row is there
+// Bound by  DRAM bandwidth; of short rows the latency of weight and bias, which are loaded after
+//           the row's sums are known
 // Limits    none. x and y start at multiples of 16 bytes. What of a row is beyond 128 KiB, the
 //           registers of 1024 threads, is read three times.
 // Tile      a row is spread over the smallest team of threads that holds it: device/row_team.hpp
 //
-// Weight and bias do not shift with the rows: a vector of them is put together from two.
+// Weight and bias do not shift with the rows: a vector of them is assembled from two aligned ones.
 #include "device/row_span.hpp"
 #include "device/row_team.hpp"
 #include "kernels/row_norm/columns_of.hpp"
@@ -17,8 +17,8 @@
 
 namespace {
 
-/// The most vectors that a thread holds, of fp32 rows up to 8192 elements half as many: on an H100
-/// 64 bytes in each of more threads are faster than 128 for those.
+/// The most vectors that a thread holds. Of fp32 rows of up to 8192 elements it holds half as many:
+/// on an H100, 64 bytes in each of more threads are faster than 128 for those.
 constexpr int kMostVectors = 8;
 template <class T>
 constexpr int kVectorsOfShort = sizeof(T) == 4 ? 4 : kMostVectors;
@@ -34,8 +34,8 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   const int single_at = span.single(t);
   const T* const x = a.x + start;
 
-  // Thread t holds vectors t, t + kThreads, … of the row, and at most one single. Streaming loads are
-  // faster for short rows on an H100, and slower for long ones.
+  // Thread t holds vectors t, t + kThreads, … of the row, and at most one single. Streaming loads
+  // are faster for short rows on an H100, and slower for long ones.
   Vec held[kVectors];
   T single = T(0.0f);
 #pragma unroll

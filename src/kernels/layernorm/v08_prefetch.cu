@@ -1,7 +1,7 @@
-// Idea      the first threads of the grid ask for all of weight and bias, a cache line each, before
-//           anything else
+// Idea      the first threads of the grid prefetch all of weight and bias to L2, a cache line each,
+//           before anything else
 // Vs v07    the first rows do not wait for DRAM twice, for x and then for weight and bias: these
-//           are in L2 when the row's sums are there
+//           are in L2 when the row's sums are known
 // Bound by  DRAM bandwidth
 // Limits    none. x and y start at multiples of 16 bytes. What of a row is beyond 128 KiB, the
 //           registers of 1024 threads, is read three times.
@@ -14,8 +14,8 @@
 
 namespace {
 
-/// The most vectors that a thread holds, of fp32 rows up to 8192 elements half as many: on an H100
-/// 64 bytes in each of more threads are faster than 128 for those.
+/// The most vectors that a thread holds. Of fp32 rows of up to 8192 elements it holds half as many:
+/// on an H100, 64 bytes in each of more threads are faster than 128 for those.
 constexpr int kMostVectors = 8;
 template <class T>
 constexpr int kVectorsOfShort = sizeof(T) == 4 ? 4 : kMostVectors;
@@ -25,6 +25,7 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     prefetched(layernorm::Args<T> a) {
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
+  // The first threads of the grid prefetch weight and bias, a cache line each.
   constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
   const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
   if (c < a.cols) {
@@ -37,8 +38,8 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   const int single_at = span.single(t);
   const T* const x = a.x + start;
 
-  // Thread t holds vectors t, t + kThreads, … of the row, and at most one single. Streaming loads are
-  // faster for short rows on an H100, and slower for long ones.
+  // Thread t holds vectors t, t + kThreads, … of the row, and at most one single. Streaming loads
+  // are faster for short rows on an H100, and slower for long ones.
   Vec held[kVectors];
   T single = T(0.0f);
 #pragma unroll

@@ -1,9 +1,9 @@
-// Idea      v08 with one step more: the residual is added as soon as the row is there
+// Idea      v08 with one step more: the residual is added as soon as the row has been loaded
 // Vs v20    one launch, and the sum, which is written for the next layer, is not read again: 4n
 // Bound by  DRAM bandwidth
-// Limits    none. x, residual, y and sum start at multiples of 16 bytes. What of a row is beyond
-//           64 KiB, half the registers of 1024 threads, is read three times: the other half
-//           is for the residual.
+// Limits    none. x, residual, y and sum start at multiples of 16 bytes. What of a row is beyond 64
+//           KiB, half the registers of 1024 threads, is read three times: the other half is for the
+//           residual.
 // Tile      as v07, with 64 bytes of the row in a thread
 #include "device/ptx/prefetch.hpp"
 #include "device/row_span.hpp"
@@ -14,13 +14,14 @@
 namespace {
 
 /// The vectors that a thread holds; as many of the residual are in flight with them.
-constexpr int kMostVectors = 4;
+constexpr int kHeldVectors = 4;
 
 template <class T, class Team, int kVectors, bool kAligned>
 __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     fused_add(layernorm_add::Args<T> a) {
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
+  // The first threads of the grid prefetch weight and bias, a cache line each.
   constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
   const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
   if (c < a.cols) {
@@ -140,7 +141,7 @@ namespace layernorm_rows {
 template <class T>
 void launch_fused_add(const layernorm_add::Args<T>& a, cudaStream_t stream) {
   constexpr int kSize = ladder::Vec128<T>::size;
-  ladder::launch_by_team<kMostVectors, kMostVectors>(
+  ladder::launch_by_team<kHeldVectors, kHeldVectors>(
       a.cols / kSize, [&]<class Team, int kVectors>(Team, std::integral_constant<int, kVectors>) {
         auto* const kernel = a.cols % kSize == 0 ? fused_add<T, Team, kVectors, true>
                                                  : fused_add<T, Team, kVectors, false>;

@@ -1,9 +1,9 @@
-// Idea      one thread per row makes dx, and leaves its mean and scale; in a second launch one thread
-//           per column makes dweight and dbias
+// Idea      one thread per row makes dx, and leaves its mean and scale; in a second launch one
+//           thread per column makes dweight and dbias
 // Vs        the loops on a CPU: dweight and dbias are sums over the rows, dx needs sums over the
 //           columns, so that x and dy are walked over in both directions
-// Bound by  latency: there are only as many threads as rows, whose lanes read `cols` elements apart,
-//           and then as columns
+// Bound by  latency: there are only as many threads as rows, whose lanes read `cols` elements
+//           apart, and then as columns
 // Limits    none
 #include "layernorm.hpp"
 

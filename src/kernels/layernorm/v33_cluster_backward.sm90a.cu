@@ -1,11 +1,10 @@
 // Idea      longer rows than a block holds are held by clusters of 2, 4 or 8 blocks, whose blocks
-//           read each other's sums from shared memory; and so the rule for any length is: v32, these
-//           clusters, and beyond 65536 elements v31
+//           read each other's sums from distributed shared memory; and so the rule for any length
+//           is: v32's kernel, these clusters, and beyond 65536 elements v31's
 // Vs v32    rows of 8193 to 65536 elements are read once, where v31 reads them twice
-// Bound by  DRAM bandwidth; while a cluster waits for its sums nothing else runs on its
-//           multiprocessors
-// Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Where the columns are no multiple of
-//           the vector, each "vector" is one element.
+// Bound by  DRAM bandwidth; while a cluster waits for its sums nothing else runs on its SMs
+// Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Where the columns are no multiple
+//           of the vector, each "vector" is one element.
 // Tile      as v32, a row per cluster of blocks of 512 threads, 16 elements in a thread
 #include "device/cluster_team.hpp"
 #include "device/multiprocessors.hpp"

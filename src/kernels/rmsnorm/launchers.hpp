@@ -14,8 +14,8 @@ void launch_prefetch(const rmsnorm::Args<T>& a, cudaStream_t stream);
 template <class T>
 void launch_cluster(const rmsnorm::Args<T>& a, cudaStream_t stream);
 
-/// The longest rows, in elements, that v10 leaves to v09, and v11 takes: on an H100 one row for each
-/// block is faster for them than rows ahead.
+/// The longest rows, in elements, that v10 leaves to v09, and that v11 takes: on an H100 one row for
+/// each block is faster for them than rows ahead.
 constexpr int kLongestOfBlock = 32768;
 
 /// v10, fp32 only

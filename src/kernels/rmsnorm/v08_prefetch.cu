@@ -1,8 +1,8 @@
-// Idea      the first threads of the grid ask for all the weights, a cache line each, before
-//           anything else; not of fp32 rows up to 8192 elements in whole vectors, where asking
-//           would cost registers, and these a quarter of the threads
+// Idea      the first threads of the grid prefetch all the weights to L2, a cache line each, before
+//           anything else; not for fp32 rows of up to 8192 elements in whole vectors, where the
+//           prefetch would cost registers, and these a quarter of the threads
 // Vs v07    the first rows do not wait for DRAM twice, for x and then for the weights: these are in
-//           L2 when the row's sum is there
+//           L2 when the row's sum is known
 // Bound by  DRAM bandwidth
 // Limits    none. x and y start at multiples of 16 bytes. What of a row is beyond 128 KiB, the
 //           registers of 1024 threads, is read twice.
@@ -15,14 +15,14 @@
 
 namespace {
 
-/// The most vectors that a thread holds, of fp32 rows up to 8192 elements half as many: on an H100
-/// 64 bytes in each of more threads are faster than 128 for those.
+/// The most vectors that a thread holds. Of fp32 rows of up to 8192 elements it holds half as many:
+/// on an H100, 64 bytes in each of more threads are faster than 128 for those.
 constexpr int kMostVectors = 8;
 template <class T>
 constexpr int kVectorsOfShort = sizeof(T) == 4 ? 4 : kMostVectors;
 
-/// Not short fp32 rows in whole vectors: without the prefetch 32 registers are enough, and an SM has
-/// room for 2048 threads.
+/// Short fp32 rows in whole vectors do not: without the prefetch 32 registers are enough for them, and
+/// an SM has room for 2048 threads.
 template <bool kAligned, int kVectors>
 constexpr bool kPrefetches = !kAligned || kVectors == kMostVectors;
 
@@ -32,6 +32,7 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
   if constexpr (kPrefetches<kAligned, kVectors>) {
+    // The first threads of the grid prefetch the weights, a cache line each.
     constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
     const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
     if (c < a.cols) ladder::ptx::prefetch_l2(a.weight + c);
@@ -42,8 +43,8 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   const int single_at = span.single(t);
   const T* const x = a.x + start;
 
-  // Thread t holds vectors t, t + kThreads, … of the row, and at most one single. Streaming loads are
-  // faster for short rows on an H100, and slower for long ones.
+  // Thread t holds vectors t, t + kThreads, … of the row, and at most one single. Streaming loads
+  // are faster for short rows on an H100, and slower for long ones.
   Vec held[kVectors];
   T single = T(0.0f);
 #pragma unroll

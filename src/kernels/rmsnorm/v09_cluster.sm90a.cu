@@ -1,10 +1,9 @@
 // Idea      rows that are too long for the registers of one block are held by a cluster of 2, 4 or
-//           8, whose blocks read each other's sums from shared memory; and so the rule for any
-//           length is: the smallest team of threads that holds the row, 128 bytes in each, from 16
-//           lanes to 8 blocks
+//           8, whose blocks read each other's sums from distributed shared memory. Shorter rows are
+//           v08's, so that the rule for any length is: the smallest team of threads that holds the
+//           row, 128 bytes in each, from 16 lanes to 8 blocks
 // Vs v08    rows of up to 1 MiB are read once, where v08 reads what is beyond 128 KiB twice
-// Bound by  DRAM bandwidth; while a cluster waits for its sums nothing else runs on its
-//           multiprocessors
+// Bound by  DRAM bandwidth; while a cluster waits for its sums nothing else runs on its SMs
 // Limits    Hopper. x and y start at multiples of 16 bytes. What of a row is beyond 1 MiB is read
 //           twice.
 // Tile      as v07
@@ -16,15 +15,14 @@
 
 namespace {
 
-/// The vectors that a thread holds.
-constexpr int kMostVectors = 8;
+constexpr int kVectors = 8;  // that a thread holds
 
 template <class T, class Team, bool kAligned>
 __global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     cluster(rmsnorm::Args<T> a) {
-  constexpr int kVectors = kMostVectors;
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
+  // The first threads of the grid prefetch the weights, a cache line each.
   constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
   const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
   if (c < a.cols) ladder::ptx::prefetch_l2(a.weight + c);
@@ -104,7 +102,7 @@ namespace rmsnorm_rows {
 template <class T>
 void launch_cluster(const rmsnorm::Args<T>& a, cudaStream_t stream) {
   constexpr int kBlock = 1024, kSize = ladder::Vec128<T>::size;
-  constexpr int kOfBlock = kBlock * kMostVectors;  // vectors
+  constexpr int kOfBlock = kBlock * kVectors;  // vectors
   const int vectors = a.cols / kSize;
   auto by_cluster = [&]<class Team>(Team) {
     auto* const kernel = a.cols % kSize == 0 ? cluster<T, Team, true> : cluster<T, Team, false>;

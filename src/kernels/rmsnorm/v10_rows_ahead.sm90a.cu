@@ -1,16 +1,16 @@
-// Idea      clusters stay and take row after row, and the copy engine brings the next rows to
-//           shared memory while one is summed up and stored
-// Vs v09    while a cluster waits for its sums, and while it stores, more is on its way from DRAM.
+// Idea      persistent clusters take row after row, and bulk copies (TMA) bring the next rows to
+//           shared memory while one is reduced and stored: a multistage pipeline
+// Vs v09    while a cluster waits for its sums, and while it stores, more is in flight from DRAM.
 //           Each block has the same columns of every row, so that it reads their weights once,
 //           into shared memory. The blocks push their sums to each other: a barrier of the cluster
-//           would wait for the stores of the row before. Which rows are a cluster's is not settled
-//           beforehand: with equal parts the fastest would wait for the slowest
-// Bound by  DRAM bandwidth; of 132 multiprocessors some are left over, because the blocks of a
-//           cluster are neighbours
-// Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements and
-//           of more than 512 KiB are v09's. No two launches may overlap
+//           would wait for the stores of the row before. Rows are scheduled dynamically: with a
+//           static partition the fastest cluster would wait for the slowest at the end
+// Bound by  DRAM bandwidth; of 132 SMs some are left over, because the blocks of a cluster are
+//           neighbours
+// Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements and of
+//           more than 512 KiB are v09's. No two launches may overlap
 // Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each
-//           thread; up to 3 rows on their way: device/row_share.hpp
+//           thread; up to 3 stages, each for a row: device/row_share.hpp
 #include "device/cluster_exchange.hpp"
 #include "device/floats.hpp"
 #include "device/row_span.hpp"

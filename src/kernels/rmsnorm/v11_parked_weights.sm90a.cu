@@ -1,10 +1,10 @@
-// Idea      the weights come to shared memory while the row comes to registers (cp.async): each
-//           thread has its own there when the row's sum is known
+// Idea      each thread stages its weights in shared memory with cp.async while its part of the row
+//           loads to registers: they are there when the row's sum is known
 // Vs v10    fp32 rows of 8193 to 32768 elements: no trip to the L2 between the sum and the stores
 // Bound by  DRAM bandwidth
-// Limits    Hopper, for the longer rows, which are v10's; so are shorter ones, and rows that are no
-//           whole number of vectors. No two launches may overlap
-// Tile      as v07; up to 128 KiB of a multiprocessor's shared memory for weights
+// Limits    Hopper, for the longer rows, which v10's launcher takes; so are shorter ones, and rows
+//           that are no whole number of vectors. No two launches may overlap
+// Tile      as v07; up to 128 KiB of an SM's shared memory for weights
 #include "device/ptx/cp_async.hpp"
 #include "device/row_span.hpp"
 #include "device/row_team.hpp"

@@ -1,7 +1,8 @@
-// Idea      one launch adds the residual, a second one normalizes the sum: what frameworks do unless
-//           they are told better
+// Idea      one launch adds the residual, a second one, of v08's kernel, normalizes the sum: what
+//           frameworks do by default
 // Vs v08    another operation: RMSNorm of x + residual, and the sum
-// Bound by  DRAM bandwidth: 5n, for the second launch reads the sum again, as far as it is not in L2
+// Bound by  DRAM bandwidth: 5n, for the second launch reads the sum again, as far as it is not in
+//           L2
 // Limits    none. x, residual and sum start at multiples of 16 bytes.
 #include "device/vector.hpp"
 #include "launchers.hpp"

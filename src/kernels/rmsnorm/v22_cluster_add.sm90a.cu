@@ -12,15 +12,14 @@
 
 namespace {
 
-/// The vectors that a thread holds; as many of the residual are in flight with them.
-constexpr int kMostVectors = 4;
+constexpr int kVectors = 4;  // that a thread holds; as many of the residual are in flight with them
 
 template <class T, class Team, bool kAligned>
 __global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     cluster_add(rmsnorm_add::Args<T> a) {
-  constexpr int kVectors = kMostVectors;
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
+  // The first threads of the grid prefetch the weights, a cache line each.
   constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
   const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
   if (c < a.cols) ladder::ptx::prefetch_l2(a.weight + c);
@@ -128,7 +127,7 @@ struct ClusterAdd {
   template <class T>
   static void launch(const rmsnorm_add::Args<T>& a, cudaStream_t stream) {
     constexpr int kBlock = 1024, kSize = ladder::Vec128<T>::size;
-    constexpr int kOfBlock = kBlock * kMostVectors;  // vectors
+    constexpr int kOfBlock = kBlock * kVectors;  // vectors
     const int vectors = a.cols / kSize;
     auto by_cluster = [&]<class Team>(Team) {
       auto* const kernel =

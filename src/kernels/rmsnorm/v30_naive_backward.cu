@@ -1,9 +1,9 @@
-// Idea      one thread per row makes dx, and leaves its mean and scale; in a second launch one thread
-//           per column makes dweight
-// Vs        the loops on a CPU: dweight is a sum over the rows, dx needs sums over the
-//           columns, so that x and dy are walked over in both directions
-// Bound by  latency: there are only as many threads as rows, whose lanes read `cols` elements apart,
-//           and then as columns
+// Idea      one thread per row makes dx, and leaves its mean and scale; in a second launch one
+//           thread per column makes dweight
+// Vs        the loops on a CPU: dweight is a sum over the rows, dx needs sums over the columns, so
+//           that x and dy are walked over in both directions
+// Bound by  latency: there are only as many threads as rows, whose lanes read `cols` elements
+//           apart, and then as columns
 // Limits    none
 #include "rmsnorm.hpp"
 

@@ -1,4 +1,4 @@
-// Idea      a block per row makes dx, its threads' sums meet by shuffles; in a second launch a block
+// Idea      a block per row makes dx and reduces its sums by shuffles; in a second launch a block
 //           per 32 columns makes dweight, a warp per row and a lane per column
 // Vs v30    256 threads work on a row or on 32 columns, and neighbours read neighbouring elements
 // Bound by  DRAM bandwidth: 5n, for both launches read x and dy; where the columns are few, by the

@@ -1,16 +1,15 @@
-// Idea      persistent blocks: as many as run at once take row after row, hold it in registers, and
-//           add their columns' part of dweight up there too; a second launch adds what
-//           the blocks have
+// Idea      persistent blocks: as many as run at once take row after row and hold it in registers,
+//           with accumulators of their columns' dweight; a second launch adds the blocks'
+//           partial sums
 // Vs v31    x and dy are read once, 3n; and all in 128-bit vectors
-// Bound by  DRAM bandwidth; the registers of the sums leave room for 512 threads on a
-//           multiprocessor. What the blocks leave, 8 MB, stays in L2
-// Limits    rows of up to 8192 elements, as many as 512 threads hold. x, dy and dx start at multiples
-//           of 16 bytes. Where the columns are no multiple of the vector, each "vector" is one
-//           element: shifted vectors would shift the columns that a thread adds up.
+// Bound by  DRAM bandwidth; the accumulators' registers leave room for 512 threads on an SM. The
+//           partial sums, 8 MB, stay in L2
+// Limits    rows of up to 8192 elements, as many as 512 threads hold. x, dy and dx start at
+//           multiples of 16 bytes. Where the columns are no multiple of the vector, each "vector"
+//           is one element: shifted vectors would shift the columns that a thread accumulates.
 // Tile      a row per warp, 32 elements in a lane, or per block, 16 in a thread
 //
-// The sums are added in an order that depends on the number of multiprocessors only: the same bits
-// in every run.
+// The order of the additions depends on the number of SMs only: the same bits in every run.
 #include "device/multiprocessors.hpp"
 #include "device/row_length.hpp"
 #include "device/row_team.hpp"
@@ -104,8 +103,8 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
   row_norm::store_partial<Held>(sums_over_rows, partials, t, vectors);
 }
 
-/// Calls f(Held<…>{}) for rows of up to kLongestPersistent elements: up to 1024 belong to a warp with 32
-/// elements in each lane, longer ones to a block with 16 in each thread.
+/// Calls f(Held<…>{}) for rows of up to kLongestPersistent elements: up to 1024 belong to a warp with
+/// 32 elements in each lane, longer ones to a block with 16 in each thread.
 template <class T, class F>
 auto by_columns(int cols, F f) {
   using row_norm::Held;

@@ -1,10 +1,10 @@
-// Idea      the copy engine brings the next rows of x and dy to shared memory while one is summed
-//           up and stored, and all sums of a row meet at once
-// Vs v33    bytes are on their way at all times, where v33 asked for a row, waited for it, for the
-//           mean of its squares and another sum, and asked again. The sum of g * z is made without
-//           the scale, a factor of all its terms, so that both sums meet at once. Short rows belong
-//           to teams of a block that never wait for each other; in v32 they are several blocks,
-//           each of which leaves sums to be added
+// Idea      bulk copies (TMA) bring the next rows of x and dy to shared memory while one is reduced
+//           and stored: a multistage pipeline; and all sums of a row are exchanged at once
+// Vs v33    copies are in flight at all times, where v33 loads a row, waits for it, for the mean of
+//           its squares and another sum, and only then loads the next. The sum of g * z is made
+//           without the scale, a factor of all its terms, so that both sums are exchanged at once.
+//           Short rows belong to teams of a block that never wait for each other; in v32 they are
+//           several blocks, each of which leaves sums to be added
 // Bound by  DRAM bandwidth, and for small matrices by the end: the teams' sums, the second launch
 // Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Rows of fewer than 512 elements,
 //           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of

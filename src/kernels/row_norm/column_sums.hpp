@@ -1,6 +1,6 @@
 // The sums over rows of the backward kernels, dweight and dbias, in persistent teams of threads: a
-// thread has the same columns of every row, and accumulates them in registers; each block, or cluster,
-// leaves its partial sums in memory; a second launch adds those.
+// thread has the same columns of every row, and accumulates them in registers; each block, or
+// cluster, stores its partial sums to memory; a second launch adds those.
 #pragma once
 
 #include "device/row_length.hpp"

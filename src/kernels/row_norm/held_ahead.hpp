@@ -1,5 +1,6 @@
 // How the backward kernels with rows ahead (device/row_pairs_ahead.hpp) hold a row, which team of
-// threads they choose by its length, and how a block's teams add their sums over rows. For *.sm90a.cu.
+// threads they choose by its length, and how a block's teams add their sums over rows. For
+// *.sm90a.cu.
 #pragma once
 
 #include "column_sums.hpp"
