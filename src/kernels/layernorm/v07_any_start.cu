@@ -49,13 +49,12 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   }
   if (single_at >= 0) single = x[single_at];
 
-  auto for_rest =
-      [&](auto use) {  // the vectors that registers do not hold: each pass reads them again
-        if constexpr (!Team::kHoldsAll) {
-          for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads)
-            use(span.column(v));
-        }
-      };
+  // Vectors that registers do not hold: each pass reads them again.
+  auto for_rest = [&](auto use) {
+    if constexpr (!Team::kHoldsAll) {
+      for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads) use(span.column(v));
+    }
+  };
   auto for_each = [&](auto use) {
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {

@@ -27,10 +27,10 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   constexpr int kThreads = Team::kThreads;
   // The first threads of the grid prefetch weight and bias, a cache line each.
   constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
-  const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
-  if (c < a.cols) {
-    ladder::ptx::prefetch_l2(a.weight + c);
-    ladder::ptx::prefetch_l2(a.bias + c);
+  const std::int64_t line_at = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
+  if (line_at < a.cols) {
+    ladder::ptx::prefetch_l2(a.weight + line_at);
+    ladder::ptx::prefetch_l2(a.bias + line_at);
   }
   const int t = Team::rank();
   const std::int64_t row = Team::row(), start = row * a.cols;
@@ -53,13 +53,12 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   }
   if (single_at >= 0) single = x[single_at];
 
-  auto for_rest =
-      [&](auto use) {  // the vectors that registers do not hold: each pass reads them again
-        if constexpr (!Team::kHoldsAll) {
-          for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads)
-            use(span.column(v));
-        }
-      };
+  // Vectors that registers do not hold: each pass reads them again.
+  auto for_rest = [&](auto use) {
+    if constexpr (!Team::kHoldsAll) {
+      for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads) use(span.column(v));
+    }
+  };
   auto for_each = [&](auto use) {
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {

@@ -58,7 +58,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
   using Floats = ladder::Floats<Vec>;
   constexpr int kWarps = kBlock / 32;
   __shared__ Moments warp_moments[kWarps];
-  __shared__ Mbarrier parameters_there;
+  __shared__ Mbarrier parameters_loaded;
   T* const weight = ladder::dynamic_shared<T>();
   T* const bias = weight + places.elements;
   ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, weight + 2 * places.elements, places);
@@ -68,13 +68,13 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
   if (t == 0) {
     ahead.start();
     exchange.init();
-    mbarrier_init(&parameters_there, 1);
+    mbarrier_init(&parameters_loaded, 1);
     fence_proxy_async();
     const unsigned bytes = share.cols / Vec::size * 16;
-    mbarrier_arrive_expect_tx(&parameters_there, 2 * bytes);
+    mbarrier_arrive_expect_tx(&parameters_loaded, 2 * bytes);
     if (bytes > 0) {
-      bulk_load(weight, a.weight + share.first, bytes, &parameters_there);
-      bulk_load(bias, a.bias + share.first, bytes, &parameters_there);
+      bulk_load(weight, a.weight + share.first, bytes, &parameters_loaded);
+      bulk_load(bias, a.bias + share.first, bytes, &parameters_loaded);
     }
   }
   const int last = share.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
@@ -84,8 +84,8 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
   }
   cluster_sync();  // all blocks have started, and their barriers exist
 
-  const Count of_row(a.cols), of_block(share.cols);
-  const Count of_rank(ladder::RowShare<T>(a.cols, lane % kBlocks, kBlocks).cols);
+  const Count row_count(a.cols), block_count(share.cols);
+  const Count rank_count(ladder::RowShare<T>(a.cols, lane % kBlocks, kBlocks).cols);
 
   for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
     const std::int64_t start = std::int64_t{row} * a.cols + share.first;
@@ -128,38 +128,38 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
     moments.m2 = ladder::lane_sum<32>(moments.m2);
     if (lane == 0) warp_moments[t / 32] = moments;
     __syncthreads();
-    moments = merge<kWarps>(warp_moments[lane % kWarps], count_of_warp(lane % kWarps), of_block);
+    moments = merge<kWarps>(warp_moments[lane % kWarps], count_of_warp(lane % kWarps), block_count);
     if constexpr (kBlocks > 1) {  // all blocks merge the same numbers in the same order
       const float4 told = exchange.tell({moments.sum, moments.m2, ahead.tickets.to_tell(), 0});
       ahead.tickets.told(told.z);
-      moments = merge<kBlocks>({told.x, told.y}, of_rank, of_row);
+      moments = merge<kBlocks>({told.x, told.y}, rank_count, row_count);
     }
-    mean = moments.sum * of_row.reciprocal;
-    const float scale = rsqrtf(moments.m2 * of_row.reciprocal + layernorm::kEpsilon);
+    mean = moments.sum * row_count.reciprocal;
+    const float scale = rsqrtf(moments.m2 * row_count.reciprocal + layernorm::kEpsilon);
 
-    mbarrier_wait(&parameters_there, 0);  // of the first row; later this phase has long ended
-    auto parameters = [&](const T* from, int v) {  // of vector v
+    mbarrier_wait(&parameters_loaded, 0);  // of the first row; later this phase has long ended
+    auto load_parameters = [&](const T* from, int v) {  // of vector v
       const T* const low = from + v * Vec::size;
       if constexpr (kAligned) return Floats(Vec::load(low));
       return Floats(ladder::shifted(Vec::load(low), Vec::load(low + Vec::size), span.head));
     };
-    auto result = [&](float value, float of_weight, float of_bias) {
-      return T((value - mean) * scale * of_weight + of_bias);
+    auto result = [&](float value, float weight_e, float bias_e) {
+      return T((value - mean) * scale * weight_e + bias_e);
     };
     T* const y = a.y + start;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kBlock + t;
       if (v >= span.vectors) break;
-      const Floats of_weight = parameters(weight, v), of_bias = parameters(bias, v);
+      const Floats weight_vec = load_parameters(weight, v), bias_vec = load_parameters(bias, v);
       Vec out;
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) out[e] = result(held[k][e], of_weight[e], of_bias[e]);
+      for (int e = 0; e < Vec::size; ++e) out[e] = result(held[k][e], weight_vec[e], bias_vec[e]);
       out.store(y + span.column(v));
     }
     if (single_at >= 0) {
-      const float of_bias = static_cast<float>(bias[single_at]);
-      y[single_at] = result(single, static_cast<float>(weight[single_at]), of_bias);
+      const float bias_e = static_cast<float>(bias[single_at]);
+      y[single_at] = result(single, static_cast<float>(weight[single_at]), bias_e);
     }
   }
   ahead.tickets.leave();

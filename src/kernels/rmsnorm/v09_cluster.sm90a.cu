@@ -24,8 +24,8 @@ __global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 
   constexpr int kThreads = Team::kThreads;
   // The first threads of the grid prefetch the weights, a cache line each.
   constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
-  const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
-  if (c < a.cols) ladder::ptx::prefetch_l2(a.weight + c);
+  const std::int64_t line_at = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
+  if (line_at < a.cols) ladder::ptx::prefetch_l2(a.weight + line_at);
   const int t = Team::rank();
   const std::int64_t row = Team::row(), start = row * a.cols;
   const ladder::RowSpan<T, kAligned> span(start, row_norm::columns_of(a, row));
@@ -45,13 +45,12 @@ __global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 
   }
   if (single_at >= 0) single = x[single_at];
 
-  auto for_rest =
-      [&](auto use) {  // the vectors that registers do not hold: each pass reads them again
-        if constexpr (!Team::kHoldsAll) {
-          for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads)
-            use(span.column(v));
-        }
-      };
+  // Vectors that registers do not hold: each pass reads them again.
+  auto for_rest = [&](auto use) {
+    if constexpr (!Team::kHoldsAll) {
+      for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads) use(span.column(v));
+    }
+  };
   auto for_each = [&](auto use) {
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {

@@ -31,7 +31,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
   using Floats = ladder::Floats<Vec>;
   constexpr int kWarps = kBlock / 32;
   __shared__ float warp_sums[kWarps];
-  __shared__ Mbarrier weight_there;
+  __shared__ Mbarrier weight_loaded;
   T* const weight = ladder::dynamic_shared<T>();
   ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, weight + places.elements, places);
   ladder::ClusterExchange<kBlocks> exchange;
@@ -40,17 +40,17 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
   if (t == 0) {
     ahead.start();
     exchange.init();
-    mbarrier_init(&weight_there, 1);
+    mbarrier_init(&weight_loaded, 1);
     fence_proxy_async();
     const unsigned bytes = share.cols / Vec::size * 16;
-    mbarrier_arrive_expect_tx(&weight_there, bytes);
-    if (bytes > 0) bulk_load(weight, a.weight + share.first, bytes, &weight_there);
+    mbarrier_arrive_expect_tx(&weight_loaded, bytes);
+    if (bytes > 0) bulk_load(weight, a.weight + share.first, bytes, &weight_loaded);
   }
   const int last = share.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
   if (!kAligned && last < share.cols) weight[last] = a.weight[share.first + last];
   cluster_sync();  // all blocks have started, and their barriers exist
 
-  const float of_an_element = 1.0f / a.cols;
+  const float inverse_cols = 1.0f / a.cols;
 
   for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
     const std::int64_t start = std::int64_t{row} * a.cols + share.first;
@@ -91,24 +91,24 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
       ahead.tickets.told(told.z);
       sum_sq = ladder::lane_sum<kBlocks>(told.y);
     }
-    const float scale = rsqrtf(sum_sq * of_an_element + rmsnorm::kEpsilon);
+    const float scale = rsqrtf(sum_sq * inverse_cols + rmsnorm::kEpsilon);
 
-    mbarrier_wait(&weight_there, 0);  // of the first row; later this phase has long ended
-    auto weights_of = [&](int v) {    // vector v
+    mbarrier_wait(&weight_loaded, 0);  // of the first row; later this phase has long ended
+    auto load_weights = [&](int v) {   // vector v
       const T* const low = weight + v * Vec::size;
       if constexpr (kAligned) return Floats(Vec::load(low));
       return Floats(ladder::shifted(Vec::load(low), Vec::load(low + Vec::size), span.head));
     };
-    auto result = [&](float value, float of_weight) { return T(value * scale * of_weight); };
+    auto result = [&](float value, float weight_e) { return T(value * scale * weight_e); };
     T* const y = a.y + start;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kBlock + t;
       if (v >= span.vectors) break;
-      const Floats of_weight = weights_of(v);
+      const Floats weight_vec = load_weights(v);
       Vec out;
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) out[e] = result(held[k][e], of_weight[e]);
+      for (int e = 0; e < Vec::size; ++e) out[e] = result(held[k][e], weight_vec[e]);
       out.store(y + span.column(v));
     }
     if (single_at >= 0) {

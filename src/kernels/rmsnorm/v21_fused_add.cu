@@ -23,8 +23,8 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   constexpr int kThreads = Team::kThreads;
   // The first threads of the grid prefetch the weights, a cache line each.
   constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
-  const std::int64_t c = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
-  if (c < a.cols) ladder::ptx::prefetch_l2(a.weight + c);
+  const std::int64_t line_at = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
+  if (line_at < a.cols) ladder::ptx::prefetch_l2(a.weight + line_at);
   const int t = Team::rank();
   const std::int64_t row = Team::row(), start = row * a.cols;
   const ladder::RowSpan<T, kAligned> span(start, row_norm::columns_of(a, row));
@@ -51,18 +51,17 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   load(x, held, single);
   load(residual, more, more_single);
 
-  auto for_rest =
-      [&](auto use) {  // the vectors that registers do not hold: each pass reads them again
-        if constexpr (!Team::kHoldsAll) {
-          for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads)
-            use(span.column(v));
-        }
-      };
-  auto add = [](T x, T more) { return T(static_cast<float>(x) + static_cast<float>(more)); };
-  auto add_vectors = [&](const Vec& x, const Vec& more) {
+  // Vectors that registers do not hold: each pass reads them again.
+  auto for_rest = [&](auto use) {
+    if constexpr (!Team::kHoldsAll) {
+      for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads) use(span.column(v));
+    }
+  };
+  auto add = [](T one, T other) { return T(static_cast<float>(one) + static_cast<float>(other)); };
+  auto add_vectors = [&](const Vec& one, const Vec& other) {
     Vec out;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) out[e] = add(x[e], more[e]);
+    for (int e = 0; e < Vec::size; ++e) out[e] = add(one[e], other[e]);
     return out;
   };
 #pragma unroll

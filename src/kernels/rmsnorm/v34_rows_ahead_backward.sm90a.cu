@@ -36,7 +36,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAhe
   constexpr int kElements = OfBlock::kElements;
   constexpr bool kAligned = Vec::size > 1;
   constexpr int kWhole = 16 / sizeof(T);  // elements of 16 bytes
-  __shared__ Mbarrier weight_there;
+  __shared__ Mbarrier weight_loaded;
   T* const weight = ladder::dynamic_shared<T>();
   const ladder::RowShare<T> share(a.cols, static_cast<int>(cluster_rank()), kBlocks);
   const int t = Team::rank(), vectors = share.cols / Vec::size;
@@ -47,11 +47,11 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAhe
   ahead.start();
   if (threadIdx.x == 0) {
     exchange.init();
-    mbarrier_init(&weight_there, 1);
+    mbarrier_init(&weight_loaded, 1);
     fence_proxy_async();
     const unsigned bytes = share.cols / kWhole * 16;
-    mbarrier_arrive_expect_tx(&weight_there, bytes);
-    if (bytes > 0) bulk_load(weight, a.weight + share.first, bytes, &weight_there);
+    mbarrier_arrive_expect_tx(&weight_loaded, bytes);
+    if (bytes > 0) bulk_load(weight, a.weight + share.first, bytes, &weight_loaded);
   }
   const int last = share.cols / kWhole * kWhole + threadIdx.x;  // of what is no whole 16 bytes
   if (!kAligned && last < share.cols) weight[last] = a.weight[share.first + last];
@@ -76,18 +76,18 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAhe
   auto sum_over_row = [&](auto& values) {  // all blocks add the same numbers in the same order
     team.sum(values);
     if constexpr (kBlocks > 1) {
-      float4 of_block{};
-      std::memcpy(&of_block, values, sizeof values);
-      of_block = exchange.tell(of_block);
-      std::memcpy(values, &of_block, sizeof values);
+      float4 block_sums{};
+      std::memcpy(&block_sums, values, sizeof values);
+      block_sums = exchange.tell(block_sums);
+      std::memcpy(values, &block_sums, sizeof values);
 #pragma unroll
       for (float& value : values) value = ladder::lane_sum<kBlocks>(value);
     }
   };
 
-  const float of_a_column = 1.0f / a.cols;
+  const float inverse_cols = 1.0f / a.cols;
   auto row = ahead.first_row();
-  mbarrier_wait(&weight_there, 0);
+  mbarrier_wait(&weight_loaded, 0);
   for (; row < a.rows; row += ahead.stride()) {
     const auto here = ahead.wait(row);
     // One exchange for both sums: g * z is g * x times the scale, which is not known yet.
@@ -111,8 +111,8 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAhe
     ahead.release(row);
 
     // dx = (g - z * mean_gz) * scale
-    const float scale = rsqrtf(sums[0] * of_a_column + rmsnorm::kEpsilon);
-    const float z_factor = sums[1] * of_a_column * scale * scale;  // mean_gz * scale
+    const float scale = rsqrtf(sums[0] * inverse_cols + rmsnorm::kEpsilon);
+    const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
     T* const dx = a.dx + row * a.cols + share.first;
     for_each_vector([&](int k, int column) {
       Vec out;

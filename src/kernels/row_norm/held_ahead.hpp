@@ -65,9 +65,9 @@ __device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&s
     Four sum = Four::load(team_sums + at);
 #pragma unroll
     for (int other = 1; other < Team::kTeams; ++other) {
-      const Four of_other = Four::load(team_sums + other * kOfTeam + at);
+      const Four other_sum = Four::load(team_sums + other * kOfTeam + at);
 #pragma unroll
-      for (int e = 0; e < Four::size; ++e) sum[e] += of_other[e];
+      for (int e = 0; e < Four::size; ++e) sum[e] += other_sum[e];
     }
     sum.store(partial + at / OfBlock::kPart * Held::kPart + at % OfBlock::kPart);
   }
