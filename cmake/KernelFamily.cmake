@@ -1,5 +1,6 @@
-# Every folder below src/kernels is a family: its *.cpp describe it, its vNN_name[.gpu][.sm90a].cu
-# are the versions, other .cu files serve the GPU build. Adding a file or a folder needs no edit.
+# Every folder below src/kernels with a *.cpp is a family: its *.cpp describe it, its
+# vNN_name[.gpu][.sm90a].cu are the versions, other .cu files serve the GPU build. A folder of headers
+# alone is what several families share. Adding a file or a folder needs no edit.
 # The *.cpp of all are one target, kernel_families, because they share a precompiled header.
 #
 # LADDER_FAMILIES: their names. LADDER_KERNEL_TARGETS: the object libraries to link (objects, because a linker drops the
@@ -30,9 +31,12 @@ function(ladder_add_families root)
     if(NOT IS_DIRECTORY ${folder})
       continue()
     endif()
+    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+    if(NOT sources)
+      continue()
+    endif()
     get_filename_component(family ${folder} NAME)
     list(APPEND families ${family})
-    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
     list(APPEND descriptions ${sources})
     file(GLOB cuda CONFIGURE_DEPENDS ${folder}/*.cu)
     if(NOT LADDER_CUDNN)

@@ -1,4 +1,4 @@
-#include "contract.hpp"
+#include "kernels/row_norm/contract.hpp"
 #include "layernorm.hpp"
 
 #include <cmath>
@@ -53,8 +53,8 @@ struct Contract : Base {
 
 template <class Base>
 using Family = ladder::RegisterFamily<Contract<Base>, float, ladder::half, ladder::bfloat16>;
-const Family<layernorm_rows::Forward<layernorm>> forward;
-const Family<layernorm_rows::Add<layernorm_add>> add;
-const Family<layernorm_rows::Backward<layernorm_backward>> backward;
+const Family<row_norm::Forward<layernorm>> forward;
+const Family<row_norm::Add<layernorm_add>> add;
+const Family<row_norm::Backward<layernorm_backward>> backward;
 
 }  // namespace

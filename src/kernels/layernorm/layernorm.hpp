@@ -1,5 +1,5 @@
 // LayerNorm of every row: y[r][c] = (x[r][c] - mean_r) / sqrt(var_r + eps) * weight[c] + bias[c],
-// with the mean and the variance (the mean of the squared distances from the mean) of row r.
+// with the mean and the variance (the mean of the squared deviations from the mean) of row r.
 // Arithmetic is fp32 for every element type.
 //
 // The variance is never E[x^2] - E[x]^2, which would save a pass: in fp32 nothing is left of it
@@ -14,7 +14,6 @@ struct layernorm {
   static constexpr float kEpsilon = 1e-5f;
 
   static constexpr bool kCentred = true;  // about the mean, and with a bias; RMSNorm: false
-  static constexpr bool kAdds = false;    // a residual first
 
   struct Problem {
     int rows, cols;
@@ -34,7 +33,6 @@ struct layernorm {
 /// the next block adds to, and y = LayerNorm of that sum.
 struct layernorm_add : layernorm {
   static constexpr const char* op = "add";
-  static constexpr bool kAdds = true;
 
   template <class T>
   struct Args {

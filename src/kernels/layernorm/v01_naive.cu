@@ -17,12 +17,12 @@ __global__ void naive(layernorm::Args<T> a) {
   float sum = 0;
   for (int c = 0; c < a.cols; ++c) sum += static_cast<float>(x[c]);
   const float mean = sum / a.cols;
-  float squares = 0;
+  float m2 = 0;  // the sum of squared deviations
   for (int c = 0; c < a.cols; ++c) {
     const float distance = static_cast<float>(x[c]) - mean;
-    squares += distance * distance;
+    m2 += distance * distance;
   }
-  const float scale = rsqrtf(squares / a.cols + layernorm::kEpsilon);
+  const float scale = rsqrtf(m2 / a.cols + layernorm::kEpsilon);
   for (int c = 0; c < a.cols; ++c) {
     const float z = (static_cast<float>(x[c]) - mean) * scale;
     y[c] = T(z * static_cast<float>(a.weight[c]) + static_cast<float>(a.bias[c]));
@@ -34,7 +34,7 @@ struct Naive {
 
   template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    constexpr int kBlock = 32;  // small, so that few rows still reach every multiprocessor
+    constexpr int kBlock = 32;  // small, so that few rows still reach every SM
     ladder::launch(naive<T>, ladder::ceil_div(a.rows, kBlock), kBlock, 0, stream, a);
   }
 };

@@ -1,5 +1,5 @@
-// Idea      one block per row; its threads' sums, of x and then of the squared distances from the
-//           mean, meet in a tree in shared memory
+// Idea      one block per row; its threads' sums, of x and then of the squared deviations from the
+//           mean, are reduced in a tree in shared memory
 // Vs v01    256 threads work on a row instead of one, and neighbours read neighbouring elements
 // Bound by  latency: the tree has 8 steps with a barrier each, twice per row, and most threads idle
 //           in most of them; x is read three times, from DRAM again where the rows that are being
@@ -26,7 +26,7 @@ __device__ float block_sum(float value, float (&tree)[kBlock]) {
 
 template <class T>
 __global__ void smem_tree(layernorm::Args<T> a) {
-  __shared__ float sum_tree[kBlock], squares_tree[kBlock];
+  __shared__ float sum_tree[kBlock], m2_tree[kBlock];
   const T* const x = a.x + std::int64_t{blockIdx.x} * a.cols;
   T* const y = a.y + std::int64_t{blockIdx.x} * a.cols;
   const int t = threadIdx.x;
@@ -34,12 +34,12 @@ __global__ void smem_tree(layernorm::Args<T> a) {
   float sum = 0;
   for (int c = t; c < a.cols; c += kBlock) sum += static_cast<float>(x[c]);
   const float mean = block_sum(sum, sum_tree) / a.cols;
-  float squares = 0;
+  float m2 = 0;  // the sum of squared deviations
   for (int c = t; c < a.cols; c += kBlock) {
     const float distance = static_cast<float>(x[c]) - mean;
-    squares += distance * distance;
+    m2 += distance * distance;
   }
-  const float scale = rsqrtf(block_sum(squares, squares_tree) / a.cols + layernorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(m2, m2_tree) / a.cols + layernorm::kEpsilon);
   for (int c = t; c < a.cols; c += kBlock) {
     const float z = (static_cast<float>(x[c]) - mean) * scale;
     y[c] = T(z * static_cast<float>(a.weight[c]) + static_cast<float>(a.bias[c]));

@@ -13,15 +13,15 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kBlock = 256, kWarps = kBlock / 32;
 
 /// The sum over the block's threads; all of them get it.
-__device__ float block_sum(float value, float (&of_warp)[kWarps]) {
+__device__ float block_sum(float value, float (&warp_sums)[kWarps]) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
   }
-  if (lane == 0) of_warp[warp] = value;
+  if (lane == 0) warp_sums[warp] = value;
   __syncthreads();
-  value = of_warp[lane % kWarps];  // every warp adds them again: cheaper than to tell the others
+  value = warp_sums[lane % kWarps];  // every warp adds them again: cheaper than a broadcast
 #pragma unroll
   for (int distance = kWarps / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
@@ -31,20 +31,20 @@ __device__ float block_sum(float value, float (&of_warp)[kWarps]) {
 
 template <class T>
 __global__ void warp_shuffle(layernorm::Args<T> a) {
-  __shared__ float sum_of_warp[kWarps], squares_of_warp[kWarps];
+  __shared__ float warp_sums[kWarps], warp_m2[kWarps];
   const T* const x = a.x + std::int64_t{blockIdx.x} * a.cols;
   T* const y = a.y + std::int64_t{blockIdx.x} * a.cols;
   const int t = threadIdx.x;
 
   float sum = 0;
   for (int c = t; c < a.cols; c += kBlock) sum += static_cast<float>(x[c]);
-  const float mean = block_sum(sum, sum_of_warp) / a.cols;
-  float squares = 0;
+  const float mean = block_sum(sum, warp_sums) / a.cols;
+  float m2 = 0;  // the sum of squared deviations
   for (int c = t; c < a.cols; c += kBlock) {
     const float distance = static_cast<float>(x[c]) - mean;
-    squares += distance * distance;
+    m2 += distance * distance;
   }
-  const float scale = rsqrtf(block_sum(squares, squares_of_warp) / a.cols + layernorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(m2, warp_m2) / a.cols + layernorm::kEpsilon);
   for (int c = t; c < a.cols; c += kBlock) {
     const float z = (static_cast<float>(x[c]) - mean) * scale;
     y[c] = T(z * static_cast<float>(a.weight[c]) + static_cast<float>(a.bias[c]));

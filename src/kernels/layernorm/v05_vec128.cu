@@ -2,8 +2,8 @@
 //           and the two passes, first the mean, then the variance about it, cost no memory
 // Vs v04    the traffic is the compulsory 2n, with 128 bytes (of 16-bit types 64) in flight per
 //           thread; no division per element
-// Bound by  DRAM bandwidth; from 32768 columns on L2's too, from which weight and bias come again
-//           for every row
+// Bound by  DRAM bandwidth; from 32768 columns on the L2's too, from which every row reads weight
+//           and bias again
 // Limits    columns that are a multiple of the vector's elements: other rows start between its
 //           boundaries. What of a row is beyond 32768 elements, the registers of 1024 threads, is
 //           read three times, as in v03.
@@ -28,12 +28,12 @@ __device__ float lane_sum(float value) {
 
 /// The sum over the kThreads threads of a row; all of them get it.
 template <int kThreads>
-__device__ float row_sum(float value, float (&of_warp)[kThreads / 32]) {
+__device__ float row_sum(float value, float (&warp_sums)[kThreads / 32]) {
   value = lane_sum<32>(value);
   if constexpr (kThreads > 32) {
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = value;
     __syncthreads();
-    value = lane_sum<kThreads / 32>(of_warp[threadIdx.x % (kThreads / 32)]);
+    value = lane_sum<kThreads / 32>(warp_sums[threadIdx.x % (kThreads / 32)]);
   }
   return value;
 }
@@ -42,7 +42,7 @@ template <class T, class Row>
 __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(layernorm::Args<T> a) {
   using Vec = typename Row::Vec;
   constexpr int kThreads = Row::kThreads, kElements = Row::kElements, kVectors = Row::kVectors;
-  __shared__ float sum_of_warp[kThreads / 32], squares_of_warp[kThreads / 32];
+  __shared__ float warp_sums[kThreads / 32], warp_m2[kThreads / 32];
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / kThreads;
   const int t = threadIdx.x % kThreads;
   if (row >= a.rows) return;  // a whole warp
@@ -74,16 +74,16 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(layerno
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) sum += static_cast<float>(more[e]);
   }
-  const float mean = row_sum<kThreads>(sum, sum_of_warp) / a.cols;
+  const float mean = row_sum<kThreads>(sum, warp_sums) / a.cols;
 
-  float squares = 0;
+  float m2 = 0;  // the sum of squared deviations
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     if (k * kThreads + t >= vectors) break;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
       const float distance = held[k * Vec::size + e] - mean;
-      squares += distance * distance;
+      m2 += distance * distance;
     }
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
@@ -92,10 +92,10 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(layerno
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
       const float distance = static_cast<float>(more[e]) - mean;
-      squares += distance * distance;
+      m2 += distance * distance;
     }
   }
-  const float variance = row_sum<kThreads>(squares, squares_of_warp) / a.cols;
+  const float variance = row_sum<kThreads>(m2, warp_m2) / a.cols;
   const float scale = rsqrtf(variance + layernorm::kEpsilon);
 
   auto result = [&](float value, float weight, float bias) {

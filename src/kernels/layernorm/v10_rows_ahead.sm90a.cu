@@ -1,47 +1,194 @@
-// Idea      clusters stay and take row after row, and the copy engine brings the next rows to
-//           shared memory while one is summed up and stored
-// Vs v09    while a cluster waits for its sums, and while it stores, more is on its way from DRAM.
+// Idea      persistent clusters take row after row, and bulk copies (TMA) bring the next rows to
+//           shared memory while one is reduced and stored: a multistage pipeline
+// Vs v09    while a cluster waits for its sums, and while it stores, more is in flight from DRAM.
 //           Each block has the same columns of every row, so that it reads weight and bias once,
 //           into shared memory. The blocks push their sums to each other: a barrier of the cluster
-//           would wait for the stores of the row before. Which rows are a cluster's is not settled
-//           beforehand: with equal parts the fastest would wait for the slowest
-// Bound by  DRAM bandwidth; of 132 multiprocessors some are left over, because the blocks of a
-//           cluster are neighbours
+//           would wait for the stores of the row before. Rows are scheduled dynamically: with a
+//           static partition the fastest cluster would wait for the slowest at the end
+// Bound by  DRAM bandwidth; of 132 SMs some are left over, because the blocks of a cluster are
+//           neighbours
 // Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements (in
 //           fp32 16384) and of more than 512 KiB are v09's. No two launches may overlap
 // Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each
-//           thread; up to 3 rows on their way: device/row_share.hpp
-#include "layernorm.hpp"
-#include "normalize_ahead.hpp"
+//           thread; up to 3 stages, each for a row: device/row_share.hpp
+#include "device/cluster_exchange.hpp"
+#include "device/floats.hpp"
+#include "device/row_span.hpp"
+#include "device/row_team.hpp"
+#include "device/rows_ahead.hpp"
+#include "launchers.hpp"
 
 namespace layernorm_rows {
-// Compiled in v08.
-extern template void launch_normalize<layernorm, Weights::prefetched>(const layernorm::Args<float>&,
-                                                                      cudaStream_t);
-extern template void launch_normalize<layernorm, Weights::prefetched>(
-    const layernorm::Args<ladder::half>&, cudaStream_t);
-extern template void launch_normalize<layernorm, Weights::prefetched>(
-    const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
-// Compiled in v09.
-extern template void launch_normalize_on_hopper<layernorm>(const layernorm::Args<float>&,
-                                                           cudaStream_t);
-extern template void launch_normalize_on_hopper<layernorm>(const layernorm::Args<ladder::half>&,
-                                                           cudaStream_t);
-extern template void launch_normalize_on_hopper<layernorm>(const layernorm::Args<ladder::bfloat16>&,
-                                                           cudaStream_t);
-}  // namespace layernorm_rows
 
-namespace {
+/// A block, alone on its SM, holds 64 KiB of a row in registers.
+constexpr int kBlock = 512, kVectors = 8;  // threads, and vectors of a thread
+
+/// A number of elements and its reciprocal; 0 for none.
+struct Count {
+  float n, reciprocal;
+
+  __device__ explicit Count(int elements)
+      : n(elements), reciprocal(elements > 0 ? 1.0f / n : 0.0f) {}
+};
+
+/// The sum of some elements, and the sum of their squared deviations from their mean.
+struct Moments {
+  float sum = 0, m2 = 0;
+};
+
+/// Merges the moments of kLanes neighbouring lanes, each of `count` elements and together of `all`;
+/// all of the lanes get the result. No small deviations from a large mean are rounded away (Chan,
+/// Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances,
+/// 1979).
+template <int kLanes>
+__device__ Moments merge(Moments mine, Count count, Count all) {
+  Moments merged = mine;
+  merged.sum = ladder::lane_sum<kLanes>(mine.sum);
+  const float distance = mine.sum * count.reciprocal - merged.sum * all.reciprocal;  // of the means
+  merged.m2 += count.n * distance * distance;
+  merged.m2 = ladder::lane_sum<kLanes>(merged.m2);
+  return merged;
+}
+
+template <class T, int kBlocks, bool kAligned>
+__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
+    rows_ahead(layernorm::Args<T> a, ladder::RowPlaces places) {
+  using namespace ladder::ptx;
+  using Vec = ladder::Vec128<T>;
+  using Floats = ladder::Floats<Vec>;
+  constexpr int kWarps = kBlock / 32;
+  __shared__ Moments warp_moments[kWarps];
+  __shared__ Mbarrier parameters_loaded;
+  T* const weight = ladder::dynamic_shared<T>();
+  T* const bias = weight + places.elements;
+  ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, weight + 2 * places.elements, places);
+  ladder::ClusterExchange<kBlocks> exchange;
+  const auto share = ahead.share;
+  const int t = static_cast<int>(threadIdx.x), lane = t % 32;
+  if (t == 0) {
+    ahead.start();
+    exchange.init();
+    mbarrier_init(&parameters_loaded, 1);
+    fence_proxy_async();
+    const unsigned bytes = share.cols / Vec::size * 16;
+    mbarrier_arrive_expect_tx(&parameters_loaded, 2 * bytes);
+    if (bytes > 0) {
+      bulk_load(weight, a.weight + share.first, bytes, &parameters_loaded);
+      bulk_load(bias, a.bias + share.first, bytes, &parameters_loaded);
+    }
+  }
+  const int last = share.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
+  if (!kAligned && last < share.cols) {
+    weight[last] = a.weight[share.first + last];
+    bias[last] = a.bias[share.first + last];
+  }
+  cluster_sync();  // all blocks have started, and their barriers exist
+
+  const Count row_count(a.cols), block_count(share.cols);
+  const Count rank_count(ladder::RowShare<T>(a.cols, lane % kBlocks, kBlocks).cols);
+
+  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
+    const ladder::RowSpan<T, kAligned> span(start, share.cols);
+    const int single_at = span.single(t);
+
+    // Thread t holds vectors t, t + kBlock, … of the block's columns, and at most one single.
+    auto count_of_warp = [&](int warp) {
+      const int others = span.vectors % kBlock - warp * 32;  // than those that all threads have
+      const int vectors = span.vectors / kBlock * 32 + min(max(others, 0), 32);
+      return Count(vectors * Vec::size + (warp == 0 ? span.head + span.tail : 0));
+    };
+    float held[kVectors][Vec::size], single = 0;
+    const T* const x = ahead.share_of(row);
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kBlock + t;
+      if (v >= span.vectors) break;
+      const Floats loaded(Vec::load(x + span.column(v)));
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) held[k][e] = loaded[e];
+    }
+    if (single_at >= 0) single = static_cast<float>(ahead.single(row, x, single_at));
+    ahead.release();
+
+    auto for_each = [&](auto use) {
+#pragma unroll
+      for (int k = 0; k < kVectors; ++k) {
+        if (k * kBlock + t >= span.vectors) break;
+#pragma unroll
+        for (float value : held[k]) use(value);
+      }
+      if (single_at >= 0) use(single);
+    };
+    Moments moments;  // of a warp, then of the block, then of the row
+    for_each([&](float value) { moments.sum += value; });
+    moments.sum = ladder::lane_sum<32>(moments.sum);
+    float mean = moments.sum * count_of_warp(t / 32).reciprocal;
+    for_each([&](float value) { moments.m2 += (value - mean) * (value - mean); });
+    moments.m2 = ladder::lane_sum<32>(moments.m2);
+    if (lane == 0) warp_moments[t / 32] = moments;
+    __syncthreads();
+    moments = merge<kWarps>(warp_moments[lane % kWarps], count_of_warp(lane % kWarps), block_count);
+    if constexpr (kBlocks > 1) {  // all blocks merge the same numbers in the same order
+      const float4 told = exchange.tell({moments.sum, moments.m2, ahead.tickets.to_tell(), 0});
+      ahead.tickets.told(told.z);
+      moments = merge<kBlocks>({told.x, told.y}, rank_count, row_count);
+    }
+    mean = moments.sum * row_count.reciprocal;
+    const float scale = rsqrtf(moments.m2 * row_count.reciprocal + layernorm::kEpsilon);
+
+    mbarrier_wait(&parameters_loaded, 0);  // of the first row; later this phase has long ended
+    auto load_parameters = [&](const T* from, int v) {  // of vector v
+      const T* const low = from + v * Vec::size;
+      if constexpr (kAligned) return Floats(Vec::load(low));
+      return Floats(ladder::shifted(Vec::load(low), Vec::load(low + Vec::size), span.head));
+    };
+    auto result = [&](float value, float weight_e, float bias_e) {
+      return T((value - mean) * scale * weight_e + bias_e);
+    };
+    T* const y = a.y + start;
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kBlock + t;
+      if (v >= span.vectors) break;
+      const Floats weight_vec = load_parameters(weight, v), bias_vec = load_parameters(bias, v);
+      Vec out;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) out[e] = result(held[k][e], weight_vec[e], bias_vec[e]);
+      out.store(y + span.column(v));
+    }
+    if (single_at >= 0) {
+      const float bias_e = static_cast<float>(bias[single_at]);
+      y[single_at] = result(single, static_cast<float>(weight[single_at]), bias_e);
+    }
+  }
+  ahead.tickets.leave();
+}
+
+/// The longest rows, in elements, for which on an H100 one row for each block is faster than rows
+/// ahead. Of longer fp32 rows than 16384 a block is alone on its SM, and v09's waits twice.
+template <class T>
+constexpr int kLongestOfBlock = sizeof(T) == 4 ? 16384 : 32768;
 
 struct RowsAhead {
   static constexpr ladder::Version version{"long rows on their way before they are needed"};
 
   template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_normalize_ahead<layernorm>(a, stream);
+    const auto plan = ladder::plan_rows_ahead<T>(a.cols, kBlock * kVectors, 2);  // weight and bias
+    if (a.cols <= kLongestOfBlock<T> || plan.blocks == 0) {
+      return launch_cluster(a, stream);
+    }
+    ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
+      a.cols % ladder::Vec128<T>::size == 0
+          ? ladder::launch_rows_ahead<rows_ahead<T, kBlocks, true>, kBlocks>(a, kBlock, plan.places,
+                                                                             stream)
+          : ladder::launch_rows_ahead<rows_ahead<T, kBlocks, false>, kBlocks>(a, kBlock,
+                                                                              plan.places, stream);
+    });
   }
 };
 
 const ladder::Register<RowsAhead, layernorm, float, ladder::half, ladder::bfloat16> registration;
 
-}  // namespace
+}  // namespace layernorm_rows

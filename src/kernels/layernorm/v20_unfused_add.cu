@@ -1,21 +1,11 @@
-// Idea      one launch adds the residual, a second one normalizes the sum: what frameworks do unless
-//           they are told better
+// Idea      one launch adds the residual, a second one, of v08's kernel, normalizes the sum: what
+//           frameworks do by default
 // Vs v08    another operation: LayerNorm of x + residual, and the sum
-// Bound by  DRAM bandwidth: 5n, for the second launch reads the sum again, as far as it is not in L2
+// Bound by  DRAM bandwidth: 5n, for the second launch reads the sum again, as far as it is not in
+//           L2
 // Limits    none. x, residual and sum start at multiples of 16 bytes.
 #include "device/vector.hpp"
-#include "layernorm.hpp"
-#include "normalize.hpp"
-
-namespace layernorm_rows {
-// Compiled in v08.
-extern template void launch_normalize<layernorm, Weights::prefetched>(const layernorm::Args<float>&,
-                                                                      cudaStream_t);
-extern template void launch_normalize<layernorm, Weights::prefetched>(
-    const layernorm::Args<ladder::half>&, cudaStream_t);
-extern template void launch_normalize<layernorm, Weights::prefetched>(
-    const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
-}  // namespace layernorm_rows
+#include "launchers.hpp"
 
 namespace {
 
@@ -42,14 +32,13 @@ struct UnfusedAdd {
 
   template <class T>
   static void launch(const layernorm_add::Args<T>& a, cudaStream_t stream) {
-    using layernorm_rows::Weights;
     const std::int64_t n = std::int64_t{a.rows} * a.cols;
     const std::int64_t vectors = ladder::ceil_div(n, ladder::Vec128<T>::size);
     ladder::launch(add<T>, ladder::ceil_div(vectors, kBlock), kBlock, 0, stream, a.x, a.residual,
                    a.sum, n);
     const layernorm::Args<T> normalized{
         .x = a.sum, .weight = a.weight, .bias = a.bias, .y = a.y, .rows = a.rows, .cols = a.cols};
-    layernorm_rows::launch_normalize<layernorm, Weights::prefetched>(normalized, stream);
+    layernorm_rows::launch_prefetch(normalized, stream);
   }
 };
 

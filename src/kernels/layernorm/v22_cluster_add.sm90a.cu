@@ -4,27 +4,151 @@
 // Limits    Hopper. x, residual, y and sum start at multiples of 16 bytes. What of a row is beyond
 //           512 KiB is read three times.
 // Tile      as v21
-#include "layernorm.hpp"
-#include "normalize_cluster.hpp"
-
-namespace layernorm_rows {
-// Compiled in v21.
-extern template void launch_normalize<layernorm_add, Weights::prefetched>(
-    const layernorm_add::Args<float>&, cudaStream_t);
-extern template void launch_normalize<layernorm_add, Weights::prefetched>(
-    const layernorm_add::Args<ladder::half>&, cudaStream_t);
-extern template void launch_normalize<layernorm_add, Weights::prefetched>(
-    const layernorm_add::Args<ladder::bfloat16>&, cudaStream_t);
-}  // namespace layernorm_rows
+#include "device/cluster_team.hpp"
+#include "device/ptx/prefetch.hpp"
+#include "device/row_span.hpp"
+#include "kernels/row_norm/columns_of.hpp"
+#include "launchers.hpp"
 
 namespace {
+
+constexpr int kVectors = 4;  // that a thread holds; as many of the residual are in flight with them
+
+template <class T, class Team, bool kAligned>
+__global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
+    cluster_add(layernorm_add::Args<T> a) {
+  using Vec = ladder::Vec128<T>;
+  constexpr int kThreads = Team::kThreads;
+  // The first threads of the grid prefetch weight and bias, a cache line each.
+  constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
+  const std::int64_t line_at = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
+  if (line_at < a.cols) {
+    ladder::ptx::prefetch_l2(a.weight + line_at);
+    ladder::ptx::prefetch_l2(a.bias + line_at);
+  }
+  const int t = Team::rank();
+  const std::int64_t row = Team::row(), start = row * a.cols;
+  const ladder::RowSpan<T, kAligned> span(start, row_norm::columns_of(a, row));
+  const int single_at = span.single(t);
+  const T* const x = a.x + start;
+  const T* const residual = a.residual + start;
+  T* const sum = a.sum + start;
+
+  // Thread t loads vectors t, t + kThreads, … of x and of the residual, and at most one single.
+  auto load = [&](const T* from, Vec(&to)[kVectors], T& to_single) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kThreads + t;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) to[k][e] = T(0.0f);  // beyond the row
+      if (v >= span.vectors) continue;
+      to[k] = Vec::load(from + span.column(v));
+    }
+    if (single_at >= 0) to_single = from[single_at];
+  };
+  Vec held[kVectors], more[kVectors];
+  T single = T(0.0f), more_single = T(0.0f);
+  load(x, held, single);
+  load(residual, more, more_single);
+
+  // Vectors that registers do not hold: each pass reads them again.
+  auto for_rest = [&](auto use) {
+    if constexpr (!Team::kHoldsAll) {
+      for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads) use(span.column(v));
+    }
+  };
+  auto add = [](T one, T other) { return T(static_cast<float>(one) + static_cast<float>(other)); };
+  auto add_vectors = [&](const Vec& one, const Vec& other) {
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) out[e] = add(one[e], other[e]);
+    return out;
+  };
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int v = k * kThreads + t;
+    if (v >= span.vectors) break;
+    held[k] = add_vectors(held[k], more[k]);
+    held[k].store(sum + span.column(v));
+  }
+  for_rest([&](int c) {  // each thread reads later what it writes here itself
+    const Vec rest = Vec::load(x + c);
+    add_vectors(rest, Vec::load(residual + c)).store(sum + c);
+  });
+  if (single_at >= 0) {
+    single = add(single, more_single);
+    sum[single_at] = single;
+  }
+
+  auto for_each = [&](auto use) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      ladder::stay_packed(held[k]);
+      if (k * kThreads + t >= span.vectors) break;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) use(static_cast<float>(held[k][e]));
+    }
+    for_rest([&](int c) {
+      const Vec rest = Vec::load(sum + c);
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) use(static_cast<float>(rest[e]));
+    });
+    if (single_at >= 0) use(static_cast<float>(single));
+  };
+  float total = 0;
+  for_each([&](float value) { total += value; });
+  const float mean = ladder::team_sum<Team, 0>(total) / a.cols;
+  float m2 = 0;  // the sum of squared deviations
+  for_each([&](float value) { m2 += (value - mean) * (value - mean); });
+  const float variance = ladder::team_sum<Team, 1>(m2) / a.cols;
+  const float scale = rsqrtf(variance + layernorm::kEpsilon);
+  Team::leave();
+
+  auto result = [&](T value, T weight, T bias) {
+    const float z = (static_cast<float>(value) - mean) * scale;
+    return T(z * static_cast<float>(weight) + static_cast<float>(bias));
+  };
+  T* const y = a.y + start;
+  auto store_results = [&](int c, const Vec& values) {
+    const Vec weight = ladder::load_anywhere<kAligned>(a.weight, c, a.cols);
+    const Vec bias = ladder::load_anywhere<kAligned>(a.bias, c, a.cols);
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) out[e] = result(values[e], weight[e], bias[e]);
+    out.store(y + c);
+  };
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int v = k * kThreads + t;
+    if (v >= span.vectors) break;
+    ladder::stay_packed(held[k]);
+    store_results(span.column(v), held[k]);
+  }
+  for_rest([&](int c) { store_results(c, Vec::load(sum + c)); });
+  if (single_at >= 0) {
+    const T bias = a.bias[single_at];
+    y[single_at] = result(single, a.weight[single_at], bias);
+  }
+}
 
 struct ClusterAdd {
   static constexpr ladder::Version version{"long rows held by clusters of blocks"};
 
   template <class T>
   static void launch(const layernorm_add::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_normalize_on_hopper<layernorm_add>(a, stream);
+    constexpr int kBlock = 1024, kSize = ladder::Vec128<T>::size;
+    constexpr int kOfBlock = kBlock * kVectors;  // vectors
+    const int vectors = a.cols / kSize;
+    auto by_cluster = [&]<class Team>(Team) {
+      auto* const kernel =
+          a.cols % kSize == 0 ? cluster_add<T, Team, true> : cluster_add<T, Team, false>;
+      ladder::launch(kernel, Team::blocks(a.rows), Team::kBlock, 0, stream, a);
+    };
+    if (vectors <= kOfBlock) return layernorm_rows::launch_fused_add(a, stream);
+    if (vectors <= 2 * kOfBlock) return by_cluster(ladder::ClusterTeam<2, kBlock>{});
+    if (vectors <= 4 * kOfBlock) return by_cluster(ladder::ClusterTeam<4, kBlock>{});
+    if (vectors <= 8 * kOfBlock) return by_cluster(ladder::ClusterTeam<8, kBlock>{});
+    by_cluster(ladder::ClusterTeam<8, kBlock, false>{});
   }
 };
 

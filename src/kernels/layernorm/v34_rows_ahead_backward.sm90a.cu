@@ -1,45 +1,201 @@
-// Idea      the copy engine brings the next rows of x and dy to shared memory while one is summed
-//           up and stored, and all sums of a row meet at once
-// Vs v33    bytes are on their way at all times, where v33 asked for a row, waited for it, for its
-//           mean, its variance and two more sums, and asked again. The sum of g * z is made without
-//           the scale, a factor of all its terms, and the mean of the next row is found with this
-//           one's sums. Short rows belong to teams of a block that never wait for each other; in
-//           v32 they are several blocks, each of which leaves sums to be added
+// Idea      bulk copies (TMA) bring the next rows of x and dy to shared memory while one is reduced
+//           and stored: a multistage pipeline; and all sums of a row are exchanged at once
+// Vs v33    copies are in flight at all times, where v33 loads a row, waits for it, for its mean,
+//           its variance and two more sums, and only then loads the next. The sum of g * z is made
+//           without the scale, a factor of all its terms, and the mean of the next row is found
+//           with this one's sums. Short rows belong to teams of a block that never wait for each
+//           other; in v32 they are several blocks, each of which leaves sums to be added
 // Bound by  DRAM bandwidth, and for small matrices by the end: the teams' sums, the second launch
 // Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Rows of fewer than 512 elements,
 //           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of
 //           the vector, threads take single elements out of shared memory
 // Tile      16 elements in a thread: a row per team of 64 to 512 threads of a block of 512, or per
 //           cluster of 2, 4 or 8 such blocks; of each three or four rows in shared memory
-#include "backward_ahead.hpp"
-#include "layernorm.hpp"
+#include "device/cluster_exchange.hpp"
+#include "device/floats.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/row_pairs_ahead.hpp"
+#include "device/warps_team.hpp"
+#include "kernels/row_norm/column_sums.hpp"
+#include "kernels/row_norm/held_ahead.hpp"
+#include "launchers.hpp"
 
 namespace layernorm_rows {
-// Compiled in v33.
-extern template void launch_backward_on_hopper<layernorm_backward>(
-    const layernorm_backward::Args<float>&, cudaStream_t);
-extern template void launch_backward_on_hopper<layernorm_backward>(
-    const layernorm_backward::Args<ladder::half>&, cudaStream_t);
-extern template void launch_backward_on_hopper<layernorm_backward>(
-    const layernorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
-}  // namespace layernorm_rows
 
-namespace {
+/// partials: [of the grid's clusters][sums][Held::kPart]
+template <class T, class Held>
+__global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAheadBlock, 1)
+    rows_ahead_backward(layernorm_backward::Args<T> a, float* partials, ladder::RowPlaces places) {
+  using namespace ladder::ptx;
+  using OfBlock = typename Held::OfBlock;
+  using Team = typename OfBlock::Team;
+  using Vec = typename OfBlock::Vec;
+  using Four = typename OfBlock::Four;
+  using Floats = ladder::Floats<Vec>;
+  constexpr int kBlocks = Held::kBlocks, kThreads = Team::kThreads, kVectors = OfBlock::kVectors;
+  constexpr int kElements = OfBlock::kElements;
+  constexpr bool kAligned = Vec::size > 1;
+  constexpr int kWhole = 16 / sizeof(T);  // elements of 16 bytes
+  __shared__ Mbarrier weight_loaded;
+  T* const weight = ladder::dynamic_shared<T>();
+  const ladder::RowShare<T> share(a.cols, static_cast<int>(cluster_rank()), kBlocks);
+  const int t = Team::rank(), vectors = share.cols / Vec::size;
+  ladder::RowPairsAhead<T, kBlocks, Team, kAligned> ahead(a.x, a.dy, a.rows, a.cols, share,
+                                                          weight + places.elements, places);
+  ladder::ClusterExchange<kBlocks> exchange;
+  Team team;
+  ahead.start();
+  if (threadIdx.x == 0) {
+    exchange.init();
+    mbarrier_init(&weight_loaded, 1);
+    fence_proxy_async();
+    const unsigned bytes = share.cols / kWhole * 16;
+    mbarrier_arrive_expect_tx(&weight_loaded, bytes);
+    if (bytes > 0) bulk_load(weight, a.weight + share.first, bytes, &weight_loaded);
+  }
+  const int last = share.cols / kWhole * kWhole + threadIdx.x;  // of what is no whole 16 bytes
+  if (!kAligned && last < share.cols) weight[last] = a.weight[share.first + last];
+  cluster_sync();  // all blocks have started, and their barriers exist
+
+  row_norm::ColumnSums<OfBlock> sums_over_rows[2];  // dweight, dbias
+  auto sum_of = [&](int which, int element) -> float& {
+    return sums_over_rows[which][element / Four::size][element % Four::size];
+  };
+#pragma unroll
+  for (int i = 0; i < 2 * kElements; ++i) sum_of(i / kElements, i % kElements) = 0;
+
+  // Thread t of a team takes vectors t, t + kThreads, … of the block's columns.
+  auto for_each_vector = [&](auto use) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kThreads + t;
+      if (v >= vectors) break;
+      use(k, v * Vec::size);
+    }
+  };
+  auto sum_of_x = [&](const T* x) {
+    float sum = 0;
+    for_each_vector([&](int, int column) {
+      const Floats x_vec(Vec::load(x + column));
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) sum += x_vec[e];
+    });
+    return sum;
+  };
+  auto sum_over_row = [&](auto& values) {  // all blocks add the same numbers in the same order
+    team.sum(values);
+    if constexpr (kBlocks > 1) {
+      float4 block_sums{};
+      std::memcpy(&block_sums, values, sizeof values);
+      block_sums = exchange.tell(block_sums);
+      std::memcpy(values, &block_sums, sizeof values);
+#pragma unroll
+      for (float& value : values) value = ladder::lane_sum<kBlocks>(value);
+    }
+  };
+
+  const float inverse_cols = 1.0f / a.cols;
+  auto row = ahead.first_row();
+  typename decltype(ahead)::Pair here{}, next{};
+  float mean = 0;
+  if (row < a.rows) {
+    next = ahead.wait(row);
+    float sum[] = {sum_of_x(next.x)};
+    sum_over_row(sum);
+    mean = sum[0] * inverse_cols;
+  }
+  mbarrier_wait(&weight_loaded, 0);
+  for (; row < a.rows; row += ahead.stride()) {
+    here = next;
+    // One exchange for all sums: with d = x - mean, g * z is g * d times the scale, which is not
+    // known yet; and the mean of the next row is needed when this one is done.
+    float d[kElements], dy[kElements], g[kElements];
+    float m2 = 0, sum_g = 0, sum_gd = 0, sum_of_next = 0;
+    for_each_vector([&](int k, int column) {
+      const Floats x_vec(Vec::load(here.x + column)), dy_vec(Vec::load(here.y + column));
+      const Floats weight_vec(Vec::load(weight + column));
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        const int i = k * Vec::size + e;
+        d[i] = x_vec[e] - mean;
+        dy[i] = dy_vec[e];
+        g[i] = dy_vec[e] * weight_vec[e];
+        m2 += d[i] * d[i];
+        sum_g += g[i];
+        sum_gd += g[i] * d[i];
+      }
+    });
+    if (row + ahead.stride() < a.rows) {
+      next = ahead.wait(row + ahead.stride());
+      sum_of_next = sum_of_x(next.x);
+    }
+    float sums[] = {m2, sum_gd, sum_g, sum_of_next};
+    sum_over_row(sums);
+    ahead.release(row);
+
+    // dx = (g - mean_g - z * mean_gz) * scale
+    const float scale = rsqrtf(sums[0] * inverse_cols + layernorm::kEpsilon);
+    const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
+    const float subtracted = sums[2] * inverse_cols * scale;        // mean_g * scale
+    T* const dx = a.dx + row * a.cols + share.first;
+    for_each_vector([&](int k, int column) {
+      Vec out;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        const int i = k * Vec::size + e;
+        const float z = d[i] * scale;
+        out[e] = T(g[i] * scale - (z * z_factor + subtracted));
+        sum_of(0, i) += dy[i] * z;
+        sum_of(1, i) += dy[i];
+      }
+      out.store(dx + column);
+    });
+    mean = sums[3] * inverse_cols;
+  }
+
+  // All rows have been used: the same shared memory now holds the teams' sums.
+  __syncthreads();
+  row_norm::store_block_partial<Held>(sums_over_rows, ladder::dynamic_shared<float>(), partials);
+}
+
+/// As many clusters as run at once, or fewer where the rows are few.
+template <class T, class Held>
+int clusters_of(int rows) {
+  static const int at_once =
+      ladder::blocks_at_once(rows_ahead_backward<T, Held>, Held::kBlocks, row_norm::kAheadBlock,
+                             ladder::RowPlaces::kBytes) /
+      Held::kBlocks;
+  return min(rows, max(1, at_once));  // where none can run, the launch says so
+}
 
 struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
 
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {
-    return layernorm_rows::workspace_ahead<layernorm_backward, T>(a);
+    return row_norm::by_columns_ahead<T>(
+        a.cols,
+        [&]<class Held>(Held) {
+          return row_norm::bytes_of_partials<layernorm, Held>(clusters_of<T, Held>(a.rows));
+        },
+        [&] { return workspace_of_cluster_backward(a); });
   }
   template <class T>
   static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_backward_ahead<layernorm_backward, T>(a, stream);
+    row_norm::by_columns_ahead<T>(
+        a.cols,
+        [&]<class Held>(Held) {
+          const int clusters = clusters_of<T, Held>(a.rows);
+          ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
+                         row_norm::kAheadBlock, ladder::RowPlaces::kBytes, stream, a,
+                         static_cast<float*>(a.workspace), row_norm::places_ahead<T, Held>(a.cols));
+          row_norm::launch_add_partials<layernorm_backward, T, Held>(a, clusters, stream);
+        },
+        [&] { launch_cluster_backward(a, stream); });
   }
 };
 
 const ladder::Register<RowsAheadBackward, layernorm_backward, float, ladder::half, ladder::bfloat16>
     registration;
 
-}  // namespace
+}  // namespace layernorm_rows

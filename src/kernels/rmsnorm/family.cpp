@@ -1,4 +1,4 @@
-#include "kernels/layernorm/contract.hpp"
+#include "kernels/row_norm/contract.hpp"
 #include "rmsnorm.hpp"
 
 namespace {
@@ -51,8 +51,8 @@ struct Contract : Base {
 
 template <class Base>
 using Family = ladder::RegisterFamily<Contract<Base>, float, ladder::half, ladder::bfloat16>;
-const Family<layernorm_rows::Forward<rmsnorm>> forward;
-const Family<layernorm_rows::Add<rmsnorm_add>> add;
-const Family<layernorm_rows::Backward<rmsnorm_backward>> backward;
+const Family<row_norm::Forward<rmsnorm>> forward;
+const Family<row_norm::Add<rmsnorm_add>> add;
+const Family<row_norm::Backward<rmsnorm_backward>> backward;
 
 }  // namespace

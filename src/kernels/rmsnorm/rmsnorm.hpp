@@ -2,8 +2,8 @@
 // Arithmetic is fp32 for every element type.
 //
 // It is LayerNorm without a mean and a bias (Zhang and Sennrich, Root Mean Square Layer
-// Normalization, 2019), as in Llama and most language models since. The kernels of the higher rungs
-// are LayerNorm's, which leave both out where kCentred is false.
+// Normalization, 2019), as in Llama and most language models since. What both share is in
+// kernels/row_norm.
 #pragma once
 
 #include "device/kernel.hpp"
@@ -14,7 +14,6 @@ struct rmsnorm {
   static constexpr float kEpsilon = 1e-5f;
 
   static constexpr bool kCentred = false;  // LayerNorm: true
-  static constexpr bool kAdds = false;     // a residual first
 
   struct Problem {
     int rows, cols;
@@ -33,7 +32,6 @@ struct rmsnorm {
 /// the next block adds to, and y = RMSNorm of that sum.
 struct rmsnorm_add : rmsnorm {
   static constexpr const char* op = "add";
-  static constexpr bool kAdds = true;
 
   template <class T>
   struct Args {

@@ -14,12 +14,12 @@ __global__ void naive(rmsnorm::Args<T> a) {
   const T* const x = a.x + row * a.cols;
   T* const y = a.y + row * a.cols;
 
-  float squares = 0;
+  float sum_sq = 0;
   for (int c = 0; c < a.cols; ++c) {
     const float value = static_cast<float>(x[c]);
-    squares += value * value;
+    sum_sq += value * value;
   }
-  const float scale = rsqrtf(squares / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(sum_sq / a.cols + rmsnorm::kEpsilon);
   for (int c = 0; c < a.cols; ++c) {
     y[c] = T(static_cast<float>(x[c]) * scale * static_cast<float>(a.weight[c]));
   }
@@ -30,7 +30,7 @@ struct Naive {
 
   template <class T>
   static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
-    constexpr int kBlock = 32;  // small, so that few rows still reach every multiprocessor
+    constexpr int kBlock = 32;  // small, so that few rows still reach every SM
     ladder::launch(naive<T>, ladder::ceil_div(a.rows, kBlock), kBlock, 0, stream, a);
   }
 };

@@ -1,4 +1,4 @@
-// Idea      one block per row; its threads' sums of squares meet in a tree in shared memory
+// Idea      one block per row; its threads' sums of squares are reduced in a tree in shared memory
 // Vs v01    256 threads work on a row instead of one, and neighbours read neighbouring elements
 // Bound by  latency: the tree has 8 steps with a barrier each, and most threads idle in most of
 //           them; x is read twice, from DRAM again where the rows that are being worked on do not
@@ -12,8 +12,7 @@ constexpr int kBlock = 256;
 static_assert((kBlock & (kBlock - 1)) == 0, "the tree halves the block until one thread is left");
 
 /// The sum over the block's threads; all of them get it.
-__device__ float block_sum(float value) {
-  __shared__ float tree[kBlock];
+__device__ float block_sum(float value, float (&tree)[kBlock]) {
   const int t = threadIdx.x;
   tree[t] = value;
   __syncthreads();
@@ -26,16 +25,17 @@ __device__ float block_sum(float value) {
 
 template <class T>
 __global__ void smem_tree(rmsnorm::Args<T> a) {
+  __shared__ float tree[kBlock];
   const T* const x = a.x + std::int64_t{blockIdx.x} * a.cols;
   T* const y = a.y + std::int64_t{blockIdx.x} * a.cols;
   const int t = threadIdx.x;
 
-  float squares = 0;
+  float sum_sq = 0;
   for (int c = t; c < a.cols; c += kBlock) {
     const float value = static_cast<float>(x[c]);
-    squares += value * value;
+    sum_sq += value * value;
   }
-  const float scale = rsqrtf(block_sum(squares) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(sum_sq, tree) / a.cols + rmsnorm::kEpsilon);
   for (int c = t; c < a.cols; c += kBlock) {
     y[c] = T(static_cast<float>(x[c]) * scale * static_cast<float>(a.weight[c]));
   }

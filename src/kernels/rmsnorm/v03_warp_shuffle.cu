@@ -12,16 +12,15 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kBlock = 256, kWarps = kBlock / 32;
 
 /// The sum over the block's threads; all of them get it.
-__device__ float block_sum(float value) {
-  __shared__ float of_warp[kWarps];
+__device__ float block_sum(float value, float (&warp_sums)[kWarps]) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
   }
-  if (lane == 0) of_warp[warp] = value;
+  if (lane == 0) warp_sums[warp] = value;
   __syncthreads();
-  value = of_warp[lane % kWarps];  // every warp adds them again: cheaper than to tell the others
+  value = warp_sums[lane % kWarps];  // every warp adds them again: cheaper than a broadcast
 #pragma unroll
   for (int distance = kWarps / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
@@ -31,16 +30,17 @@ __device__ float block_sum(float value) {
 
 template <class T>
 __global__ void warp_shuffle(rmsnorm::Args<T> a) {
+  __shared__ float warp_sums[kWarps];
   const T* const x = a.x + std::int64_t{blockIdx.x} * a.cols;
   T* const y = a.y + std::int64_t{blockIdx.x} * a.cols;
   const int t = threadIdx.x;
 
-  float squares = 0;
+  float sum_sq = 0;
   for (int c = t; c < a.cols; c += kBlock) {
     const float value = static_cast<float>(x[c]);
-    squares += value * value;
+    sum_sq += value * value;
   }
-  const float scale = rsqrtf(block_sum(squares) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(sum_sq, warp_sums) / a.cols + rmsnorm::kEpsilon);
   for (int c = t; c < a.cols; c += kBlock) {
     y[c] = T(static_cast<float>(x[c]) * scale * static_cast<float>(a.weight[c]));
   }

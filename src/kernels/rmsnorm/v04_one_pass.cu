@@ -1,7 +1,7 @@
 // Idea      one pass over x: the row stays in shared memory until the mean of its squares is known
 // Vs v03    x is read from memory once, whatever the caches hold
 // Bound by  the instructions for single elements, of 16-bit types most of all; a long row leaves
-//           room for few blocks on a multiprocessor
+//           room for few blocks on an SM
 // Limits    none. What of a row is beyond 48 KiB is read twice, as in v03.
 #include "rmsnorm.hpp"
 
@@ -10,21 +10,21 @@ namespace {
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kBlock = 256, kWarps = kBlock / 32;
 
-/// The elements of a row that shared memory holds: what every GPU grants unasked, less block_sum's.
+/// The elements of a row that shared memory holds: what every GPU grants unasked, less
+/// warp_sums.
 template <class T>
 constexpr int kMostHeld = (48 * 1024 - 128) / static_cast<int>(sizeof(T));
 
 /// The sum over the block's threads; all of them get it.
-__device__ float block_sum(float value) {
-  __shared__ float of_warp[kWarps];
+__device__ float block_sum(float value, float (&warp_sums)[kWarps]) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
   }
-  if (lane == 0) of_warp[warp] = value;
+  if (lane == 0) warp_sums[warp] = value;
   __syncthreads();
-  value = of_warp[lane % kWarps];  // every warp adds them again: cheaper than to tell the others
+  value = warp_sums[lane % kWarps];  // every warp adds them again: cheaper than a broadcast
 #pragma unroll
   for (int distance = kWarps / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
@@ -34,23 +34,24 @@ __device__ float block_sum(float value) {
 
 template <class T>
 __global__ void one_pass(rmsnorm::Args<T> a, int held_cols) {
+  __shared__ float warp_sums[kWarps];
   T* const held = ladder::dynamic_shared<T>();  // threads read what they wrote: no barrier
   const T* const x = a.x + std::int64_t{blockIdx.x} * a.cols;
   T* const y = a.y + std::int64_t{blockIdx.x} * a.cols;
 
-  float squares = 0;
+  float sum_sq = 0;
   int c = threadIdx.x;
   for (; c < held_cols; c += kBlock) {
     const T element = x[c];
     held[c] = element;
     const float value = static_cast<float>(element);
-    squares += value * value;
+    sum_sq += value * value;
   }
   for (; c < a.cols; c += kBlock) {
     const float value = static_cast<float>(x[c]);
-    squares += value * value;
+    sum_sq += value * value;
   }
-  const float scale = rsqrtf(block_sum(squares) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(sum_sq, warp_sums) / a.cols + rmsnorm::kEpsilon);
   auto result = [&](T value, T weight) {
     return T(static_cast<float>(value) * scale * static_cast<float>(weight));
   };

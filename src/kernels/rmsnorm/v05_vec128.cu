@@ -12,20 +12,20 @@ namespace {
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kBlock = 256, kWarps = kBlock / 32;
 
-/// The vectors of a row that shared memory holds: what every GPU grants unasked, less block_sum's.
+/// The vectors of a row that shared memory holds: what every GPU grants unasked, less
+/// warp_sums.
 constexpr int kMostHeld = (48 * 1024 - 128) / 16;
 
 /// The sum over the block's threads; all of them get it.
-__device__ float block_sum(float value) {
-  __shared__ float of_warp[kWarps];
+__device__ float block_sum(float value, float (&warp_sums)[kWarps]) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
   }
-  if (lane == 0) of_warp[warp] = value;
+  if (lane == 0) warp_sums[warp] = value;
   __syncthreads();
-  value = of_warp[lane % kWarps];  // every warp adds them again: cheaper than to tell the others
+  value = warp_sums[lane % kWarps];  // every warp adds them again: cheaper than a broadcast
 #pragma unroll
   for (int distance = kWarps / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
@@ -35,18 +35,19 @@ __device__ float block_sum(float value) {
 
 template <class T>
 __global__ void vec128(rmsnorm::Args<T> a, int held_vectors) {
+  __shared__ float warp_sums[kWarps];
   using Vec = ladder::Vec128<T>;
   T* const held = ladder::dynamic_shared<T>();  // threads read what they wrote: no barrier
   const T* const x = a.x + std::int64_t{blockIdx.x} * a.cols;
   T* const y = a.y + std::int64_t{blockIdx.x} * a.cols;
   const int vectors = a.cols / Vec::size;
 
-  float squares = 0;
+  float sum_sq = 0;
   auto square = [&](const Vec& more) {
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
       const float value = static_cast<float>(more[e]);
-      squares += value * value;
+      sum_sq += value * value;
     }
   };
   int v = threadIdx.x;
@@ -56,7 +57,7 @@ __global__ void vec128(rmsnorm::Args<T> a, int held_vectors) {
     square(more);
   }
   for (; v < vectors; v += kBlock) square(Vec::load(x + v * Vec::size));
-  const float scale = rsqrtf(block_sum(squares) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(sum_sq, warp_sums) / a.cols + rmsnorm::kEpsilon);
   auto store_result = [&](int at, const Vec& value) {
     const Vec weight = Vec::load(a.weight + at * Vec::size);
     Vec out;

@@ -1,5 +1,5 @@
-// Idea      as many threads as the row's length wants, from a warp to 1024, each with its part of
-//           the row in registers
+// Idea      the number of threads is chosen by the row's length, from a warp to 1024, each with its
+//           part of the row in registers
 // Vs v05    x does not go through shared memory, and all of a row is in flight before its first
 //           element is used, 128 bytes (of 16-bit types 64) per thread; a row of up to 1024
 //           elements is one warp's, with no barrier
@@ -27,13 +27,12 @@ __device__ float lane_sum(float value) {
 
 /// The sum over the kThreads threads of a row; all of them get it.
 template <int kThreads>
-__device__ float row_sum(float value) {
+__device__ float row_sum(float value, float (&warp_sums)[kThreads / 32]) {
   value = lane_sum<32>(value);
   if constexpr (kThreads > 32) {
-    __shared__ float of_warp[kThreads / 32];
-    if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
+    if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = value;
     __syncthreads();
-    value = lane_sum<kThreads / 32>(of_warp[threadIdx.x % (kThreads / 32)]);
+    value = lane_sum<kThreads / 32>(warp_sums[threadIdx.x % (kThreads / 32)]);
   }
   return value;
 }
@@ -42,6 +41,7 @@ template <class T, class Row>
 __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) row_length(rmsnorm::Args<T> a) {
   using Vec = typename Row::Vec;
   constexpr int kThreads = Row::kThreads, kVectors = Row::kVectors;
+  __shared__ float warp_sums[kThreads / 32];
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / kThreads;
   const int t = threadIdx.x % kThreads;
   if (row >= a.rows) return;  // a whole warp
@@ -60,12 +60,12 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) row_length(rms
     if (v < vectors) held[k] = Vec::load(x + v * Vec::size);
   }
 
-  float squares = 0;
+  float sum_sq = 0;
   auto square = [&](const Vec& more) {
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
       const float value = static_cast<float>(more[e]);
-      squares += value * value;
+      sum_sq += value * value;
     }
   };
 #pragma unroll
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) row_length(rms
   for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     square(Vec::load(x + v * Vec::size));
   }
-  const float scale = rsqrtf(row_sum<kThreads>(squares) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(row_sum<kThreads>(sum_sq, warp_sums) / a.cols + rmsnorm::kEpsilon);
 
   auto store_result = [&](int v, const Vec& value) {
     const Vec weight = Vec::load(a.weight + v * Vec::size);

@@ -1,31 +1,150 @@
 // Idea      longer rows than a block holds are held by clusters of 2, 4 or 8 blocks, whose blocks
-//           read each other's sums from shared memory; and so the rule for any length is: v32, these
-//           clusters, and beyond 65536 elements v31
+//           read each other's sums from distributed shared memory; and so the rule for any length
+//           is: v32's kernel, these clusters, and beyond 65536 elements v31's
 // Vs v32    rows of 8193 to 65536 elements are read once, where v31 reads them twice
-// Bound by  DRAM bandwidth; while a cluster waits for its sums nothing else runs on its
-//           multiprocessors
-// Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Where the columns are no multiple of
-//           the vector, each "vector" is one element.
+// Bound by  DRAM bandwidth; while a cluster waits for its sums nothing else runs on its SMs
+// Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Where the columns are no multiple
+//           of the vector, each "vector" is one element.
 // Tile      as v32, a row per cluster of blocks of 512 threads, 16 elements in a thread
-#include "kernels/layernorm/backward_cluster.hpp"
-#include "rmsnorm.hpp"
+#include "device/cluster_team.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/row_length.hpp"
+#include "kernels/row_norm/column_sums.hpp"
+#include "launchers.hpp"
 
-namespace layernorm_rows {
-// Compiled in v31.
-extern template void launch_two_kernels<rmsnorm_backward>(const rmsnorm_backward::Args<float>&,
-                                                          cudaStream_t);
-extern template void launch_two_kernels<rmsnorm_backward>(
-    const rmsnorm_backward::Args<ladder::half>&, cudaStream_t);
-extern template void launch_two_kernels<rmsnorm_backward>(
-    const rmsnorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
-// Compiled in v32.
-extern template void launch_persistent<rmsnorm_backward>(const rmsnorm_backward::Args<float>&,
-                                                         cudaStream_t);
-extern template void launch_persistent<rmsnorm_backward>(
-    const rmsnorm_backward::Args<ladder::half>&, cudaStream_t);
-extern template void launch_persistent<rmsnorm_backward>(
-    const rmsnorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
-}  // namespace layernorm_rows
+namespace {
+
+/// partials: [of the grid's clusters][sums][Held::kPart]
+template <class T, class Held>
+__global__ void __cluster_dims__(Held::Team::kBlocks) __launch_bounds__(Held::Team::kBlock, 1)
+    cluster_backward(rmsnorm_backward::Args<T> a, float* partials) {
+  using Vec = typename Held::Vec;
+  using Team = typename Held::Team;
+  using Four = typename Held::Four;
+  constexpr int kThreads = Team::kThreads, kVectors = Held::kVectors;
+  const int t = Team::rank(), vectors = a.cols / Vec::size;
+
+  row_norm::ColumnSums<Held> sums_over_rows[1];  // dweight
+  auto sum_of = [&](int which, int element) -> float& {
+    return sums_over_rows[which][element / Four::size][element % Four::size];
+  };
+#pragma unroll
+  for (int i = 0; i < Held::kElements; ++i) sum_of(0, i) = 0;
+
+  for (std::int64_t row = Team::row(); row < a.rows; row += Team::stride()) {
+    const std::int64_t start = row * a.cols;
+    Vec x[kVectors], dy[kVectors];
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kThreads + t;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) x[k][e] = dy[k][e] = T(0.0f);  // beyond the row
+      if (v < vectors) {
+        x[k] = Vec::load(a.x + start + v * Vec::size);
+        dy[k] = Vec::load(a.dy + start + v * Vec::size);
+      }
+    }
+
+    float sum_sq = 0;
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      if (k * kThreads + t >= vectors) break;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        const float value = static_cast<float>(x[k][e]);
+        sum_sq += value * value;
+      }
+    }
+    const float scale = rsqrtf(ladder::team_sum<Team, 1>(sum_sq) / a.cols + rmsnorm::kEpsilon);
+
+    auto z = [&](T value) { return static_cast<float>(value) * scale; };
+    auto g = [](T gradient, T weight) {
+      return static_cast<float>(gradient) * static_cast<float>(weight);
+    };
+    float sum_gz = 0;
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kThreads + t;
+      if (v >= vectors) break;
+      const Vec weight = Vec::load(a.weight + v * Vec::size);
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) sum_gz += g(dy[k][e], weight[e]) * z(x[k][e]);
+    }
+    const float mean_gz = ladder::team_sum<Team, 2>(sum_gz) / a.cols;
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kThreads + t;
+      if (v >= vectors) break;
+      const Vec weight = Vec::load(a.weight + v * Vec::size);
+      Vec dx;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        const float z_e = z(x[k][e]);
+        dx[e] = T((g(dy[k][e], weight[e]) - z_e * mean_gz) * scale);
+        sum_of(0, k * Vec::size + e) += static_cast<float>(dy[k][e]) * z_e;
+      }
+      dx.store(a.dx + start + v * Vec::size);
+    }
+  }
+  Team::leave();
+
+  row_norm::store_partial<Held>(sums_over_rows, partials, t, vectors);
+}
+
+using rmsnorm_rows::kLongestPersistent;
+
+/// Calls f(Held<…>{}) for longer rows than a block holds: clusters of 2, 4 or 8.
+template <class T, class F>
+auto by_columns(int cols, F f) {
+  using ladder::ClusterTeam, row_norm::Held;
+  constexpr int kBlock = 512, kElements = 16;
+  auto with = [&]<class Vec>(Vec) {
+    if (cols <= 2 * kLongestPersistent) return f(Held<ClusterTeam<2, kBlock>, Vec, kElements>{});
+    if (cols <= 4 * kLongestPersistent) return f(Held<ClusterTeam<4, kBlock>, Vec, kElements>{});
+    return f(Held<ClusterTeam<8, kBlock>, Vec, kElements>{});
+  };
+  return cols % ladder::Vec128<T>::size == 0 ? with(ladder::Vec128<T>{}) : with(ladder::Vec1<T>{});
+}
+
+/// As many as run at once, a block on each SM, or fewer where the rows are few.
+template <class Held>
+int clusters_of(int rows) {
+  return min(rows, max(1, ladder::multiprocessors() / Held::Team::kBlocks));
+}
+
+}  // namespace
+
+namespace rmsnorm_rows {
+
+template <class T>
+std::size_t workspace_of_cluster_backward(const rmsnorm_backward::Args<T>& a) {
+  if (a.cols <= kLongestPersistent) return workspace_of_persistent_backward(a);
+  if (a.cols > 8 * kLongestPersistent) return workspace_of_block_backward(a);
+  return by_columns<T>(a.cols, [&]<class Held>(Held) {
+    return row_norm::bytes_of_partials<rmsnorm, Held>(clusters_of<Held>(a.rows));
+  });
+}
+template std::size_t workspace_of_cluster_backward(const rmsnorm_backward::Args<float>&);
+template std::size_t workspace_of_cluster_backward(const rmsnorm_backward::Args<ladder::half>&);
+template std::size_t workspace_of_cluster_backward(const rmsnorm_backward::Args<ladder::bfloat16>&);
+
+template <class T>
+void launch_cluster_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
+  if (a.cols <= kLongestPersistent) return launch_persistent_backward(a, stream);
+  if (a.cols > 8 * kLongestPersistent) return launch_block_backward(a, stream);
+  by_columns<T>(a.cols, [&]<class Held>(Held) {
+    const int clusters = clusters_of<Held>(a.rows);
+    ladder::launch(cluster_backward<T, Held>, clusters * Held::Team::kBlocks, Held::Team::kBlock, 0,
+                   stream, a, static_cast<float*>(a.workspace));
+    row_norm::launch_add_partials<rmsnorm_backward, T, Held>(a, clusters, stream);
+  });
+}
+template void launch_cluster_backward(const rmsnorm_backward::Args<float>&, cudaStream_t);
+template void launch_cluster_backward(const rmsnorm_backward::Args<ladder::half>&, cudaStream_t);
+template void launch_cluster_backward(const rmsnorm_backward::Args<ladder::bfloat16>&,
+                                      cudaStream_t);
+
+}  // namespace rmsnorm_rows
 
 namespace {
 
@@ -34,11 +153,11 @@ struct ClusterBackward {
 
   template <class T>
   static std::size_t workspace(const rmsnorm_backward::Args<T>& a) {
-    return layernorm_rows::workspace_on_hopper<rmsnorm_backward, T>(a);
+    return rmsnorm_rows::workspace_of_cluster_backward(a);
   }
   template <class T>
   static void launch(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_backward_on_hopper<rmsnorm_backward, T>(a, stream);
+    rmsnorm_rows::launch_cluster_backward(a, stream);
   }
 };
 
@@ -46,13 +165,3 @@ const ladder::Register<ClusterBackward, rmsnorm_backward, float, ladder::half, l
     registration;
 
 }  // namespace
-
-namespace layernorm_rows {
-// Other versions call it too.
-template void launch_backward_on_hopper<rmsnorm_backward>(const rmsnorm_backward::Args<float>&,
-                                                          cudaStream_t);
-template void launch_backward_on_hopper<rmsnorm_backward>(
-    const rmsnorm_backward::Args<ladder::half>&, cudaStream_t);
-template void launch_backward_on_hopper<rmsnorm_backward>(
-    const rmsnorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
-}  // namespace layernorm_rows

@@ -1,45 +1,175 @@
-// Idea      the copy engine brings the next rows of x and dy to shared memory while one is summed
-//           up and stored, and all sums of a row meet at once
-// Vs v33    bytes are on their way at all times, where v33 asked for a row, waited for it, for the
-//           mean of its squares and another sum, and asked again. The sum of g * z is made without
-//           the scale, a factor of all its terms, so that both sums meet at once. Short rows belong
-//           to teams of a block that never wait for each other; in v32 they are several blocks,
-//           each of which leaves sums to be added
+// Idea      bulk copies (TMA) bring the next rows of x and dy to shared memory while one is reduced
+//           and stored: a multistage pipeline; and all sums of a row are exchanged at once
+// Vs v33    copies are in flight at all times, where v33 loads a row, waits for it, for the mean of
+//           its squares and another sum, and only then loads the next. The sum of g * z is made
+//           without the scale, a factor of all its terms, so that both sums are exchanged at once.
+//           Short rows belong to teams of a block that never wait for each other; in v32 they are
+//           several blocks, each of which leaves sums to be added
 // Bound by  DRAM bandwidth, and for small matrices by the end: the teams' sums, the second launch
 // Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Rows of fewer than 512 elements,
 //           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of
 //           the vector, threads take single elements out of shared memory
 // Tile      16 elements in a thread: a row per team of 64 to 512 threads of a block of 512, or per
 //           cluster of 2, 4 or 8 such blocks; of each three or four rows in shared memory
-#include "kernels/layernorm/backward_ahead.hpp"
-#include "rmsnorm.hpp"
+#include "device/cluster_exchange.hpp"
+#include "device/floats.hpp"
+#include "device/multiprocessors.hpp"
+#include "device/row_pairs_ahead.hpp"
+#include "device/warps_team.hpp"
+#include "kernels/row_norm/column_sums.hpp"
+#include "kernels/row_norm/held_ahead.hpp"
+#include "launchers.hpp"
 
-namespace layernorm_rows {
-// Compiled in v33.
-extern template void launch_backward_on_hopper<rmsnorm_backward>(
-    const rmsnorm_backward::Args<float>&, cudaStream_t);
-extern template void launch_backward_on_hopper<rmsnorm_backward>(
-    const rmsnorm_backward::Args<ladder::half>&, cudaStream_t);
-extern template void launch_backward_on_hopper<rmsnorm_backward>(
-    const rmsnorm_backward::Args<ladder::bfloat16>&, cudaStream_t);
-}  // namespace layernorm_rows
+namespace rmsnorm_rows {
 
-namespace {
+/// partials: [of the grid's clusters][sums][Held::kPart]
+template <class T, class Held>
+__global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAheadBlock, 1)
+    rows_ahead_backward(rmsnorm_backward::Args<T> a, float* partials, ladder::RowPlaces places) {
+  using namespace ladder::ptx;
+  using OfBlock = typename Held::OfBlock;
+  using Team = typename OfBlock::Team;
+  using Vec = typename OfBlock::Vec;
+  using Four = typename OfBlock::Four;
+  using Floats = ladder::Floats<Vec>;
+  constexpr int kBlocks = Held::kBlocks, kThreads = Team::kThreads, kVectors = OfBlock::kVectors;
+  constexpr int kElements = OfBlock::kElements;
+  constexpr bool kAligned = Vec::size > 1;
+  constexpr int kWhole = 16 / sizeof(T);  // elements of 16 bytes
+  __shared__ Mbarrier weight_loaded;
+  T* const weight = ladder::dynamic_shared<T>();
+  const ladder::RowShare<T> share(a.cols, static_cast<int>(cluster_rank()), kBlocks);
+  const int t = Team::rank(), vectors = share.cols / Vec::size;
+  ladder::RowPairsAhead<T, kBlocks, Team, kAligned> ahead(a.x, a.dy, a.rows, a.cols, share,
+                                                          weight + places.elements, places);
+  ladder::ClusterExchange<kBlocks> exchange;
+  Team team;
+  ahead.start();
+  if (threadIdx.x == 0) {
+    exchange.init();
+    mbarrier_init(&weight_loaded, 1);
+    fence_proxy_async();
+    const unsigned bytes = share.cols / kWhole * 16;
+    mbarrier_arrive_expect_tx(&weight_loaded, bytes);
+    if (bytes > 0) bulk_load(weight, a.weight + share.first, bytes, &weight_loaded);
+  }
+  const int last = share.cols / kWhole * kWhole + threadIdx.x;  // of what is no whole 16 bytes
+  if (!kAligned && last < share.cols) weight[last] = a.weight[share.first + last];
+  cluster_sync();  // all blocks have started, and their barriers exist
+
+  row_norm::ColumnSums<OfBlock> sums_over_rows[1];  // dweight
+  auto sum_of = [&](int which, int element) -> float& {
+    return sums_over_rows[which][element / Four::size][element % Four::size];
+  };
+#pragma unroll
+  for (int i = 0; i < kElements; ++i) sum_of(0, i) = 0;
+
+  // Thread t of a team takes vectors t, t + kThreads, … of the block's columns.
+  auto for_each_vector = [&](auto use) {
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kThreads + t;
+      if (v >= vectors) break;
+      use(k, v * Vec::size);
+    }
+  };
+  auto sum_over_row = [&](auto& values) {  // all blocks add the same numbers in the same order
+    team.sum(values);
+    if constexpr (kBlocks > 1) {
+      float4 block_sums{};
+      std::memcpy(&block_sums, values, sizeof values);
+      block_sums = exchange.tell(block_sums);
+      std::memcpy(values, &block_sums, sizeof values);
+#pragma unroll
+      for (float& value : values) value = ladder::lane_sum<kBlocks>(value);
+    }
+  };
+
+  const float inverse_cols = 1.0f / a.cols;
+  auto row = ahead.first_row();
+  mbarrier_wait(&weight_loaded, 0);
+  for (; row < a.rows; row += ahead.stride()) {
+    const auto here = ahead.wait(row);
+    // One exchange for both sums: g * z is g * x times the scale, which is not known yet.
+    float x[kElements], dy[kElements], g[kElements];
+    float sum_sq = 0, sum_gx = 0;
+    for_each_vector([&](int k, int column) {
+      const Floats x_vec(Vec::load(here.x + column)), dy_vec(Vec::load(here.y + column));
+      const Floats weight_vec(Vec::load(weight + column));
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        const int i = k * Vec::size + e;
+        x[i] = x_vec[e];
+        dy[i] = dy_vec[e];
+        g[i] = dy_vec[e] * weight_vec[e];
+        sum_sq += x[i] * x[i];
+        sum_gx += g[i] * x[i];
+      }
+    });
+    float sums[] = {sum_sq, sum_gx};
+    sum_over_row(sums);
+    ahead.release(row);
+
+    // dx = (g - z * mean_gz) * scale
+    const float scale = rsqrtf(sums[0] * inverse_cols + rmsnorm::kEpsilon);
+    const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
+    T* const dx = a.dx + row * a.cols + share.first;
+    for_each_vector([&](int k, int column) {
+      Vec out;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        const int i = k * Vec::size + e;
+        const float z = x[i] * scale;
+        out[e] = T(g[i] * scale - z * z_factor);
+        sum_of(0, i) += dy[i] * z;
+      }
+      out.store(dx + column);
+    });
+  }
+
+  // All rows have been used: the same shared memory now holds the teams' sums.
+  __syncthreads();
+  row_norm::store_block_partial<Held>(sums_over_rows, ladder::dynamic_shared<float>(), partials);
+}
+
+/// As many clusters as run at once, or fewer where the rows are few.
+template <class T, class Held>
+int clusters_of(int rows) {
+  static const int at_once =
+      ladder::blocks_at_once(rows_ahead_backward<T, Held>, Held::kBlocks, row_norm::kAheadBlock,
+                             ladder::RowPlaces::kBytes) /
+      Held::kBlocks;
+  return min(rows, max(1, at_once));  // where none can run, the launch says so
+}
 
 struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
 
   template <class T>
   static std::size_t workspace(const rmsnorm_backward::Args<T>& a) {
-    return layernorm_rows::workspace_ahead<rmsnorm_backward, T>(a);
+    return row_norm::by_columns_ahead<T>(
+        a.cols,
+        [&]<class Held>(Held) {
+          return row_norm::bytes_of_partials<rmsnorm, Held>(clusters_of<T, Held>(a.rows));
+        },
+        [&] { return workspace_of_cluster_backward(a); });
   }
   template <class T>
   static void launch(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_backward_ahead<rmsnorm_backward, T>(a, stream);
+    row_norm::by_columns_ahead<T>(
+        a.cols,
+        [&]<class Held>(Held) {
+          const int clusters = clusters_of<T, Held>(a.rows);
+          ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
+                         row_norm::kAheadBlock, ladder::RowPlaces::kBytes, stream, a,
+                         static_cast<float*>(a.workspace), row_norm::places_ahead<T, Held>(a.cols));
+          row_norm::launch_add_partials<rmsnorm_backward, T, Held>(a, clusters, stream);
+        },
+        [&] { launch_cluster_backward(a, stream); });
   }
 };
 
 const ladder::Register<RowsAheadBackward, rmsnorm_backward, float, ladder::half, ladder::bfloat16>
     registration;
 
-}  // namespace
+}  // namespace rmsnorm_rows

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <limits>
 
-namespace layernorm_rows {
+namespace row_norm {
 
 inline constexpr double kU = 0x1p-24;  // fp32's unit roundoff
 /// In units of u, what a mean below the normal numbers is off by: half of their step, 2^-149.
@@ -413,4 +413,4 @@ struct Backward : RowsContract<Op> {
   }
 };
 
-}  // namespace layernorm_rows
+}  // namespace row_norm

@@ -1,0 +1,40 @@
+// Launchers of versions that later versions call for the rows they leave to them. Each is defined,
+// and compiled for every element type, in the version that its comment names.
+#pragma once
+
+#include "layernorm.hpp"
+
+namespace layernorm_rows {
+
+/// v08
+template <class T>
+void launch_prefetch(const layernorm::Args<T>& a, cudaStream_t stream);
+
+/// v09
+template <class T>
+void launch_cluster(const layernorm::Args<T>& a, cudaStream_t stream);
+
+/// v21
+template <class T>
+void launch_fused_add(const layernorm_add::Args<T>& a, cudaStream_t stream);
+
+/// v31
+template <class T>
+std::size_t workspace_of_block_backward(const layernorm_backward::Args<T>& a);
+template <class T>
+void launch_block_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream);
+
+/// v32, for rows of up to this many elements
+constexpr int kLongestPersistent = 8192;
+template <class T>
+std::size_t workspace_of_persistent_backward(const layernorm_backward::Args<T>& a);
+template <class T>
+void launch_persistent_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream);
+
+/// v33
+template <class T>
+std::size_t workspace_of_cluster_backward(const layernorm_backward::Args<T>& a);
+template <class T>
+void launch_cluster_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream);
+
+}  // namespace layernorm_rows

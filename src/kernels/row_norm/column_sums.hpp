@@ -1,0 +1,134 @@
+// The sums over rows of the backward kernels, dweight and dbias, in persistent teams of threads: a
+// thread has the same columns of every row, and accumulates them in registers; each block, or
+// cluster, stores its partial sums to memory; a second launch adds those.
+#pragma once
+
+#include "device/row_length.hpp"
+
+#include <type_traits>
+
+namespace row_norm {
+
+/// How a row is held: by a team, kElements elements in each thread. Thread t has vectors t,
+/// t + kThreads, … of the row.
+template <class Team_, class Vec_, int kElements_>
+struct Held {
+  using Team = Team_;
+  using Vec = Vec_;
+  static constexpr int kElements = kElements_;
+  static constexpr int kVectors = kElements / Vec::size;    // of a thread
+  static constexpr int kPart = kElements * Team::kThreads;  // floats that hold a row's sums
+
+  /// Partial sums are moved by fours, or one by one where the vectors have one element.
+  using Four = std::conditional_t<Vec::size == 1, ladder::Vec1<float>, ladder::Vec128<float>>;
+  static constexpr int kFours = kElements / Four::size;  // of a thread
+
+  /// Where a part has four number i of thread t: neighbouring threads' lie side by side.
+  __device__ static int place(int i, int t) { return (i * Team::kThreads + t) * Four::size; }
+  /// Where it has column c of a row, whatever the row's length.
+  __device__ static int place_of_column(int c, [[maybe_unused]] int cols) {
+    const int v = c / Vec::size, e = c % Vec::size;
+    const int four = v / Team::kThreads * (Vec::size / Four::size) + e / Four::size;
+    return place(four, v % Team::kThreads) + e % Four::size;
+  }
+};
+
+/// A thread's accumulators of one sum over the rows.
+template <class Held>
+using ColumnSums = typename Held::Four[Held::kFours];
+
+/// Adds the sums of a block's teams, one team after the other; the last team gets all of it. so_far
+/// is shared memory, aligned to 16 bytes.
+template <class Held, int kSums>
+__device__ void add_teams(ColumnSums<Held> (&sums)[kSums], float (&so_far)[kSums][Held::kPart]) {
+  using Team = typename Held::Team;
+  using Four = typename Held::Four;
+  const int mine = threadIdx.x / Team::kThreads;
+  for (int team = 0; team < Team::kTeams; ++team) {
+    if (team == mine) {
+#pragma unroll
+      for (int i = 0; i < kSums * Held::kFours; ++i) {
+        Four& sum = sums[i / Held::kFours][i % Held::kFours];
+        float* const at = so_far[i / Held::kFours] + Held::place(i % Held::kFours, Team::rank());
+        if (team > 0) {
+          const Four before = Four::load(at);
+#pragma unroll
+          for (int e = 0; e < Four::size; ++e) sum[e] += before[e];
+        }
+        sum.store(at);
+      }
+    }
+    __syncthreads();
+  }
+}
+
+/// By thread t of a team: stores its sums as the partial sums of its block or cluster, for rows of
+/// `vectors` vectors.
+template <class Held, int kSums>
+__device__ void store_partial(const ColumnSums<Held> (&sums)[kSums], float* partials, int t,
+                              int vectors) {
+  using Team = typename Held::Team;
+  float* const partial = partials + Team::row() / Team::kTeams * (kSums * Held::kPart);
+#pragma unroll
+  for (int i = 0; i < kSums * Held::kFours; ++i) {
+    const int four = i % Held::kFours;
+    const int v = four * Held::Four::size / Held::Vec::size * Team::kThreads + t;
+    if (v >= vectors) continue;
+    sums[i / Held::kFours][four].store(partial + i / Held::kFours * Held::kPart +
+                                       Held::place(four, t));
+  }
+}
+
+/// The sums over rows that there are: dweight, and LayerNorm's dbias.
+template <class Norm>
+constexpr int kSums = Norm::kCentred ? 2 : 1;
+
+constexpr int kAddColumns = 32, kAddAtOnce = 32;
+
+/// dweight and dbias, from all partial sums: a lane per column, a warp per partial of 32. They are
+/// added in an order that depends on their number only.
+template <class Norm, class T, class Held>
+__global__ void __launch_bounds__(kAddColumns* kAddAtOnce)
+    add_partials(typename Norm::template Args<T> a, const float* partials, int number) {
+  __shared__ float warp_sums[kSums<Norm>][kAddAtOnce][kAddColumns];
+  const int lane = threadIdx.x % kAddColumns, warp = threadIdx.x / kAddColumns;
+  const int c = blockIdx.x * kAddColumns + lane;
+  float sums[kSums<Norm>] = {};
+  if (c < a.cols) {
+    const float* const from = partials + Held::place_of_column(c, a.cols);
+#pragma unroll 4
+    for (int partial = warp; partial < number; partial += kAddAtOnce) {
+#pragma unroll
+      for (int i = 0; i < kSums<Norm>; ++i) {
+        sums[i] += from[(std::int64_t{partial} * kSums<Norm> + i) * Held::kPart];
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kSums<Norm>; ++i) warp_sums[i][warp][lane] = sums[i];
+  __syncthreads();
+  if (warp >= kSums<Norm> || c >= a.cols) return;
+  float sum = 0;
+#pragma unroll
+  for (int w = 0; w < kAddAtOnce; ++w) sum += warp_sums[warp][w][lane];
+  if constexpr (Norm::kCentred) {
+    (warp == 0 ? a.dweight : a.dbias)[c] = T(sum);
+  } else {
+    a.dweight[c] = T(sum);
+  }
+}
+
+template <class Norm, class Held>
+std::size_t bytes_of_partials(int number) {
+  return static_cast<std::size_t>(number) * kSums<Norm> * Held::kPart * sizeof(float);
+}
+
+template <class Norm, class T, class Held>
+void launch_add_partials(const typename Norm::template Args<T>& a, int number,
+                         cudaStream_t stream) {
+  ladder::launch(add_partials<Norm, T, Held>, ladder::ceil_div(a.cols, kAddColumns),
+                 kAddColumns * kAddAtOnce, 0, stream, a, static_cast<const float*>(a.workspace),
+                 number);
+}
+
+}  // namespace row_norm

@@ -1,0 +1,99 @@
+// How the backward kernels with rows ahead (device/row_pairs_ahead.hpp) hold a row, which team of
+// threads they choose by its length, and how a block's teams add their sums over rows. For
+// *.sm90a.cu.
+#pragma once
+
+#include "column_sums.hpp"
+#include "device/row_pairs_ahead.hpp"
+#include "device/row_share.hpp"
+#include "device/warps_team.hpp"
+
+namespace row_norm {
+
+constexpr int kAheadBlock = 512;    // threads of a block, alone on its SM
+constexpr int kAheadElements = 16;  // of a row, in a thread
+
+/// How a row is held: by a team of kThreads threads of each of kBlocks blocks, which has its share
+/// of the columns (device/row_share.hpp).
+template <class T, class Vec, int kBlocks_, int kThreads>
+struct HeldAhead {
+  using Share = ladder::RowShare<T>;
+  using OfBlock = Held<ladder::WarpsTeam<kThreads, kAheadBlock>, Vec, kAheadElements>;
+  static constexpr int kBlocks = kBlocks_;
+  static constexpr int kPart = kBlocks * OfBlock::kPart;  // floats that hold a row's sums
+
+  /// Where a part has column c: the blocks' sums follow each other.
+  __device__ static int place_of_column(int c, int cols) {
+    const int rank = Share::rank_of(c, cols, kBlocks);
+    const int first = Share(cols, rank, kBlocks).first;
+    return rank * OfBlock::kPart + OfBlock::place_of_column(c - first, cols);
+  }
+};
+
+/// Stages of shared memory: one for the block's weights, and of each team two for every row on its
+/// way, x and dy. Three rows have room at least: one is summed up, the mean of the next one is
+/// needed by then, and another is being copied.
+template <class T, class Held>
+ladder::RowPlaces places_ahead(int cols) {
+  constexpr int kTeams = Held::OfBlock::Team::kTeams;
+  auto places = ladder::row_places<T>(cols, Held::kBlocks, 0);
+  const auto bytes = places.elements * sizeof(T);
+  const auto all = static_cast<int>(ladder::RowPlaces::kBytes / bytes);
+  places.rows = min(ladder::kMostPairs, (all - 1) / (2 * kTeams));
+  return places;
+}
+
+/// Adds the sums of a block's teams and stores them as the block's part of its cluster's partial
+/// sums. team_sums is shared memory: [teams][kSums][OfBlock::kPart].
+template <class Held, int kSums>
+__device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&sums)[kSums],
+                                    float* team_sums, float* partials) {
+  using OfBlock = typename Held::OfBlock;
+  using Team = typename OfBlock::Team;
+  using Four = typename OfBlock::Four;
+  constexpr int kOfTeam = kSums * OfBlock::kPart;
+#pragma unroll
+  for (int i = 0; i < kSums * OfBlock::kFours; ++i) {
+    const int which = i / OfBlock::kFours, four = i % OfBlock::kFours;
+    sums[which][four].store(team_sums + Team::number() * kOfTeam + which * OfBlock::kPart +
+                            OfBlock::place(four, Team::rank()));
+  }
+  __syncthreads();
+  float* const partial = partials + std::int64_t{blockIdx.x / Held::kBlocks} * kSums * Held::kPart +
+                         ladder::ptx::cluster_rank() * OfBlock::kPart;
+  for (int at = threadIdx.x * Four::size; at < kOfTeam; at += kAheadBlock * Four::size) {
+    Four sum = Four::load(team_sums + at);
+#pragma unroll
+    for (int other = 1; other < Team::kTeams; ++other) {
+      const Four other_sum = Four::load(team_sums + other * kOfTeam + at);
+#pragma unroll
+      for (int e = 0; e < Four::size; ++e) sum[e] += other_sum[e];
+    }
+    sum.store(partial + at / OfBlock::kPart * Held::kPart + at % OfBlock::kPart);
+  }
+}
+
+/// The shortest rows, in elements, that are a team's: of 64 threads at least.
+constexpr int kShortestAhead = 512;
+
+/// Calls f(HeldAhead<…>{}) with the smallest team, or cluster, that holds a row; otherwise(), where
+/// none does.
+template <class T, class F, class G>
+auto by_columns_ahead(int cols, F f, G otherwise) {
+  auto holds = [&](int blocks) {
+    return ladder::RowShare<T>(cols, blocks - 1, blocks).cols <= kAheadBlock * kAheadElements;
+  };
+  auto with = [&]<class Vec>(Vec) {
+    if (cols <= 64 * kAheadElements) return f(HeldAhead<T, Vec, 1, 64>{});
+    if (cols <= 128 * kAheadElements) return f(HeldAhead<T, Vec, 1, 128>{});
+    if (cols <= 256 * kAheadElements) return f(HeldAhead<T, Vec, 1, 256>{});
+    if (holds(1)) return f(HeldAhead<T, Vec, 1, kAheadBlock>{});
+    if (holds(2)) return f(HeldAhead<T, Vec, 2, kAheadBlock>{});
+    if (holds(4)) return f(HeldAhead<T, Vec, 4, kAheadBlock>{});
+    return f(HeldAhead<T, Vec, 8, kAheadBlock>{});
+  };
+  if (cols < kShortestAhead || !holds(8)) return otherwise();
+  return cols % ladder::Vec128<T>::size == 0 ? with(ladder::Vec128<T>{}) : with(ladder::Vec1<T>{});
+}
+
+}  // namespace row_norm
