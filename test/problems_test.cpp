@@ -166,7 +166,9 @@ TEST(RandomProblems, HaveNoLargerNumbersAndNeedNoMoreMemory) {
   EXPECT_EQ(numbers(50), expected);
   EXPECT_THROW(numbers(51), UsageError);
 
-  family.memory = [](const Problem& problem, DType) { return problem.text().ends_with('9') ? 2. : 1.; };
+  family.memory = [](const Problem& problem, DType) {
+    return problem.text().ends_with('9') ? 2. : 1.;
+  };
   std::erase_if(expected, [](int n) { return n % 10 == 9; });
   EXPECT_EQ(numbers(45), expected);
   EXPECT_THROW(numbers(46), UsageError);
