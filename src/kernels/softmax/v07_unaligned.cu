@@ -2,8 +2,8 @@
 //           and the few elements before the first and after the last are loaded and stored one by
 //           one
 // Vs v06    rows that are no whole number of vectors, whose starts lie between the boundaries. The
-//           vectors start at a sector of 32 bytes, so that a warp's request touches no sector that
-//           its neighbour's touches too
+//           vectors start at a sector of 32 bytes, so that requests of neighbouring warps share no
+//           sector
 // Bound by  DRAM bandwidth
 // Limits    none; matrices start at multiples of 32 bytes. What of a row is beyond 32768 elements,
 //           the registers of 1024 threads, is read twice
@@ -32,13 +32,21 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) unaligned(soft
   constexpr int kWarps = kThreads / 32;
   __shared__ Online of_warp[kWarps];
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / kThreads;
-  const int t = threadIdx.x % kThreads;
   if (row >= a.rows) return;  // a whole warp
+  const int t = threadIdx.x % kThreads;
 
-  // Thread t takes vectors t, t + kThreads, … of the row; the first threads one edge element each.
+  // Thread t takes vectors t, t + kThreads, … of the row; the first threads each also handle one
+  // edge element.
   const Cut<T> cut(row * a.cols, a.cols);
   const T* const x = a.x + row * a.cols;
   T* const y = a.y + row * a.cols;
+
+  auto load_more = [&](int v, float(&more)[Vec::size]) {
+    const int column = cut.head + v * Vec::size;
+    const Vec vector = Vec::load(x + column);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) more[e] = static_cast<float>(vector[e]);
+  };
 
   Vec loaded[kVectors];
 #pragma unroll
@@ -46,9 +54,9 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) unaligned(soft
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
-    if (v < cut.vectors) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
+    if (cut.has_vector(v)) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
   }
-  const bool has_edge = t < cut.edges;
+  const bool has_edge = cut.has_edge(t);
   const int edge_column = cut.edge_column(t);
   T loaded_edge = T(-INFINITY);
   if (has_edge) loaded_edge = x[edge_column];
@@ -69,15 +77,16 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) unaligned(soft
     total.sum += held[i];
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
-    const Vec more = Vec::load(x + cut.head + v * Vec::size);
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && cut.has_vector(v); v += kThreads) {
+    float more[Vec::size];
+    load_more(v, more);
     const float before = total.max;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) total.max = fmaxf(total.max, static_cast<float>(more[e]));
+    for (int e = 0; e < Vec::size; ++e) total.max = fmaxf(total.max, more[e]);
     total.sum *= fast_exp(before - total.max);
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      total.sum += fast_exp(static_cast<float>(more[e]) - total.max);
+      total.sum += fast_exp(more[e] - total.max);
     }
   }
 
@@ -86,25 +95,28 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) unaligned(soft
   if constexpr (kWarps > 1) total = merge_warps(total, of_warp);
   const float scale = 1.0f / total.sum;
   const float scale_held = fast_exp(max - total.max) * scale;
+  auto result = [&](float element) { return fast_exp(element - total.max) * scale; };
 
-  if (has_edge) y[edge_column] = T(fast_exp(edge - total.max) * scale);
+  if (has_edge) y[edge_column] = T(result(edge));
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t;
+    const int v = k * kThreads + t, column = cut.head + v * Vec::size;
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) out[e] = T(held[k * Vec::size + e] * scale_held);
-    if (v < cut.vectors) store_held<Row>(out, y + cut.head + v * Vec::size);
+    if (cut.has_vector(v)) store_held<Row>(out, y + column);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
   for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
-    const Vec more = Vec::load(x + cut.head + v * Vec::size);
+    const int column = cut.head + v * Vec::size;
+    float more[Vec::size];
+    load_more(v, more);
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      out[e] = T(fast_exp(static_cast<float>(more[e]) - total.max) * scale);
+      out[e] = T(result(more[e]));
     }
-    store_held<Row>(out, y + cut.head + v * Vec::size);
+    store_held<Row>(out, y + column);
   }
 }
 
@@ -130,28 +142,45 @@ __device__ ladder::Vec128<T> larger(const ladder::Vec128<T>& a, const ladder::Ve
 }
 
 /// Rows of up to 1024 16-bit elements, a warp's. They stay packed, in half the registers of as many
-/// floats, and their exponentials are taken twice: 48 rows are in flight on an SM (12 blocks), not
-/// 32.
-template <class T>
-using WarpRow = ladder::Row<ladder::Vec128<T>, 32, 32>;
+/// floats: 48 rows are in flight on an SM (12 blocks), not 32.
+template <class Row>
+struct WarpRow : Row {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ == 750
-constexpr int kPackedBlocks = 8;  // all that its SMs take
+  static constexpr int kLeastBlocks = 8;  // all that its SMs take
 #else
-constexpr int kPackedBlocks = 12;
+  static constexpr int kLeastBlocks = 12;
 #endif
+  static constexpr int kLeast = 0;  // columns
+  static constexpr bool kHasEdges = true;
+};
 
+/// Rows of 896 to 1024 of them in whole sectors, half a warp's. An SM has 64 such rows in flight, an
+/// H100 all of 8192.
 template <class T>
-__global__ void __launch_bounds__(WarpRow<T>::kBlock, kPackedBlocks) packed(softmax::Args<T> a) {
-  using Row = WarpRow<T>;
+struct HalfWarpRow : ladder::Row<ladder::Vec128<T>, 16, 64> {
+  static constexpr int kLeast = 896;
+  static constexpr bool kHasEdges = false;  // every row starts and ends with a sector
+  static bool holds(int cols) {
+    constexpr int kMost = HalfWarpRow::kThreads * HalfWarpRow::kElements;
+    return cols >= kLeast && cols <= kMost && cols % Cut<T>::kSector == 0;
+  }
+};
+
+/// The elements stay as they were loaded, and their exponentials are taken twice.
+template <class Row, class T>
+__global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) packed(softmax::Args<T> a) {
   using Vec = typename Row::Vec;
   constexpr int kThreads = Row::kThreads, kVectors = Row::kVectors;
+  constexpr int kSureVectors = Row::kLeast / (kThreads * Vec::size);  // these need no predicate
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / kThreads;
+  if (row >= a.rows) return;  // a whole warp, or half of one, which the other half does not need
   const int t = threadIdx.x % kThreads;
-  if (row >= a.rows) return;  // a whole warp
 
   const Cut<T> cut(row * a.cols, a.cols);
+  const int head = Row::kHasEdges ? cut.head : 0;
   const T* const x = a.x + row * a.cols;
   T* const y = a.y + row * a.cols;
+  auto load = [&](int v) { return load_held<Row>(x + head + v * Vec::size); };
 
   Vec held[kVectors];
 #pragma unroll
@@ -159,9 +188,9 @@ __global__ void __launch_bounds__(WarpRow<T>::kBlock, kPackedBlocks) packed(soft
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) held[k][e] = T(-INFINITY);  // beyond the row
-    if (v < cut.vectors) held[k] = load_held<Row>(x + cut.head + v * Vec::size);
+    if (k < kSureVectors || cut.has_vector(v)) held[k] = load(v);
   }
-  const bool has_edge = t < cut.edges;
+  const bool has_edge = Row::kHasEdges && cut.has_edge(t);
   const int edge_column = cut.edge_column(t);
   T loaded_edge = T(-INFINITY);
   if (has_edge) loaded_edge = x[edge_column];
@@ -183,87 +212,19 @@ __global__ void __launch_bounds__(WarpRow<T>::kBlock, kPackedBlocks) packed(soft
     }
   }
 
-  total = merge<32>(total);
+  total = merge<kThreads>(total);
   const float scale = 1.0f / total.sum;
+  auto result = [&](float element) { return fast_exp(element - total.max) * scale; };
 
-  if (has_edge) y[edge_column] = T(fast_exp(edge - total.max) * scale);
+  if (has_edge) y[edge_column] = T(result(edge));
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t;
+    const int v = k * kThreads + t, column = head + v * Vec::size;
     ladder::stay_packed(held[k]);
     Vec out;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      out[e] = T(fast_exp(static_cast<float>(held[k][e]) - total.max) * scale);
-    }
-    if (v < cut.vectors) store_held<Row>(out, y + cut.head + v * Vec::size);
-  }
-}
-
-/// Rows of 896 to 1024 16-bit elements in whole sectors, which have no edges: half a warp's. An SM
-/// has 64 such rows in flight, an H100 all of 8192.
-template <class T>
-struct HalfWarpRow : ladder::Row<ladder::Vec128<T>, 16, 64> {
-  static constexpr int kLeast = 896;
-  static bool holds(int cols) {
-    constexpr int kMost = HalfWarpRow::kThreads * HalfWarpRow::kElements;
-    return cols >= kLeast && cols <= kMost && cols % Cut<T>::kSector == 0;
-  }
-};
-
-template <class T>
-__global__ void __launch_bounds__(HalfWarpRow<T>::kBlock, HalfWarpRow<T>::kLeastBlocks)
-    packed_half_warp(softmax::Args<T> a) {
-  using Row = HalfWarpRow<T>;
-  using Vec = typename Row::Vec;
-  constexpr int kThreads = Row::kThreads, kVectors = Row::kVectors;
-  constexpr int kLeastVectors = Row::kLeast / (kThreads * Vec::size);  // these need no predicate
-  const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / kThreads;
-  const int t = threadIdx.x % kThreads;
-  if (row >= a.rows) return;  // a whole warp, or half of one, which the other half does not need
-
-  const int vectors = a.cols / Vec::size;
-  const T* const x = a.x + row * a.cols;
-  T* const y = a.y + row * a.cols;
-
-  Vec held[kVectors];
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t;
-#pragma unroll
-    for (int e = 0; e < Vec::size; ++e) held[k][e] = T(-INFINITY);  // beyond the row
-    if (k < kLeastVectors || v < vectors) held[k] = load_held<Row>(x + v * Vec::size);
-  }
-
-  float max = -FLT_MAX;
-  Vec largest = held[0];
-#pragma unroll
-  for (int k = 1; k < kVectors; ++k) largest = larger(largest, held[k]);
-#pragma unroll
-  for (int e = 0; e < Vec::size; ++e) max = fmaxf(max, static_cast<float>(largest[e]));
-  Online total{max, 0};
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    ladder::stay_packed(held[k]);
-#pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      total.sum += fast_exp(static_cast<float>(held[k][e]) - max);
-    }
-  }
-
-  total = merge<16>(total);
-  const float scale = 1.0f / total.sum;
-
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t;
-    ladder::stay_packed(held[k]);
-    Vec out;
-#pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      out[e] = T(fast_exp(static_cast<float>(held[k][e]) - total.max) * scale);
-    }
-    if (v < vectors) store_held<Row>(out, y + v * Vec::size);
+    for (int e = 0; e < Vec::size; ++e) out[e] = T(result(static_cast<float>(held[k][e])));
+    if (v < cut.vectors) store_held<Row>(out, y + column);
   }
 }
 
@@ -282,15 +243,16 @@ const ladder::Register<Unaligned, softmax, float, ladder::half, ladder::bfloat16
 
 template <class T>
 void launch_unaligned(const softmax::Args<T>& a, cudaStream_t stream) {
+  using Vec = ladder::Vec128<T>;
   auto launch = [&]<class Row>(void (*kernel)(softmax::Args<T>), Row) {
     ladder::launch(kernel, ladder::ceil_div(a.rows, Row::kRows), Row::kBlock, 0, stream, a);
   };
   if constexpr (sizeof(T) == 2) {
-    if (HalfWarpRow<T>::holds(a.cols)) return launch(packed_half_warp<T>, HalfWarpRow<T>{});
+    if (HalfWarpRow<T>::holds(a.cols)) return launch(packed<HalfWarpRow<T>, T>, HalfWarpRow<T>{});
   }
-  ladder::launch_smallest_row<ladder::Vec128<T>>(a.cols, [&]<class Row>(Row row) {
-    if constexpr (sizeof(T) == 2 && std::is_same_v<Row, WarpRow<T>>) {
-      launch(packed<T>, row);
+  ladder::launch_smallest_row<Vec>(a.cols, [&]<class Row>(Row row) {
+    if constexpr (sizeof(T) == 2 && std::is_same_v<Row, ladder::Row<Vec, 32, 32>>) {
+      launch(packed<WarpRow<Row>, T>, WarpRow<Row>{});
     } else {
       launch(unaligned<Row, T>, row);
     }

@@ -4,7 +4,7 @@
 // Bound by  DRAM bandwidth
 // Limits    as v07's: matrices start at multiples of 32 bytes; what of a row is beyond 32768
 //           elements is read twice
-// Tile      v07's, and so is the kernel: forward_row.hpp
+// Tile      v07's
 #include "device/row_length.hpp"
 #include "launchers.hpp"
 #include "online.hpp"
@@ -23,13 +23,21 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
   constexpr int kWarps = kThreads / 32;
   __shared__ Online of_warp[kWarps];
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / kThreads;
-  const int t = threadIdx.x % kThreads;
   if (row >= a.rows) return;  // a whole warp
+  const int t = threadIdx.x % kThreads;
 
-  // Thread t takes vectors t, t + kThreads, … of the row; the first threads one edge element each.
+  // Thread t takes vectors t, t + kThreads, … of the row; the first threads each also handle one
+  // edge element.
   const Cut<T> cut(row * a.cols, a.cols);
   const T* const x = a.x + row * a.cols;
   T* const y = a.y + row * a.cols;
+
+  auto load_more = [&](int v, float(&more)[Vec::size]) {
+    const int column = cut.head + v * Vec::size;
+    const Vec vector = Vec::load(x + column);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) more[e] = static_cast<float>(vector[e]);
+  };
 
   Vec loaded[kVectors];
 #pragma unroll
@@ -37,9 +45,9 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
-    if (v < cut.vectors) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
+    if (cut.has_vector(v)) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
   }
-  const bool has_edge = t < cut.edges;
+  const bool has_edge = cut.has_edge(t);
   const int edge_column = cut.edge_column(t);
   T loaded_edge = T(-INFINITY);
   if (has_edge) loaded_edge = x[edge_column];
@@ -57,15 +65,16 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
 #pragma unroll
   for (int i = 0; i < kElements; ++i) total.sum += fast_exp(held[i] - max);
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
-    const Vec more = Vec::load(x + cut.head + v * Vec::size);
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && cut.has_vector(v); v += kThreads) {
+    float more[Vec::size];
+    load_more(v, more);
     const float before = total.max;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) total.max = fmaxf(total.max, static_cast<float>(more[e]));
+    for (int e = 0; e < Vec::size; ++e) total.max = fmaxf(total.max, more[e]);
     total.sum *= fast_exp(before - total.max);
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      total.sum += fast_exp(static_cast<float>(more[e]) - total.max);
+      total.sum += fast_exp(more[e] - total.max);
     }
   }
 
@@ -73,25 +82,28 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
   total = merge<32>(total);
   if constexpr (kWarps > 1) total = merge_warps(total, of_warp);
   const float log_sum = logf(total.sum);
+  auto result = [&](float element) { return element - total.max - log_sum; };
 
-  if (has_edge) y[edge_column] = T(edge - total.max - log_sum);
+  if (has_edge) y[edge_column] = T(result(edge));
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t;
+    const int v = k * kThreads + t, column = cut.head + v * Vec::size;
     Vec out;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) out[e] = T(held[k * Vec::size + e] - total.max - log_sum);
-    if (v < cut.vectors) store_held<Row>(out, y + cut.head + v * Vec::size);
+    for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
+    if (cut.has_vector(v)) store_held<Row>(out, y + column);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
   for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
-    const Vec more = Vec::load(x + cut.head + v * Vec::size);
+    const int column = cut.head + v * Vec::size;
+    float more[Vec::size];
+    load_more(v, more);
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      out[e] = T(static_cast<float>(more[e]) - total.max - log_sum);
+      out[e] = T(result(more[e]));
     }
-    store_held<Row>(out, y + cut.head + v * Vec::size);
+    store_held<Row>(out, y + column);
   }
 }
 

@@ -1,4 +1,5 @@
-// Idea      a warp, a block or rows ahead, by v10's rule
+// Idea      a warp, a block or rows ahead, by v10's rule: v12's kernels, and those of v09 and v08
+//           with v12's results
 // Vs v12    long rows are on their way before they are needed, and held by a cluster, so that they
 //           are read once
 // Bound by  DRAM bandwidth
@@ -13,7 +14,6 @@
 #include <cmath>
 
 namespace softmax_rows {
-namespace {
 
 /// As v09, for rows of up to 131072 elements.
 template <int kBlocks, class T>
@@ -26,7 +26,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
   ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), places);
   ladder::ClusterExchange<kBlocks> exchange;
   const auto share = ahead.share;
-  const int t = static_cast<int>(threadIdx.x);
+  const int t = static_cast<int>(threadIdx.x), warp = t / 32, lane = t % 32;
   if (t == 0) {
     ahead.start();
     exchange.init();
@@ -35,13 +35,12 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
 
   for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
     // The block has the same columns of every row. Thread t takes vectors t, t + kBlock, … of them;
-    // the first threads one edge element each.
+    // the first threads each also handle one edge element.
     const std::int64_t start = std::int64_t{row} * a.cols + share.first;
     const Cut<T> cut(start, share.cols);
-    const T* const x = ahead.share_of(row);  // in shared memory
-    T* const y = a.y + start;
     const bool has_edge = t < cut.edges;
     const int edge_column = cut.edge_column(t);
+    const T* const x = ahead.share_of(row);  // in shared memory
 
     // First relative to the largest element of this thread …
     float held[kElements];
@@ -68,7 +67,9 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
     // … then to the block's, and to the row's. With the pairs the block of rank 0 broadcasts which
     // row comes later.
     total = merge<32>(total);
-    total = merge_warps(total, of_warp);
+    if (lane == 0) of_warp[warp] = total;
+    __syncthreads();
+    total = merge<kWarps>(of_warp[lane % kWarps]);
     if constexpr (kBlocks > 1) {
       const unsigned next_row = __float_as_uint(ahead.tickets.to_tell());
       const RowMessage of_rank = all_gather(exchange, {total, next_row});
@@ -76,15 +77,17 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       ahead.tickets.told(__uint_as_float(of_rank.next_row));
     }
     const float log_sum = logf(total.sum);
+    auto result = [&](float element) { return element - total.max - log_sum; };
 
-    if (has_edge) y[edge_column] = T(edge - total.max - log_sum);
+    T* const y = a.y + start;
+    if (has_edge) y[edge_column] = T(result(edge));
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kBlock + t;
       if (v >= cut.vectors) break;
       Vec out;
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) out[e] = T(held[k * Vec::size + e] - total.max - log_sum);
+      for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
       out.store(y + cut.head + v * Vec::size);
     }
   }
@@ -103,10 +106,18 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kL
   const std::int64_t row = blockIdx.x / kBlocks;
   const int t = ladder::ptx::cluster_rank() * Row::kThreads + threadIdx.x;
 
-  // Thread t takes vectors t, t + kThreads, … of the row; the first threads one edge element each.
+  // Thread t takes vectors t, t + kThreads, … of the row; the first threads each also handle one
+  // edge element.
   const Cut<T> cut(row * a.cols, a.cols);
   const T* const x = a.x + row * a.cols;
   T* const y = a.y + row * a.cols;
+
+  auto load_more = [&](int v, float(&more)[Vec::size]) {
+    const int column = cut.head + v * Vec::size;
+    const Vec vector = Vec::load(x + column);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) more[e] = static_cast<float>(vector[e]);
+  };
 
   Vec loaded[kVectors];
 #pragma unroll
@@ -114,9 +125,9 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kL
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
-    if (v < cut.vectors) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
+    if (cut.has_vector(v)) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
   }
-  const bool has_edge = t < cut.edges;
+  const bool has_edge = cut.has_edge(t);
   const int edge_column = cut.edge_column(t);
   T loaded_edge = T(-INFINITY);
   if (has_edge) loaded_edge = x[edge_column];
@@ -134,15 +145,16 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kL
 #pragma unroll
   for (int i = 0; i < kElements; ++i) total.sum += fast_exp(held[i] - max);
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
-    const Vec more = Vec::load(x + cut.head + v * Vec::size);
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && cut.has_vector(v); v += kThreads) {
+    float more[Vec::size];
+    load_more(v, more);
     const float before = total.max;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) total.max = fmaxf(total.max, static_cast<float>(more[e]));
+    for (int e = 0; e < Vec::size; ++e) total.max = fmaxf(total.max, more[e]);
     total.sum *= fast_exp(before - total.max);
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      total.sum += fast_exp(static_cast<float>(more[e]) - total.max);
+      total.sum += fast_exp(more[e] - total.max);
     }
   }
 
@@ -151,28 +163,33 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kL
   total = merge_warps(total, of_warp);
   total = merge<kBlocks>(gather<kBlocks>(total, slot));
   const float log_sum = logf(total.sum);
+  auto result = [&](float element) { return element - total.max - log_sum; };
 
-  if (has_edge) y[edge_column] = T(edge - total.max - log_sum);
+  if (has_edge) y[edge_column] = T(result(edge));
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t;
+    const int v = k * kThreads + t, column = cut.head + v * Vec::size;
     Vec out;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) out[e] = T(held[k * Vec::size + e] - total.max - log_sum);
-    if (v < cut.vectors) store_held<Row>(out, y + cut.head + v * Vec::size);
+    for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
+    if (cut.has_vector(v)) store_held<Row>(out, y + column);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
   for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
-    const Vec more = Vec::load(x + cut.head + v * Vec::size);
+    const int column = cut.head + v * Vec::size;
+    float more[Vec::size];
+    load_more(v, more);
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      out[e] = T(static_cast<float>(more[e]) - total.max - log_sum);
+      out[e] = T(result(more[e]));
     }
-    store_held<Row>(out, y + cut.head + v * Vec::size);
+    store_held<Row>(out, y + column);
   }
   ladder::ptx::cluster_wait();  // all blocks have read this one's slot
 }
+
+namespace {
 
 struct LogByLength {
   static constexpr ladder::Version version{"a warp, a block or rows ahead, by the row's length"};

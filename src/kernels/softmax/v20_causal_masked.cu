@@ -4,7 +4,7 @@
 // Bound by  DRAM bandwidth: all of x is read, of a square matrix twice as much as counts
 // Limits    as v07's: matrices start at multiples of 32 bytes; what of a row is beyond 32768
 //           elements is read twice
-// Tile      v07's, and so is the kernel: forward_row.hpp
+// Tile      v07's
 #include "device/row_length.hpp"
 #include "online.hpp"
 #include "softmax.hpp"
@@ -23,10 +23,11 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
   constexpr int kWarps = kThreads / 32;
   __shared__ Online of_warp[kWarps];
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / kThreads;
-  const int t = threadIdx.x % kThreads;
   if (row >= a.rows) return;  // a whole warp
+  const int t = threadIdx.x % kThreads;
 
-  // Thread t takes vectors t, t + kThreads, … of the row; the first threads one edge element each.
+  // Thread t takes vectors t, t + kThreads, … of the row; the first threads each also handle one
+  // edge element.
   const Cut<T> cut(row * a.cols, a.cols);
   const T* const x = a.x + row * a.cols;
   T* const y = a.y + row * a.cols;
@@ -47,9 +48,9 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     const int v = k * kThreads + t;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
-    if (v < cut.vectors) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
+    if (cut.has_vector(v)) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
   }
-  const bool has_edge = t < cut.edges;
+  const bool has_edge = cut.has_edge(t);
   const int edge_column = cut.edge_column(t);
   const bool edge_visible = has_edge && edge_column < visible;
   T loaded_edge = T(-INFINITY);
@@ -73,7 +74,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     total.sum += held[i];
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
-  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && cut.has_vector(v); v += kThreads) {
     float more[Vec::size];
     load_visible(v, more);
     const float before = total.max;
@@ -89,8 +90,9 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
   if constexpr (kWarps > 1) total = merge_warps(total, of_warp);
   const float scale = 1.0f / total.sum;
   const float scale_held = fast_exp(max - total.max) * scale;
+  auto result = [&](float element) { return fast_exp(element - total.max) * scale; };
 
-  if (has_edge) y[edge_column] = T(edge_visible ? fast_exp(edge - total.max) * scale : 0.0f);
+  if (has_edge) y[edge_column] = T(edge_visible ? result(edge) : 0.0f);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int v = k * kThreads + t, column = cut.head + v * Vec::size;
@@ -99,7 +101,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     for (int e = 0; e < Vec::size; ++e) {
       out[e] = T(column + e < visible ? held[k * Vec::size + e] * scale_held : 0.0f);
     }
-    if (v < cut.vectors) store_held<Row>(out, y + column);
+    if (cut.has_vector(v)) store_held<Row>(out, y + column);
   }
 #pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
   for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
@@ -109,7 +111,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      out[e] = T(column + e < visible ? fast_exp(more[e] - total.max) * scale : 0.0f);
+      out[e] = T(column + e < visible ? result(more[e]) : 0.0f);
     }
     store_held<Row>(out, y + column);
   }

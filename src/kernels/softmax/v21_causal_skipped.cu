@@ -3,8 +3,8 @@
 // Bound by  DRAM bandwidth
 // Limits    as v07's: matrices start at multiples of 32 bytes; what of a row is beyond 32768
 //           elements is read twice
-// Tile      v07's, and so is the kernel: forward_row.hpp. Short rows have as many threads as long
-//           ones, because they write as much
+// Tile      v07's. Rows that see little have as many threads as the others, because they write as
+//           much
 #include "device/row_length.hpp"
 #include "launchers.hpp"
 #include "online.hpp"
@@ -23,22 +23,24 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
   constexpr int kWarps = kThreads / 32;
   __shared__ Online of_warp[kWarps];
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / kThreads;
-  const int t = threadIdx.x % kThreads;
   if (row >= a.rows) return;  // a whole warp
+  const int t = threadIdx.x % kThreads;
 
-  // Thread t takes vectors t, t + kThreads, … of the row; the first threads one edge element each.
+  // Thread t takes vectors t, t + kThreads, … of the row; the first threads each also handle one
+  // edge element.
   const Cut<T> cut(row * a.cols, a.cols);
   const T* const x = a.x + row * a.cols;
   T* const y = a.y + row * a.cols;
   const int visible = causal_softmax::visible(row, a.rows, a.cols);  // columns
-  auto is_read = [&](int v) { return v < cut.vectors && cut.head + v * Vec::size < visible; };
+  auto is_visible = [&](int column) { return column < visible; };
+  auto is_read = [&](int v) { return v < cut.vectors && is_visible(cut.head + v * Vec::size); };
 
   auto load_visible = [&](int v, float(&elements)[Vec::size]) {
     const int column = cut.head + v * Vec::size;
     const Vec vector = Vec::load(x + column);
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      elements[e] = column + e < visible ? static_cast<float>(vector[e]) : -INFINITY;
+      elements[e] = is_visible(column + e) ? static_cast<float>(vector[e]) : -INFINITY;
     }
   };
 
@@ -50,9 +52,9 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
     for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
     if (is_read(v)) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
   }
-  const bool has_edge = t < cut.edges;
+  const bool has_edge = cut.has_edge(t);
   const int edge_column = cut.edge_column(t);
-  const bool edge_visible = has_edge && edge_column < visible;
+  const bool edge_visible = has_edge && is_visible(edge_column);
   T loaded_edge = T(-INFINITY);
   if (edge_visible) loaded_edge = x[edge_column];
 
@@ -64,7 +66,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
   for (int i = 0; i < kElements; ++i) {
     const int k = i / Vec::size, e = i % Vec::size;
     held[i] = static_cast<float>(loaded[k][e]);
-    if (cut.head + (k * kThreads + t) * Vec::size + e >= visible) held[i] = -INFINITY;
+    if (!is_visible(cut.head + (k * kThreads + t) * Vec::size + e)) held[i] = -INFINITY;
     max = fmaxf(max, held[i]);
   }
   Online total{max, fast_exp(edge - max)};
@@ -90,15 +92,17 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
   if constexpr (kWarps > 1) total = merge_warps(total, of_warp);
   const float scale = 1.0f / total.sum;
   const float scale_held = fast_exp(max - total.max) * scale;
+  auto result = [&](float element) { return fast_exp(element - total.max) * scale; };
 
-  if (has_edge) y[edge_column] = T(edge_visible ? fast_exp(edge - total.max) * scale : 0.0f);
+  if (has_edge) y[edge_column] = T(edge_visible ? result(edge) : 0.0f);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
     const int v = k * kThreads + t, column = cut.head + v * Vec::size;
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      out[e] = T(column + e < visible ? held[k * Vec::size + e] * scale_held : 0.0f);
+      const float value = held[k * Vec::size + e] * scale_held;
+      out[e] = T(is_visible(column + e) ? value : 0.0f);
     }
     if (v < cut.vectors) store_held<Row>(out, y + column);
   }
@@ -106,11 +110,11 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
   for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
     const int column = cut.head + v * Vec::size;
     float more[Vec::size] = {};
-    if (is_read(v)) load_visible(v, more);
+    if (is_visible(column)) load_visible(v, more);
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) {
-      out[e] = T(column + e < visible ? fast_exp(more[e] - total.max) * scale : 0.0f);
+      out[e] = T(is_visible(column + e) ? result(more[e]) : 0.0f);
     }
     store_held<Row>(out, y + column);
   }

@@ -5,7 +5,7 @@
 // Limits    none; matrices start at multiples of 32 bytes. What of a row is beyond 16384 elements,
 //           the registers of 1024 threads, is read twice
 // Tile      a row is spread over kThreads threads of kElements elements of each input: see
-//           backward_row.hpp, where the kernel is, because v32 shares it
+//           device/row_length.hpp
 #include "device/row_length.hpp"
 #include "gradient.hpp"
 #include "launchers.hpp"
@@ -20,10 +20,11 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
   constexpr int kThreads = Row::kThreads, kVectors = Row::kVectors, kWarps = kThreads / 32;
   __shared__ float of_warp[kWarps];
   const std::int64_t row = std::int64_t{blockIdx.x} * Row::kRows + threadIdx.x / kThreads;
-  const int t = threadIdx.x % kThreads;
   if (row >= a.rows) return;  // a whole warp
+  const int t = threadIdx.x % kThreads;
 
-  // Thread t takes vectors t, t + kThreads, … of the row; the first threads one edge element each.
+  // Thread t takes vectors t, t + kThreads, … of the row; the first threads each also handle one
+  // edge element.
   const Cut<T> cut(row * a.cols, a.cols);
   const std::int64_t first = row * a.cols + cut.head;  // the first vector's first element
 
@@ -38,7 +39,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
       dy[k] = load_held<Row>(a.dy + first + v * Vec::size);
     }
   }
-  const bool has_edge = t < cut.edges;
+  const bool has_edge = cut.has_edge(t);
   const std::int64_t edge = row * a.cols + cut.edge_column(t);
   T loaded_y = T(0.0f), loaded_dy = T(0.0f);
   if (has_edge) {

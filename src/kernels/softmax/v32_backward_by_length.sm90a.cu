@@ -1,4 +1,4 @@
-// Idea      a warp, a block or a cluster per row, by its length
+// Idea      a warp, a block or a cluster per row, by its length: v31's kernels, and one of a cluster
 // Vs v31    long rows are held by a cluster, and read once; but for twice as long as a block holds,
 //           in 16 bits four times, it is faster on an H100 to read a part twice, mostly from the
 //           L2. On an H200 so it is in 16 bits at 1024x131072, where log_backward by v31 is 1.37
@@ -34,7 +34,8 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kL
   const std::int64_t row = blockIdx.x / kBlocks;
   const int t = ladder::ptx::cluster_rank() * Row::kThreads + threadIdx.x;
 
-  // Thread t takes vectors t, t + kThreads, … of the row; the first threads one edge element each.
+  // Thread t takes vectors t, t + kThreads, … of the row; the first threads each also handle one
+  // edge element.
   const Cut<T> cut(row * a.cols, a.cols);
   const std::int64_t first = row * a.cols + cut.head;  // the first vector's first element
 
@@ -49,7 +50,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kL
       dy[k] = load_held<Row>(a.dy + first + v * Vec::size);
     }
   }
-  const bool has_edge = t < cut.edges;
+  const bool has_edge = cut.has_edge(t);
   const std::int64_t edge = row * a.cols + cut.edge_column(t);
   T loaded_y = T(0.0f), loaded_dy = T(0.0f);
   if (has_edge) {
