@@ -10,9 +10,9 @@
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
 //           device/row_length.hpp
 //
-// Rows of 16-bit types that a warp holds have kernels of their own. A warp keeps its row packed, as
-// it was loaded, so that more warps fit the registers; half a warp holds a row of about 1024
-// elements, so that more rows are in flight.
+// Rows of 513 to 1024 16-bit elements have a kernel of their own. A warp keeps its row packed, as it
+// was loaded, so that more warps fit the registers; half a warp holds a row of about 1024 elements,
+// so that more rows are in flight.
 #include "device/row_length.hpp"
 #include "device/row_span.hpp"
 #include "launchers.hpp"
@@ -141,7 +141,7 @@ __device__ ladder::Vec128<T> larger(const ladder::Vec128<T>& a, const ladder::Ve
   return out;
 }
 
-/// Rows of up to 1024 16-bit elements, a warp's. They stay packed, in half the registers of as many
+/// Rows of 513 to 1024 16-bit elements, a warp's. They stay packed, in half the registers of as many
 /// floats: 48 rows are in flight on an SM (12 blocks), not 32.
 template <class Row>
 struct WarpRow : Row {
