@@ -168,7 +168,7 @@ class Operators(unittest.TestCase):
 class Kernels(unittest.TestCase):
     def test_what_the_host_executor_runs(self) -> None:
         files = [str(f) for f in kernels.files()]
-        self.assertIn("kernels/softmax/forward_row.hpp", files)
+        self.assertIn("kernels/softmax/online.hpp", files)
         self.assertIn("device/row_team.hpp", files)
         self.assertFalse([f for f in files if ".sm90a." in f or ".gpu." in f or "device/ptx" in f])
         versions = kernels.versions_with(Path("kernels/gemm/last_wave.hpp"))

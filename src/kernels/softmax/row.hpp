@@ -35,12 +35,16 @@ struct Cut {
     edges = cols - vectors * kVector;
   }
 
+  __device__ bool has_vector(int v) const { return v < vectors; }
+  __device__ bool has_edge(int i) const { return i < edges; }
+
   /// The column of edge element i.
   __device__ int edge_column(int i) const { return i < head ? i : i + vectors * kVector; }
 };
 
-/// Loads and stores of what is held of a row. Where the rest of the row is read again, they are
-/// marked as streaming, so that it is still in the L2 then; elsewhere that would only cost time.
+/// Loads and stores of the part of a row that registers hold. Where the rest of the row is read
+/// again, they are marked as streaming, so that it is still in the L2 then; elsewhere that would
+/// only cost time.
 template <class Row, class T>
 __device__ typename Row::Vec load_held(const T* from) {
   if constexpr (Row::kHoldsAll) return Row::Vec::load(from);

@@ -29,7 +29,7 @@ struct Naive {
 
   template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    constexpr int kBlock = 32;  // small, so that few rows still reach every multiprocessor
+    constexpr int kBlock = 32;  // small, so that few rows still reach every SM
     ladder::launch(naive<T>, ladder::ceil_div(a.rows, kBlock), kBlock, 0, stream, a);
   }
 };

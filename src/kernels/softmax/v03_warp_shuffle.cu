@@ -31,8 +31,7 @@ __device__ float block_reduce(float value, float (&of_warp)[kWarps], Combine com
   }
   if (lane == 0) of_warp[warp] = value;
   __syncthreads();
-  value =
-      of_warp[lane % kWarps];  // every warp combines them again: cheaper than to tell the others
+  value = of_warp[lane % kWarps];  // every warp combines them again: cheaper than a broadcast
 #pragma unroll
   for (int distance = kWarps / 2; distance > 0; distance /= 2) {
     value = combine(value, __shfl_xor_sync(kAllLanes, value, distance));

@@ -1,17 +1,105 @@
-// Idea      clusters stay and take row after row, and the copy engine brings the next rows to
+// Idea      persistent clusters take row after row, and bulk copies (TMA) bring the next rows to
 //           shared memory while one is summed up and stored
 // Vs v08    while a cluster waits for its sums, and while it stores, more is on its way from DRAM:
-//           bytes in flight are no longer in the registers that wait. The blocks push their sums to
-//           each other: a barrier of the cluster would wait for the stores of the row before. Which
-//           rows are a cluster's is not settled beforehand: with equal parts the fastest would
-//           wait for the slowest
-// Bound by  DRAM bandwidth; of 132 multiprocessors some are left over, because the blocks of a
-//           cluster are neighbours
+//           bytes in flight are no longer in the registers that wait. The all-gather of the
+//           blocks' pairs pushes them by st.async: a barrier of the cluster would wait for the
+//           stores of the row before. The rows are scheduled dynamically: with a static partition
+//           the fastest cluster would wait for the slowest
+// Bound by  DRAM bandwidth; of 132 SMs some are left over, because the blocks of a cluster are in
+//           one GPC
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes; rows of up to 131072
 //           elements, the registers of eight blocks; no two launches may overlap
-// Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 32 elements of it in each
-//           thread; up to 3 rows on their way: device/row_share.hpp
-#include "ahead_row.hpp"
+// Tile      a row is partitioned among 1, 2, 4 or 8 blocks of 512 threads, 32 elements of it in each
+//           thread; up to 3 stages of rows that are on their way: device/row_share.hpp
+#include "ahead.hpp"
+#include "launchers.hpp"
+
+#include <cfloat>
+#include <cmath>
+
+namespace softmax_rows {
+
+template <int kBlocks, class T>
+__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
+    rows_ahead(softmax::Args<T> a, ladder::RowPlaces places) {
+  using Vec = ladder::Vec128<T>;
+  constexpr int kBlock = kAheadBlock, kElements = kAheadElements;
+  constexpr int kVectors = kElements / Vec::size, kWarps = kBlock / 32;
+  __shared__ Online of_warp[kWarps];
+  ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), places);
+  ladder::ClusterExchange<kBlocks> exchange;
+  const auto share = ahead.share;
+  const int t = static_cast<int>(threadIdx.x), warp = t / 32, lane = t % 32;
+  if (t == 0) {
+    ahead.start();
+    exchange.init();
+  }
+  ladder::ptx::cluster_sync();  // all blocks have started, and their barriers exist
+
+  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+    // The block has the same columns of every row. Thread t takes vectors t, t + kBlock, … of them;
+    // the first threads each also handle one edge element.
+    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
+    const Cut<T> cut(start, share.cols);
+    const bool has_edge = t < cut.edges;
+    const int edge_column = cut.edge_column(t);
+    const T* const x = ahead.share_of(row);  // in shared memory
+
+    // First relative to the largest element of this thread …
+    float held[kElements];
+    const float edge = has_edge ? static_cast<float>(ahead.single(row, x, edge_column)) : -INFINITY;
+    float max = fmaxf(edge, -FLT_MAX);
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kBlock + t;
+      Vec loaded;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) loaded[e] = T(-INFINITY);  // beyond the row
+      if (v < cut.vectors) loaded = Vec::load(x + cut.head + v * Vec::size);
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        held[k * Vec::size + e] = static_cast<float>(loaded[e]);
+        max = fmaxf(max, held[k * Vec::size + e]);
+      }
+    }
+    ahead.release();  // a bulk copy may bring another row to this one's stage
+    Online total{max, fast_exp(edge - max)};
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      held[i] = fast_exp(held[i] - max);
+      total.sum += held[i];
+    }
+
+    // … then to the block's, and to the row's. With the pairs the block of rank 0 broadcasts which
+    // row comes later.
+    total = merge<32>(total);
+    if (lane == 0) of_warp[warp] = total;
+    __syncthreads();
+    total = merge<kWarps>(of_warp[lane % kWarps]);
+    if constexpr (kBlocks > 1) {
+      const unsigned next_row = __float_as_uint(ahead.tickets.to_tell());
+      const RowMessage of_rank = all_gather(exchange, {total, next_row});
+      total = merge<kBlocks>(of_rank.total);
+      ahead.tickets.told(__uint_as_float(of_rank.next_row));
+    }
+    const float scale = 1.0f / total.sum;
+    const float scale_held = fast_exp(max - total.max) * scale;
+    auto result = [&](float of_held) { return of_held * scale_held; };
+
+    T* const y = a.y + start;
+    if (has_edge) y[edge_column] = T(result(fast_exp(edge - max)));
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kBlock + t;
+      if (v >= cut.vectors) break;
+      Vec out;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
+      out.store(y + cut.head + v * Vec::size);
+    }
+  }
+  ahead.tickets.leave();
+}
 
 namespace {
 
@@ -20,11 +108,11 @@ struct RowsAhead {
 
   template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    softmax_rows::launch_ahead<false>(a, stream);
+    launch_ahead(a, stream);
   }
   template <class T>
   static ladder::Support supports(const softmax::Problem& p) {
-    if (softmax_rows::ahead_plan<T>(p.cols).blocks > 0) return ladder::supported();
+    if (ahead_plan<T>(p.cols).blocks > 0) return ladder::supported();
     return ladder::unsupported(
         "rows of more than 131072 elements do not fit a cluster's registers");
   }
@@ -34,9 +122,17 @@ const ladder::Register<RowsAhead, softmax, float, ladder::half, ladder::bfloat16
 
 }  // namespace
 
-namespace softmax_rows {
+template <class T>
+void launch_ahead(const softmax::Args<T>& a, cudaStream_t stream) {
+  const auto plan = ahead_plan<T>(a.cols);
+  ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
+    ladder::launch_rows_ahead<rows_ahead<kBlocks, T>, kBlocks>(a, kAheadBlock, plan.places, stream);
+  });
+}
+
 // Other versions call it too.
-template void launch_ahead<false>(const softmax::Args<float>&, cudaStream_t);
-template void launch_ahead<false>(const softmax::Args<ladder::half>&, cudaStream_t);
-template void launch_ahead<false>(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+template void launch_ahead(const softmax::Args<float>&, cudaStream_t);
+template void launch_ahead(const softmax::Args<ladder::half>&, cudaStream_t);
+template void launch_ahead(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+
 }  // namespace softmax_rows

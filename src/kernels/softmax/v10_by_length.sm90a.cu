@@ -1,5 +1,5 @@
-// Idea      the right kernel for every length
-// Vs v09    v07's kernel for short rows, which many blocks of a multiprocessor keep busy as well,
+// Idea      the right kernel for every length: a dispatcher, to the kernels of v07, v08 and v09
+// Vs v09    v07's kernel for short rows, of which several blocks on an SM keep DRAM busy as well,
 //           and v08's for those that v09 does not hold. The lengths are an H100's; on an H200
 //           16-bit rows of 50257 elements are 8 % faster by v07
 // Bound by  DRAM bandwidth
@@ -11,8 +11,10 @@
 //             up to 131072   rows ahead, in clusters of 2, 4 or 8 blocks of 512 threads
 //             up to 262144   a cluster of 8 blocks of 1024 threads
 //             more           the same, and what is not held is read again
-#include "ahead_row.hpp"
+#include "ahead.hpp"
+#include "launchers.hpp"
 
+namespace softmax_rows {
 namespace {
 
 struct ByLength {
@@ -20,10 +22,13 @@ struct ByLength {
 
   template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    softmax_rows::launch_by_length<false>(a, stream);
+    if (a.cols <= kLongestOfBlock) return launch_unaligned(a, stream);     // v07
+    if (ahead_plan<T>(a.cols).blocks > 0) return launch_ahead(a, stream);  // v09
+    launch_cluster(a, stream);                                             // v08
   }
 };
 
 const ladder::Register<ByLength, softmax, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+}  // namespace softmax_rows

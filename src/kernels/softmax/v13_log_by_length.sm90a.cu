@@ -1,11 +1,193 @@
-// Idea      a warp, a block or rows ahead, by v10's rule
+// Idea      a warp, a block or rows ahead, by v10's rule: v12's kernels, and those of v09 and v08
+//           with v12's results
 // Vs v12    long rows are on their way before they are needed, and held by a cluster, so that they
 //           are read once
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
 //           beyond 262144 elements is read twice. No two launches may overlap
 // Tile      v10's
-#include "ahead_row.hpp"
+#include "ahead.hpp"
+#include "cluster.hpp"
+#include "launchers.hpp"
+
+#include <cfloat>
+#include <cmath>
+
+namespace softmax_rows {
+
+/// As v09, for rows of up to 131072 elements.
+template <int kBlocks, class T>
+__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
+    log_rows_ahead(softmax::Args<T> a, ladder::RowPlaces places) {
+  using Vec = ladder::Vec128<T>;
+  constexpr int kBlock = kAheadBlock, kElements = kAheadElements;
+  constexpr int kVectors = kElements / Vec::size, kWarps = kBlock / 32;
+  __shared__ Online of_warp[kWarps];
+  ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), places);
+  ladder::ClusterExchange<kBlocks> exchange;
+  const auto share = ahead.share;
+  const int t = static_cast<int>(threadIdx.x), warp = t / 32, lane = t % 32;
+  if (t == 0) {
+    ahead.start();
+    exchange.init();
+  }
+  ladder::ptx::cluster_sync();  // all blocks have started, and their barriers exist
+
+  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+    // The block has the same columns of every row. Thread t takes vectors t, t + kBlock, … of them;
+    // the first threads each also handle one edge element.
+    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
+    const Cut<T> cut(start, share.cols);
+    const bool has_edge = t < cut.edges;
+    const int edge_column = cut.edge_column(t);
+    const T* const x = ahead.share_of(row);  // in shared memory
+
+    // First relative to the largest element of this thread …
+    float held[kElements];
+    const float edge = has_edge ? static_cast<float>(ahead.single(row, x, edge_column)) : -INFINITY;
+    float max = fmaxf(edge, -FLT_MAX);
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kBlock + t;
+      Vec loaded;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) loaded[e] = T(-INFINITY);  // beyond the row
+      if (v < cut.vectors) loaded = Vec::load(x + cut.head + v * Vec::size);
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        held[k * Vec::size + e] = static_cast<float>(loaded[e]);
+        max = fmaxf(max, held[k * Vec::size + e]);
+      }
+    }
+    ahead.release();  // a bulk copy may bring another row to this one's stage
+    Online total{max, fast_exp(edge - max)};
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) total.sum += fast_exp(held[i] - max);
+
+    // … then to the block's, and to the row's. With the pairs the block of rank 0 broadcasts which
+    // row comes later.
+    total = merge<32>(total);
+    if (lane == 0) of_warp[warp] = total;
+    __syncthreads();
+    total = merge<kWarps>(of_warp[lane % kWarps]);
+    if constexpr (kBlocks > 1) {
+      const unsigned next_row = __float_as_uint(ahead.tickets.to_tell());
+      const RowMessage of_rank = all_gather(exchange, {total, next_row});
+      total = merge<kBlocks>(of_rank.total);
+      ahead.tickets.told(__uint_as_float(of_rank.next_row));
+    }
+    const float log_sum = logf(total.sum);
+    auto result = [&](float element) { return element - total.max - log_sum; };
+
+    T* const y = a.y + start;
+    if (has_edge) y[edge_column] = T(result(edge));
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kBlock + t;
+      if (v >= cut.vectors) break;
+      Vec out;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
+      out.store(y + cut.head + v * Vec::size);
+    }
+  }
+  ahead.tickets.leave();
+}
+
+/// As v08, for what that does not hold.
+template <class Row, int kBlocks, class T>
+__global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
+    log_cluster(softmax::Args<T> a) {
+  using Vec = typename Row::Vec;
+  constexpr int kThreads = Row::kThreads * kBlocks;  // of the cluster
+  constexpr int kElements = Row::kElements, kVectors = Row::kVectors, kWarps = Row::kThreads / 32;
+  __shared__ Online of_warp[kWarps];
+  __shared__ ClusterSlot slot;
+  const std::int64_t row = blockIdx.x / kBlocks;
+  const int t = ladder::ptx::cluster_rank() * Row::kThreads + threadIdx.x;
+
+  // Thread t takes vectors t, t + kThreads, … of the row; the first threads each also handle one
+  // edge element.
+  const Cut<T> cut(row * a.cols, a.cols);
+  const T* const x = a.x + row * a.cols;
+  T* const y = a.y + row * a.cols;
+
+  auto load_more = [&](int v, float(&more)[Vec::size]) {
+    const int column = cut.head + v * Vec::size;
+    const Vec vector = Vec::load(x + column);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) more[e] = static_cast<float>(vector[e]);
+  };
+
+  Vec loaded[kVectors];
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int v = k * kThreads + t;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) loaded[k][e] = T(-INFINITY);  // beyond the row
+    if (cut.has_vector(v)) loaded[k] = load_held<Row>(x + cut.head + v * Vec::size);
+  }
+  const bool has_edge = cut.has_edge(t);
+  const int edge_column = cut.edge_column(t);
+  T loaded_edge = T(-INFINITY);
+  if (has_edge) loaded_edge = x[edge_column];
+
+  // First relative to the largest element of this thread …
+  const float edge = static_cast<float>(loaded_edge);
+  float held[kElements];
+  float max = fmaxf(edge, -FLT_MAX);
+#pragma unroll
+  for (int i = 0; i < kElements; ++i) {
+    held[i] = static_cast<float>(loaded[i / Vec::size][i % Vec::size]);
+    max = fmaxf(max, held[i]);
+  }
+  Online total{max, fast_exp(edge - max)};
+#pragma unroll
+  for (int i = 0; i < kElements; ++i) total.sum += fast_exp(held[i] - max);
+#pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && cut.has_vector(v); v += kThreads) {
+    float more[Vec::size];
+    load_more(v, more);
+    const float before = total.max;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) total.max = fmaxf(total.max, more[e]);
+    total.sum *= fast_exp(before - total.max);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      total.sum += fast_exp(more[e] - total.max);
+    }
+  }
+
+  // … then to the block's, and to the row's.
+  total = merge<32>(total);
+  total = merge_warps(total, of_warp);
+  total = merge<kBlocks>(gather<kBlocks>(total, slot));
+  const float log_sum = logf(total.sum);
+  auto result = [&](float element) { return element - total.max - log_sum; };
+
+  if (has_edge) y[edge_column] = T(result(edge));
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const int v = k * kThreads + t, column = cut.head + v * Vec::size;
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
+    if (cut.has_vector(v)) store_held<Row>(out, y + column);
+  }
+#pragma unroll(8 / Vec::size)  // eight elements at once; more would spill
+  for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < cut.vectors; v += kThreads) {
+    const int column = cut.head + v * Vec::size;
+    float more[Vec::size];
+    load_more(v, more);
+    Vec out;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      out[e] = T(result(more[e]));
+    }
+    store_held<Row>(out, y + column);
+  }
+  ladder::ptx::cluster_wait();  // all blocks have read this one's slot
+}
 
 namespace {
 
@@ -14,7 +196,22 @@ struct LogByLength {
 
   template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    softmax_rows::launch_by_length<true>(a, stream);
+    if (a.cols <= kLongestOfBlock) return launch_log_registers(a, stream);  // v12
+    if (ahead_plan<T>(a.cols).blocks > 0) return launch_log_ahead(a, stream);
+    launch_smallest_cluster<T, 32>(
+        a.cols, [&]<class Row, int kBlocks>(Row, std::integral_constant<int, kBlocks>) {
+          ladder::launch(log_cluster<Row, kBlocks, T>, a.rows * kBlocks, Row::kBlock, 0, stream, a);
+        });
+  }
+
+ private:
+  template <class T>
+  static void launch_log_ahead(const softmax::Args<T>& a, cudaStream_t stream) {
+    const auto plan = ahead_plan<T>(a.cols);
+    ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
+      ladder::launch_rows_ahead<log_rows_ahead<kBlocks, T>, kBlocks>(a, kAheadBlock, plan.places,
+                                                                     stream);
+    });
   }
 };
 
@@ -22,3 +219,4 @@ const ladder::Register<LogByLength, log_softmax, float, ladder::half, ladder::bf
     registration;
 
 }  // namespace
+}  // namespace softmax_rows

@@ -13,8 +13,7 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kBlock = 256, kWarps = kBlock / 32;
 
 /// The sum over the block's threads; all of them get it.
-__device__ float block_sum(float value) {
-  __shared__ float of_warp[kWarps];
+__device__ float block_sum(float value, float (&of_warp)[kWarps]) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
   for (int distance = 16; distance > 0; distance /= 2) {
@@ -22,7 +21,7 @@ __device__ float block_sum(float value) {
   }
   if (lane == 0) of_warp[warp] = value;
   __syncthreads();
-  value = of_warp[lane % kWarps];  // every warp adds them again: cheaper than to tell the others
+  value = of_warp[lane % kWarps];  // every warp adds them again: cheaper than a broadcast
 #pragma unroll
   for (int distance = kWarps / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
@@ -32,13 +31,14 @@ __device__ float block_sum(float value) {
 
 template <class T>
 __global__ void backward(softmax_gradient::Args<T> a) {
+  __shared__ float of_warp[kWarps];
   const std::int64_t first = std::int64_t{blockIdx.x} * a.cols;
   const T *const y = a.y + first, *const dy = a.dy + first;
   float sum = 0;
   for (int c = threadIdx.x; c < a.cols; c += kBlock) {
     sum += static_cast<float>(y[c]) * static_cast<float>(dy[c]);
   }
-  sum = block_sum(sum);
+  sum = block_sum(sum, of_warp);
   for (int c = threadIdx.x; c < a.cols; c += kBlock) {
     a.dx[first + c] = T(static_cast<float>(y[c]) * (static_cast<float>(dy[c]) - sum));
   }
@@ -46,11 +46,12 @@ __global__ void backward(softmax_gradient::Args<T> a) {
 
 template <class T>
 __global__ void log_backward(softmax_gradient::Args<T> a) {
+  __shared__ float of_warp[kWarps];
   const std::int64_t first = std::int64_t{blockIdx.x} * a.cols;
   const T *const y = a.y + first, *const dy = a.dy + first;
   float sum = 0;
   for (int c = threadIdx.x; c < a.cols; c += kBlock) sum += static_cast<float>(dy[c]);
-  sum = block_sum(sum);
+  sum = block_sum(sum, of_warp);
   for (int c = threadIdx.x; c < a.cols; c += kBlock) {
     a.dx[first + c] = T(static_cast<float>(dy[c]) - expf(static_cast<float>(y[c])) * sum);
   }

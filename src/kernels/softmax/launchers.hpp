@@ -1,0 +1,64 @@
+// The launchers that later versions call too. Each is compiled once, in the version that introduces
+// it and that has its kernels.
+#pragma once
+
+#include "softmax.hpp"
+
+namespace softmax_rows {
+
+/// The longest rows that a block holds in registers, in v07, v12 and v21. In v31 a block holds half
+/// as many columns.
+constexpr int kLongestOfBlock = 32768;
+
+// v07:
+template <class T>
+void launch_unaligned(const softmax::Args<T>& a, cudaStream_t stream);
+extern template void launch_unaligned(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_unaligned(const softmax::Args<ladder::half>&, cudaStream_t);
+extern template void launch_unaligned(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+
+// v08:
+template <class T>
+void launch_cluster(const softmax::Args<T>& a, cudaStream_t stream);
+extern template void launch_cluster(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_cluster(const softmax::Args<ladder::half>&, cudaStream_t);
+extern template void launch_cluster(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+
+// v09:
+template <class T>
+void launch_ahead(const softmax::Args<T>& a, cudaStream_t stream);
+extern template void launch_ahead(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_ahead(const softmax::Args<ladder::half>&, cudaStream_t);
+extern template void launch_ahead(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+
+// v12:
+template <class T>
+void launch_log_registers(const softmax::Args<T>& a, cudaStream_t stream);
+extern template void launch_log_registers(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_log_registers(const softmax::Args<ladder::half>&, cudaStream_t);
+extern template void launch_log_registers(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+
+// v21:
+template <class T>
+void launch_causal_skipped(const softmax::Args<T>& a, cudaStream_t stream);
+extern template void launch_causal_skipped(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_causal_skipped(const softmax::Args<ladder::half>&, cudaStream_t);
+extern template void launch_causal_skipped(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+
+// v31, for both gradients:
+template <class Op, class T>
+void launch_backward(const softmax_gradient::Args<T>& a, cudaStream_t stream);
+extern template void launch_backward<softmax_backward>(const softmax_gradient::Args<float>&,
+                                                       cudaStream_t);
+extern template void launch_backward<softmax_backward>(const softmax_gradient::Args<ladder::half>&,
+                                                       cudaStream_t);
+extern template void launch_backward<softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+extern template void launch_backward<log_softmax_backward>(const softmax_gradient::Args<float>&,
+                                                           cudaStream_t);
+extern template void launch_backward<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+extern template void launch_backward<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+
+}  // namespace softmax_rows
