@@ -82,6 +82,7 @@ RUNS = [
     ["--benchmark_filter=gemm/f32/v16", "--gemm=4x128x300,3x77x300,300x4x1100"],  # parts of K
     ["--benchmark_filter=gemm/f32/v18", "--gemm=100x77x300"],  # cut tiles
     ["--benchmark_filter=gemm/f32/v20", "--gemm=120x130x450"],  # runs, and a copy of B
+    ["--benchmark_filter=gemm/f32/v20", "--gemm=520x530x640"],  # cut tiles; no smaller one has any
 ]
 
 
@@ -102,14 +103,13 @@ def counted(bench: str, workers: ThreadPoolExecutor) -> dict[str, Widths]:
     return kernels
 
 
-def in_headers(kernels: dict[str, Widths]) -> Widths:
-    """What any kernel was counted to do in headers that kernels share."""
-    shared: Widths = defaultdict(set)
+def by_place(kernels: dict[str, Widths]) -> Widths:
+    """What any kernel does there: in headers, and in versions whose launcher others call."""
+    all_of_them: Widths = defaultdict(set)
     for widths in kernels.values():
         for at in widths:
-            if at.file.endswith(".hpp"):
-                shared[at] |= widths[at]
-    return shared
+            all_of_them[at] |= widths[at]
+    return all_of_them
 
 
 # ---- What nvcc made
@@ -280,14 +280,15 @@ def disassembled(cubin: bytes, nvdisasm: str) -> str:
 
 
 def differences(
-    host: Widths, shared: Widths, made: Widths, elsewhere: Widths, output: str
+    host: Widths, anywhere: Widths, made: Widths, elsewhere: Widths, output: str
 ) -> Iterator[str]:
     """A line whose accesses were counted must have the same widths. Optimizers move accesses to
     lines that have none in the source: these widths only need to occur somewhere in the file. ptxas
     moves them to lines with accesses of their own, too: there one width in common is enough. And
     they split one access of an unrolled loop: on a line that has none in the source a narrower one
-    may stand beside whole ones. In a header it is enough that another kernel was counted with the
-    widths, and what was counted there may be of a launcher that another version's file compiles."""
+    may stand beside whole ones. Where several versions come, in a header or in a launcher that one
+    version has and others call, it is enough that another one was counted with the widths, or that
+    nvcc made them of another one's file."""
     kinds: dict[tuple[str, str], set[int]] = defaultdict(set)
     for at, widths in host.items():
         kinds[at.kind] |= widths
@@ -299,7 +300,7 @@ def differences(
 
     for at in sorted(set(host) | set(made)):
         counts, widths = host.get(at, set()), made.get(at, set())
-        if widths and counts <= widths <= shared.get(at, set()):
+        if widths and counts <= widths <= anywhere.get(at, set()):
             continue
         moved = output == "SASS" and counts & widths and widths <= kinds[at.kind]
         moved = moved or widths < counts <= made_kinds[at.kind]  # some, to another line
@@ -346,13 +347,13 @@ def main() -> int:
     with ThreadPoolExecutor(os.cpu_count()) as workers:
         host = counted(bench, workers)
         checked = [*workers.map(read, entries)]
-    shared = in_headers(host)
+    anywhere = by_place(host)
     found = []
     for output in checked[0].outputs:
-        elsewhere = in_headers({one.kernel: one.outputs[output] for one in checked})
+        elsewhere = by_place({one.kernel: one.outputs[output] for one in checked})
         for one in checked:
             found += differences(
-                host[one.kernel], shared, one.outputs[output], elsewhere, output
+                host[one.kernel], anywhere, one.outputs[output], elsewhere, output
             )
     for difference in found:
         print(difference)
