@@ -257,7 +257,7 @@ struct SplitK {
     if (is_big(g)) return launch_shape<Big>(g, 1, stream);
     const int parts = splits(g);
     launch_shape<Small>(g, parts, stream);
-    if (parts > 1) launch_add_up(g, parts, stream);
+    if (parts > 1) ::launch_add_up(g, parts, stream);
   }
 };
 

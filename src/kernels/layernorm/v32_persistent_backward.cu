@@ -178,7 +178,7 @@ struct PersistentBackward {
   static constexpr ladder::Version version{"rows and columns in one pass, persistent blocks"};
 
   static ladder::Support supports(const layernorm::Problem& p) {
-    if (p.cols <= layernorm_rows::kLongestPersistent) return ladder::supported();
+    if (p.cols <= ::layernorm_rows::kLongestPersistent) return ladder::supported();
     return ladder::unsupported("a row of more than 8192 elements does not fit a block's registers");
   }
   template <class T>

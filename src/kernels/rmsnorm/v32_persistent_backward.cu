@@ -163,7 +163,7 @@ struct PersistentBackward {
   static constexpr ladder::Version version{"rows and columns in one pass, persistent blocks"};
 
   static ladder::Support supports(const rmsnorm::Problem& p) {
-    if (p.cols <= rmsnorm_rows::kLongestPersistent) return ladder::supported();
+    if (p.cols <= ::rmsnorm_rows::kLongestPersistent) return ladder::supported();
     return ladder::unsupported("a row of more than 8192 elements does not fit a block's registers");
   }
   template <class T>
