@@ -133,6 +133,9 @@ TEST(Sweep, GroupsThatAreBegunBeforeTheirTurnGetTheirOwnRows) {
     EXPECT_THAT(verdicts(rows), ElementsAre(passed, incorrect, failed));
     EXPECT_TRUE(rows[0].timed());
   }
+  // A row of another group would be a fault, too.
+  EXPECT_EQ(told.faults.size(), 8);
+  EXPECT_THAT(told.faults, testing::Each(HasSubstr("signal 9")));
 }
 
 /// What a kernel does that overwrites its process' memory may end in bytes like these.

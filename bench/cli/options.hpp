@@ -41,8 +41,8 @@ struct Options {
   std::optional<unsigned> lock_clocks;       ///< --lock-clocks: MHz
   int repetitions = 1;                       ///< Google Benchmark's
   std::vector<DType> dtypes{std::begin(kDTypes), std::end(kDTypes)};
-  std::map<std::string, std::vector<std::string>>
-      problems;                        ///< texts by family, instead of its own
+  /// Texts by family, instead of its own.
+  std::map<std::string, std::vector<std::string>> problems;
   std::vector<std::string> profile;    ///< names and patterns of kernels to launch once
   std::optional<Explanation> explain;  ///< count instead of timing
 

@@ -24,8 +24,8 @@ struct Row {
   CheckResult check;
   Samples samples;  ///< microseconds on the GPU, or of the CPU on the host executor
   Cost cost{};
-  std::string
-      roof;  ///< what bounds the problem: "dram", "l2", "fma f32", "wgmma bf16"; empty if unknown
+  /// What bounds the problem: "dram", "l2", "fma f32", "wgmma bf16"; empty if unknown.
+  std::string roof;
   double roof_us = 0;                   ///< how long the problem takes at its roof
   std::string baseline;                 ///< label of the version it is compared with
   std::optional<Estimate> vs_baseline;  ///< t_baseline / t_kernel: above 1 is faster

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <new>
 #include <stdexcept>
 #include <tuple>
 

@@ -10,7 +10,6 @@
 #include <concepts>
 #include <cstdint>
 #include <memory>
-#include <new>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -28,7 +27,7 @@ struct Cost {
 };
 
 /// The arithmetic that a family's work is held against, as the family `roofs` measures it: products
-/// of `dtype` on the ordinary cores or on the tensor cores, `products` of them for each useful one.
+/// of `dtype` on the CUDA cores or on the tensor cores, `products` of them for each useful one.
 struct ComputeRoof {
   enum class Unit { fma, tensor };
   Unit unit = Unit::fma;
