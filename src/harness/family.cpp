@@ -80,23 +80,34 @@ Workload::Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::u
   refill(seed);
 }
 
+double Workload::host_memory() const {
+  double bytes = 2 * sizeof(double) * static_cast<double>(output_size());
+  for (const Buffer& buffer : inputs_) bytes += static_cast<double>(buffer.bytes());
+  return bytes;
+}
+
+OutOfMemory Workload::lack_of_host_memory() const {
+  return {host_memory(), static_cast<double>(free_host_memory()), "the inputs and the answer"};
+}
+
+/// Where the system promises more memory than it has, a process that takes too much is killed.
+void Workload::expect_host_memory() const {
+  if (host_memory() > static_cast<double>(free_host_memory())) throw lack_of_host_memory();
+}
+
 /// What f makes. Throws OutOfMemory with what the whole problem needs.
 auto Workload::in_host_memory(auto f) const {
-  const auto lack = [this] {
-    double bytes = 2 * sizeof(double) * static_cast<double>(output_size());
-    for (const Buffer& buffer : inputs_) bytes += static_cast<double>(buffer.bytes());
-    return OutOfMemory(bytes, static_cast<double>(free_host_memory()), "the inputs and the answer");
-  };
   try {
     return f();
   } catch (const std::bad_alloc&) {
-    throw lack();
+    throw lack_of_host_memory();
   } catch (const std::length_error&) {  // more than a vector may ever hold
-    throw lack();
+    throw lack_of_host_memory();
   }
 }
 
 void Workload::refill(std::uint64_t seed) {
+  expect_host_memory();
   std::vector<std::unique_ptr<std::byte[]>> values;
   std::vector<const void*> pointers;
   for (Buffer& buffer : inputs_) {

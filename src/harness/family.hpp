@@ -240,6 +240,9 @@ class Workload {
   Buffer* prepare(const Kernel& kernel);
 
  private:
+  double host_memory() const;  ///< bytes of the inputs and the answer
+  OutOfMemory lack_of_host_memory() const;
+  void expect_host_memory() const;
   auto in_host_memory(auto f) const;
 
   Device& device_;
