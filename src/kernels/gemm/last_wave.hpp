@@ -16,7 +16,7 @@ struct Plan {
   int columns, k_tiles;  // of tiles; of a tile
   int whole, cut;        // tiles
   int at;                // K-tiles of a beginning
-  int b_pitch;           // floats from one row of B to the next, for v20
+  int b_pitch;           // floats from one row of B to the next; in v18 N
   float* partials;       // of parts [gridDim.z][M][N], or of cut tiles [cut][2][BM * BN]
 };
 

@@ -7,7 +7,7 @@
 //           memory: a vector of a row is four steps of k, and TMA's swizzle spreads rows over the
 //           banks
 // Bound by  the registers' two banks: with A four steps deep its vectors and the accumulators are
-//           often in the same one. Fewer instructions than v13, but 9 to 13 % more time on an H200
+//           often in the same one. Fewer instructions than v13, but 10 to 13 % more time on an H200
 // Limits    compute capability 9.0; N and K are multiples of 4, so that all rows start at multiples
 //           of 16 bytes
 // Tile      128 x 256 x 32, 256 threads of 8 x 16, 4 stages, 193 KiB of shared memory; smaller ones

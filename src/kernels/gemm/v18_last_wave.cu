@@ -83,7 +83,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     const int m = row0 + a_row + v * kRowsA;
     a_from[v] = g.a + std::int64_t{m < g.m ? m : 0} * g.k + a_col + k0;
   }
-  const float* b_from = g.b + (b_row + k0) * g.n;
+  const float* b_from = g.b + (b_row + k0) * plan.b_pitch;
   b_from += col0 + b_col < g.n ? col0 + b_col : 0;
 
   // The first `missing` steps of the K-tile are not read; they become zero.
@@ -100,10 +100,10 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 #pragma unroll
     for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
-      cp_async<4 * W>(&to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n,
+      cp_async<4 * W>(&to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * plan.b_pitch,
                       k >= missing ? 4 * W : 0);
     }
-    b_from += std::int64_t{BK} * g.n;
+    b_from += std::int64_t{BK} * plan.b_pitch;
     cp_async_commit_group();
   };
   auto copy_if = [&](bool any, Stage* to) {
@@ -118,9 +118,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 #pragma unroll
     for (int v = 0; v < kCopiesB; ++v) {
       const int k = b_row + v * kRowsB;
-      cp_async_if<4 * W>(any, &to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * g.n);
+      cp_async_if<4 * W>(any, &to->b[k][b_col], b_from + std::int64_t{v * kRowsB} * plan.b_pitch);
     }
-    b_from += std::int64_t{BK} * g.n;
+    b_from += std::int64_t{BK} * plan.b_pitch;
     cp_async_commit_group();
   };
 
