@@ -190,7 +190,7 @@ class Rounds {
 
   /// Whether the ratios are, that are still waited for after so many seconds of rounds.
   bool known(const Sampling& sampling, double seconds) const {
-    constexpr double kOthers = 1. / 8;
+    constexpr double kOthers = 1. / 12;
     if (seconds >= sampling.max_seconds) return true;
     const bool late = seconds >= kOthers * sampling.max_seconds;
     return std::all_of(runners_.begin(), runners_.end(), [&](const Runner& runner) {
@@ -284,7 +284,7 @@ class Rounds {
 
   /// Rounds until the clock is the same in two windows of time, or for two seconds.
   void settle() {
-    constexpr double kWindowUs = 0.4e6, kMostUs = 2e6, kSame = 0.01;
+    constexpr double kWindowUs = 0.3e6, kMostUs = 2e6, kSame = 0.01;
     double total_us = 0, before = 0;
     for (bool same = false; !same && total_us < kMostUs;) {
       forget();
@@ -311,7 +311,7 @@ class Rounds {
 
   void time_burst(Runner& runner) {
     constexpr int kLaunches = 3;
-    constexpr double kLeastPauseUs = 20'000, kMostPauseUs = 100'000;
+    constexpr double kLeastPauseUs = 10'000, kMostPauseUs = 100'000;
     const double pause_us = std::clamp(9 * runner.launch_us, kLeastPauseUs, kMostPauseUs);
     std::vector<double> us;
     for (int i = 0; i < kLaunches; ++i) {

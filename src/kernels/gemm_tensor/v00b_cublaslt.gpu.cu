@@ -37,6 +37,8 @@ constexpr bool kBiasGelu = std::is_same_v<Op, gemm_tensor_nt_bias_gelu>;
 
 constexpr std::size_t kMostWorkspace = 32 << 20;  // bytes; what NVIDIA recommends for Hopper
 constexpr int kMostAlgorithms = 16;
+// Of parts of K: kept in fp32 and added in a step of their own. In fp16 they would be rounded twice.
+constexpr std::uint32_t kReduction = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 cublasLtMatrixLayout_t layout(cudaDataType_t type, int rows, int row) {
   cublasLtMatrixLayout_t made = nullptr;
@@ -83,6 +85,8 @@ Plan make_plan(const gemm_tensor::Problem& p) {
   LADDER_CUBLAS(cublasLtMatmulPreferenceSetAttribute(preference,
                                                      CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                      &kMostWorkspace, sizeof kMostWorkspace));
+  LADDER_CUBLAS(cublasLtMatmulPreferenceSetAttribute(
+      preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &kReduction, sizeof kReduction));
   cublasLtMatmulHeuristicResult_t proposed[kMostAlgorithms];
   int found = 0;
   const cublasStatus_t status =
