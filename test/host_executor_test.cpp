@@ -845,6 +845,15 @@ TEST_P(AnyOrder, AnExceptionOfTheKernelIsAnError) {
   expect_works();
 }
 
+__global__ void lack_memory() {
+  if (threadIdx.x == 2) throw std::bad_alloc();
+}
+
+TEST_P(AnyOrder, ALackOfMemoryIsNotTheKernelsException) {
+  const auto error = error_of([] { run_block(32, lack_memory); });
+  EXPECT_EQ(error, "block (0,0,0) thread (2,0,0): out of memory on the host executor");
+}
+
 __global__ void do_nothing() {}
 
 TEST(Launch, RefusesWhatAGpuRefuses) {

@@ -126,8 +126,8 @@ if(Python3_Interpreter_FOUND AND NOT LADDER_SANITIZE # whose allocator must come
   set(failing_calls Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/failing_calls_test.py
       $<TARGET_FILE:bench> $<TARGET_FILE:failing_calls>)
   add_test(NAME bench.some_calls_fail COMMAND ${failing_calls} --seed=1)
-  add_test(NAME bench.every_call_fails COMMAND ${failing_calls} --seconds=150)
-  set_tests_properties(bench.every_call_fails PROPERTIES LABELS full)
+  add_test(NAME bench.every_call_fails COMMAND ${failing_calls} --seconds=60)
+  set_tests_properties(bench.every_call_fails PROPERTIES LABELS full COST 500)
   set_tests_properties(bench.some_calls_fail bench.every_call_fails PROPERTIES
     SKIP_RETURN_CODE 77 PROCESSORS 2)
 endif()
@@ -251,16 +251,20 @@ if(Python3_Interpreter_FOUND)
   add_test(NAME docs.commands_and_examples
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/docs_test.py ${CMAKE_BINARY_DIR})
   set_tests_properties(docs.commands_and_examples PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
+  set_tests_properties(docs.commands_and_examples scripts.compare scripts.peers_torch
+                       PROPERTIES COST 500) # long ones do not begin last
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's
     add_test(NAME kernels.access_widths
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/access_widths_test.py
               $<TARGET_FILE:bench> ${CMAKE_BINARY_DIR}/compile_commands.json)
-    set_tests_properties(kernels.access_widths PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
+    set_tests_properties(kernels.access_widths PROPERTIES
+      LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2 COST 500)
     add_test(NAME kernels.wgmma_code
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/wgmma_code_test.py
               ${CMAKE_BINARY_DIR}/compile_commands.json)
-    set_tests_properties(kernels.wgmma_code PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
+    set_tests_properties(kernels.wgmma_code PROPERTIES
+      LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2 COST 500)
   endif()
 endif()

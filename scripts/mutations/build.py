@@ -85,14 +85,16 @@ class Build:
         lines = must(ninja, "-t", "commands", LIBRARY, cwd=self.folder).splitlines()
         return shlex.split(lines[-1])[2:-2], self.folder  # : && … && :
 
-    def compile(self, source: Path, instead: Path, to: Path, tree: Path = ROOT) -> str:
+    def compile(
+        self, source: Path, instead: Path, to: Path, tree: Path = ROOT, *options: str
+    ) -> str:
         """A file as the build has compiled another one, with headers from a tree; its errors."""
         command, folder = self.compiled[source]
         words = {str(source): str(instead), f"-I{ROOT}/src": f"-I{tree}/src"}
         command = [words.get(word, word) for word in command]
         command[command.index("-o") + 1] = str(to)
         same_names = f"-ffile-prefix-map={tree}={ROOT}"
-        result = run(*command, "-w", "-Wno-narrowing", same_names, cwd=folder)
+        result = run(*command, *options, "-w", "-Wno-narrowing", same_names, cwd=folder)
         return result.stderr if result.returncode != 0 else ""
 
     def size(self, version: Path) -> int:

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <exception>
 #include <memory>
+#include <new>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "host_executor/ptx.hpp"
 #include "host_executor/steps.hpp"
 #include "host_executor/touches.hpp"
+#include "support/out_of_memory.hpp"
 
 namespace ladder::host {
 
@@ -312,18 +314,23 @@ void end_current() {
   });
 }
 
-/// Runs the body for the current thread. An exception is the kernel's own: on a GPU there are none.
+/// Runs the body for the current thread. An exception is the kernel's own, which on a GPU has none, or
+/// there is no memory for the record of what the thread does.
 void run_current() {
-  std::string thrown;
+  std::string why;
   try {
     body.call(body.callable);
     return;
+  } catch (const OutOfMemory& lack) {
+    why = lack.what();
+  } catch (const std::bad_alloc&) {
+    why = "out of memory on the host executor";
   } catch (const std::exception& e) {
-    thrown = e.what();
+    why = std::string("the kernel threw: ") + e.what();
   } catch (...) {
-    thrown = "something that is no std::exception";
+    why = "the kernel threw something that is no std::exception";
   }
-  fail(*current, "the kernel threw: " + std::move(thrown));
+  fail(*current, why);
 }
 
 /// What a fiber does: it runs threads, one after the other, for as long as they don't have to wait.

@@ -200,7 +200,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
         for (int j = 0; j < TN; ++j) mine[(i * TN + j) * S::kThreads] = acc[i][j];
       }
       __threadfence();
-      __syncthreads();  // redundant on the host: all have written before the counter is incremented
+      __syncthreads();  // all have written before the counter is incremented
       add = __syncthreads_or(t == 0 && atomicInc(count, 1u) > 0);  // the second one makes it 0
       if (!add) return;
     }
