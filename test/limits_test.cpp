@@ -93,7 +93,7 @@ const Operation kOperations[] = {
      {"rc"},
      {"cr"},
      {"65541x65557", "65544x65600", "2097120x2056", "2097121x2056", "4194240x1032", "5x1073741824",
-      "1073741824x5"}},
+      "64x1073741824", "1073741824x5"}},
     {"gemm", "", "rck", {"rk", "kc"}, {"rc"}, kProducts},
     {"gemm_tensor", "nn", "rck", {"rk", "kc"}, {"rc"}, kProducts},
     {"gemm_tensor", "nt", "rck", {"rk", "ck"}, {"rc"}, kProducts},
