@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the drawings of gemm's versions: those that are committed are what scripts/draw_gemm
+"""Tests of the drawings of gemm's versions: those that are committed are what scripts/upkeep/draw_gemm
 makes, show what the kernels do, and can be read."""
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 GEMM = ROOT / "src" / "kernels" / "gemm"
 KERNELS = [path for path in sorted(GEMM.glob("v*.cu")) if not path.name.startswith("v00")]
 sys.dont_write_bytecode = True  # none beside the scripts
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path.insert(0, str(ROOT / "scripts" / "upkeep"))
 
 from drawings import gemm_blocks, gemm_memory, gemm_time  # noqa: E402, F401  they fill RUNGS
 from drawings.picture import WIDTH, Box  # noqa: E402
@@ -38,13 +38,13 @@ def code(path: Path) -> str:
 class Drawings(unittest.TestCase):
     def test_committed_drawings_are_what_the_script_makes(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            script = ROOT / "scripts" / "draw_gemm"
+            script = ROOT / "scripts" / "upkeep" / "draw_gemm"
             subprocess.run([sys.executable, "-B", script, "-o", folder], check=True)
             made = {p.name: p.read_text(encoding="utf-8") for p in Path(folder).iterdir()}
         kept = {p.name: p.read_text(encoding="utf-8") for p in (GEMM / "drawings").iterdir()}
         self.assertEqual(made.keys(), kept.keys())
         for name, svg in made.items():
-            self.assertTrue(svg == kept[name], f"{name} is out of date: run scripts/draw_gemm")
+            self.assertTrue(svg == kept[name], f"{name} is out of date: run scripts/upkeep/draw_gemm")
 
     def test_every_version_is_drawn_as_its_code_says(self) -> None:
         for path in KERNELS:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of scripts/mutate: which mistakes it finds a place for, and what it says of survivors."""
+"""Tests of scripts/upkeep/mutate: which mistakes it finds a place for, and what it says of survivors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
+SCRIPTS = Path(__file__).resolve().parent.parent / "scripts" / "upkeep"
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SCRIPTS))
 from mutations import kernels, operators, survivors  # noqa: E402

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of scripts/roofline.py, scripts/update_readme.py and scripts/ladder. Those that draw are
+"""Tests of scripts/roofline.py, scripts/upkeep/update_readme.py and scripts/ladder. Those that draw are
 skipped where neither this Python nor build/venv has matplotlib."""
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
-sys.path.insert(0, str(SCRIPTS))
+UPKEEP = SCRIPTS / "upkeep"
+sys.path[:0] = [str(SCRIPTS), str(UPKEEP)]
 
 import ladder_csv  # noqa: E402
 import roofline  # noqa: E402
@@ -747,7 +748,7 @@ class Tables(TreeCase):
         (self.folder / "src/kernels/gemm/README.md").write_text("# Nothing\n")
         self.write(ALL, "results/gpu/one.csv")
         self.refuses(
-            "README.md needs one pair", SCRIPTS / "update_readme.py", "--root", self.folder
+            "README.md needs one pair", UPKEEP / "update_readme.py", "--root", self.folder
         )
 
 
@@ -757,7 +758,7 @@ class Updating(TreeCase):
         self, *options: str, python: tuple[str, ...] = ()
     ) -> subprocess.CompletedProcess[str]:
         return self.run_script(
-            *python, SCRIPTS / "update_readme.py", "--root", self.folder, *options
+            *python, UPKEEP / "update_readme.py", "--root", self.folder, *options
         )
 
     def stale(self) -> list[str]:
@@ -881,7 +882,7 @@ class LadderScript(Case):
 
 class Help(Case):
     def test_help_has_examples(self) -> None:
-        for name in ("roofline.py", "update_readme.py", "ladder"):
+        for name in ("roofline.py", "upkeep/update_readme.py", "ladder"):
             result = self.run_script(SCRIPTS / name, "--help")
             self.assertEqual(result.returncode, 0)
             self.assertIn("examples:", result.stdout)

@@ -254,7 +254,7 @@ if(Python3_Interpreter_FOUND)
   set_tests_properties(docs.commands_and_examples scripts.compare scripts.peers_torch
                        PROPERTIES COST 500) # long ones do not begin last
   add_test(NAME scripts.readme_is_up_to_date
-    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/update_readme.py --check)
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/upkeep/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's
     add_test(NAME kernels.access_widths
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/access_widths_test.py

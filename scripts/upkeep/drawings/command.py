@@ -1,4 +1,4 @@
-"""What scripts/draw_gemm, scripts/draw_gemm_tensor and scripts/draw_start have in common."""
+"""What scripts/upkeep/draw_gemm, scripts/upkeep/draw_gemm_tensor and scripts/upkeep/draw_start have in common."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from drawings.rung import RUNGS
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def main(family: str, text: str | None) -> None:

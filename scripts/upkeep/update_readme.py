@@ -20,8 +20,8 @@ Pictures lie beside their CSV; those that no page shows any more are removed. --
 nothing: it names what is out of date, if anything, and then exits with 1.
 
 examples:
-  scripts/update_readme.py            after a CSV was added to results/<gpu>/
-  scripts/update_readme.py --check    as ctest does
+  scripts/upkeep/update_readme.py            after a CSV was added to results/<gpu>/
+  scripts/upkeep/update_readme.py --check    as ctest does
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Sequence
 
-import ladder_csv
-from ladder_csv import (
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import ladder_csv  # noqa: E402
+from ladder_csv import (  # noqa: E402
     Ladder,
     LadderError,
     Resolution,
@@ -363,7 +364,7 @@ def newest_runs(root: Path) -> list[Runs]:
     machines: dict[Path, list[Run]] = {}
     for path in sorted(root.glob("results/*/*.csv")):
         if re.search(r"^counters\.csv$|-(shapes|peers|autotune-\w+)\.csv$", path.name):
-            continue  # of scripts/validate_counters, peers_torch.py, autotune; further problems
+            continue  # of scripts/upkeep/validate_counters, peers_torch.py, autotune; further problems
         rows = tuple(r for r in ladder_csv.read(path) if r.backend == "cuda")
         if any(r.cache != "hot" for r in rows):
             machines.setdefault(path.parent, []).append(Run(path, rows))
@@ -492,7 +493,7 @@ def main() -> int:
         for path, what in wrong.items():
             print(f"{path.relative_to(options.root)} {what}", file=sys.stderr)
         if wrong:
-            print("scripts/update_readme.py brings them up to date.", file=sys.stderr)
+            print("scripts/upkeep/update_readme.py brings them up to date.", file=sys.stderr)
         return 1 if wrong else 0
 
     if pictures:

@@ -6,7 +6,7 @@ import re
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 SOURCES = ROOT / "src"
 # What the host executor puts in the place of a header of the GPU's
 REPLACED = re.compile(r"(device/ptx|host_executor|harness)/")
