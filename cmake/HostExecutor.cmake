@@ -33,7 +33,7 @@ target_include_directories(ladder_on_host SYSTEM INTERFACE ${LADDER_CUDA_INCLUDE
 target_link_libraries(ladder_on_host INTERFACE ladder_warnings)
 
 # The executor itself
-set(sources counters executor fiber global_races hooks launch_bounds memory module ptx races source steps
+set(sources counting executor fiber global_races hooks launch_bounds memory module ptx races source steps
             touches warp)
 list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/host_executor/\\1.cpp")
 add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/support/out_of_memory.cpp

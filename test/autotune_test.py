@@ -75,7 +75,7 @@ class Tables(unittest.TestCase):
             _, text, _ = bench.split((ROOT / module.SOURCE).read_text(encoding="utf-8"))
             table = module.parse(text)
             first = next(iter(table.values()))
-            shapes = first if module is gemm else first.ns_of_slice
+            shapes = first if module is gemm else first.ns_of_k_tile
             self.assertEqual(module.render(table, list(shapes)), text)
 
     def test_other_gpus_keep_their_shapes_and_numbers(self) -> None:
@@ -97,7 +97,7 @@ class Tables(unittest.TestCase):
         table = gemm_tensor.parse(text)
         self.assertEqual(list(table), ["GPU A", "GPU B"])
         self.assertEqual(table["GPU A"], measured)
-        self.assertEqual(table["GPU B"].ns_of_slice, {SHORT: 150.0})
+        self.assertEqual(table["GPU B"].ns_of_k_tile, {SHORT: 150.0})
 
     def test_a_new_gpu_comes_last(self) -> None:
         text = gemm.rewrite(SOURCE, "GPU C", {MIDDLE: (0.6, 0.8, 0.8)}, [MIDDLE])
@@ -121,7 +121,7 @@ class Fit(unittest.TestCase):
         """What kernels would take if the estimate were right."""
         kernels = [
             gemm_tensor.Kernel(shape, splits)
-            for shape in self.TRUE.ns_of_slice
+            for shape in self.TRUE.ns_of_k_tile
             for splits in ((1,) if shape.rung == "v13" else (1, 2, 4, 8))
         ]
         found: bench.Times[gemm_tensor.Kernel] = {}
@@ -134,16 +134,16 @@ class Fit(unittest.TestCase):
                 deep = -(-k // (64 * kernel.splits))
                 traffic = 2.0 * (m * k + k * n + m * n)
                 point = gemm_tensor.Point(kernel.shape, count, deep, traffic, 0)
-                of_slice, *constants = self.TRUE
-                ns = gemm_tensor.estimate(point, of_slice[kernel.shape], *constants)
+                of_k_tile, *constants = self.TRUE
+                ns = gemm_tensor.estimate(point, of_k_tile[kernel.shape], *constants)
                 found.setdefault(kernel, {})[problem] = (ns + self.LAUNCH) / 1000
         return found
 
     def test_numbers_that_made_the_times_are_found(self) -> None:
         numbers, left = gemm_tensor.fit(gemm_tensor.points(self.times(), 132))
         self.assertLess(left, 0.01)
-        for shape, ns in self.TRUE.ns_of_slice.items():
-            self.assertAlmostEqual(numbers.ns_of_slice[shape] / ns, 1, delta=0.03)
+        for shape, ns in self.TRUE.ns_of_k_tile.items():
+            self.assertAlmostEqual(numbers.ns_of_k_tile[shape] / ns, 1, delta=0.03)
         for found, true in zip(numbers[1:], self.TRUE[1:]):
             self.assertAlmostEqual(found / true, 1, delta=0.1)
 
@@ -185,14 +185,14 @@ class Script(unittest.TestCase):
         return subprocess.run(command, capture_output=True, text=True)
 
     # A GPU of 6 multiprocessors at 1 GHz on which three shapes of gemm reach 75, 50 and 40 % of the
-    # FMA rate, and two of gemm_tensor take 600 and 500 ns for a slice.
+    # FMA rate, and two of gemm_tensor take 600 and 500 ns for a K-tile.
     BENCH = """
         import math, re, sys
         flags = dict(argument.split("=", 1) for argument in sys.argv[1:])
         print("GTX 1234, sm_90, 6 SMs · CUDA 13.0, driver 580 · seed 1")
         def fma(share):
             return lambda m, n, k: m * n * k / (6 * 128 * share * 1000)
-        def slices(rows, columns, ns):
+        def k_tiles(rows, columns, ns):
             def us(m, n, k):
                 tiles = math.ceil(math.ceil(m / rows) * math.ceil(n / columns) / 6)
                 return tiles * math.ceil(k / 64) * ns / 1000
@@ -201,9 +201,9 @@ class Script(unittest.TestCase):
             "gemm/f32/v00_cublas": fma(0.8), "gemm/f32/v20a_128x256x8_64x64_4_1_0": fma(0.75),
             "gemm/f32/v20b_64x128x16_32x64_3_3_0": fma(0.5),
             "gemm/f32/v20c_64x64x16_32x32_4_3_24": fma(0.4),
-            "gemm_tensor/nt/bf16/v00_cublas": slices(128, 256, 600),
-            "gemm_tensor/nt/bf16/v20a_v13_128x256_1_1": slices(128, 256, 600),
-            "gemm_tensor/nt/bf16/v20a_v24_128x128_1_1": slices(128, 128, 500),
+            "gemm_tensor/nt/bf16/v00_cublas": k_tiles(128, 256, 600),
+            "gemm_tensor/nt/bf16/v20a_v13_128x256_1_1": k_tiles(128, 256, 600),
+            "gemm_tensor/nt/bf16/v20a_v24_128x128_1_1": k_tiles(128, 128, 500),
         }
         (family,) = {"--gemm", "--gemm_tensor"} & flags.keys()
         with open(flags["--csv"], "w") as file:
@@ -225,8 +225,8 @@ class Script(unittest.TestCase):
         table = gemm.parse(self.sources["gemm"].read_text())
         self.assertEqual(list(table), ["GPU A", "GPU B", "GTX 1234"])
         for shape, share in ((BIG, 0.75), (SMALL, 0.5), (RUNS, 0.4)):
-            slices = gemm.DEPTH / shape.bk
-            expected = round(share * (slices + gemm.SLICE_OVERHEAD) / slices, 3)
+            k_tiles = gemm.DEPTH / shape.bk
+            expected = round(share * (k_tiles + gemm.K_TILE_OVERHEAD) / k_tiles, 3)
             self.assertEqual(table["GTX 1234"][shape], (expected,) * 3)
         self.assertIn("GTX 1234: 2 of 3 shapes", result.stdout)
         self.assertEqual(self.sources["gemm_tensor"].read_text(), SOURCE_TENSOR)
@@ -236,7 +236,7 @@ class Script(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result)
         table = gemm_tensor.parse(self.sources["gemm_tensor"].read_text())
         self.assertEqual(list(table), ["GPU A", "GPU B", "GTX 1234"])
-        self.assertIn(WIDE, table["GTX 1234"].ns_of_slice)
+        self.assertIn(WIDE, table["GTX 1234"].ns_of_k_tile)
         for family, rows in (("gemm", 4 * len(gemm.PROBLEMS)), ("gemm_tensor", 3 * 21)):
             (path,) = (self.folder / "results/gtx1234").glob(f"20??-??-??-autotune-{family}.csv")
             header, *lines = path.read_text().splitlines()

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "device/vector.hpp"
-#include "host_executor/counters.hpp"
+#include "host_executor/counting.hpp"
 #include "host_kernels.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__)  // whose instrumentation takes the place of the counters'

@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "host_executor/counters.hpp"
+#include "host_executor/counting.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/memory.hpp"
 

@@ -23,7 +23,7 @@ PROBLEMS = [
 ]  # fmt: skip
 DEPTH = 4096  # K of the products that give the speeds
 FMA_LANES = 128  # of a multiprocessor; this and the next two as in v20_autotuned.cu
-SLICE_OVERHEAD = 4
+K_TILE_OVERHEAD = 4
 FEW_FOR_RUNS = 512
 MOST_BLOCKS = 3  # on a multiprocessor, that the table has a speed for
 
@@ -73,7 +73,7 @@ def filling_problem(shape: Shape, tiles: int) -> str:
 
 def speed(shape: Shape, blocks: int, row: dict[str, str]) -> float:
     """The share of the FMA rate with which v20's estimate would be the time that was measured."""
-    depth = DEPTH / shape.bk + SLICE_OVERHEAD
+    depth = DEPTH / shape.bk + K_TILE_OVERHEAD
     fmas = blocks * depth * shape.bm * shape.bn * shape.bk
     return fmas / (FMA_LANES * float(row["time_us"]) * float(row["sm_mhz"]))
 

@@ -2,7 +2,7 @@
 
 Every shape of src/kernels/gemm_tensor/tile_shapes.hpp is timed with every number of splits, in nt
 of bf16. Those with which products take the least time are in the table. Its numbers, nanoseconds of
-a slice for each shape and two constants, are those with which the estimate comes nearest to all the
+a K-tile for each shape and two constants, are those with which the estimate comes nearest to all the
 times that matter: up to NEAR times the least time of a product.
 """
 
@@ -24,7 +24,7 @@ PROBLEMS = [
     "1000x3000x776", "1024x1024x1024", "2048x2048x2048", "4096x1024x4096", "4096x4096x4096",
     "4096x14336x4096",
 ]  # fmt: skip
-DEPTH = 64  # of a slice
+DEPTH = 64  # of a K-tile
 ELEMENT = 2  # bytes
 NEAR = 1.3
 SURE_PLACES = 0.85  # share of the multiprocessors that clusters of three and more can surely fill
@@ -74,7 +74,7 @@ class Point(NamedTuple):
 
     shape: Shape
     tiles: float  # of the busiest multiprocessor, or parts of tiles
-    slices: float  # of each
+    k_tiles: float  # of each
     bytes: float  # from and to memory
     ns: float
 
@@ -82,7 +82,7 @@ class Point(NamedTuple):
 class Numbers(NamedTuple):
     """Of a GPU, as the table has them."""
 
-    ns_of_slice: dict[Shape, float]
+    ns_of_k_tile: dict[Shape, float]
     dram_bytes_per_ns: float
     sum_bytes_per_ns: float
 
@@ -101,8 +101,8 @@ def tiles(kernel: Kernel, problem: str, multiprocessors: int) -> float | None:
     return turns.pop() if len(turns) == 1 else None
 
 
-def estimate(point: Point, of_slice: float, dram: float, sums: float) -> float:
-    ns = math.hypot(point.tiles * point.slices * of_slice, point.bytes / dram)
+def estimate(point: Point, of_k_tile: float, dram: float, sums: float) -> float:
+    ns = math.hypot(point.tiles * point.k_tiles * of_k_tile, point.bytes / dram)
     return ns + point.tiles * point.shape.sum_bytes / sums
 
 
@@ -125,11 +125,11 @@ def points(times: Times[Kernel], multiprocessors: int) -> list[Point]:
     return found
 
 
-def error(point: Point, of_slice: float, constants: Sequence[float]) -> float:
+def error(point: Point, of_k_tile: float, constants: Sequence[float]) -> float:
     """The square of the logarithm of the estimate over the time. Every launch takes the last of the
     constants longer, which the table need not have: it is the same for all shapes."""
     *numbers, launch = constants
-    return math.log((estimate(point, of_slice, *numbers) + launch) / point.ns) ** 2
+    return math.log((estimate(point, of_k_tile, *numbers) + launch) / point.ns) ** 2
 
 
 def fit(found: list[Point]) -> tuple[Numbers, float]:
@@ -138,23 +138,23 @@ def fit(found: list[Point]) -> tuple[Numbers, float]:
     by_shape: dict[Shape, list[Point]] = {}
     for point in found:
         by_shape.setdefault(point.shape, []).append(point)
-    of_slice = {shape: 400.0 for shape in by_shape}
+    of_k_tile = {shape: 400.0 for shape in by_shape}
     constants = [2700.0, 40.0, 5000.0]  # DRAM, sums, launch
 
     def of_shape(shape: Shape, ns: float) -> float:
         return sum(error(p, ns, constants) for p in by_shape[shape])
 
     def of_all(tried: Sequence[float]) -> float:
-        return sum(error(p, of_slice[p.shape], tried) for p in found)
+        return sum(error(p, of_k_tile[p.shape], tried) for p in found)
 
     step = 0.5
     while step > 0.001:
         moved = False
-        for shape in of_slice:
-            ways = (of_slice[shape] * way for way in (1.0, 1 + step, 1 / (1 + step)))
+        for shape in of_k_tile:
+            ways = (of_k_tile[shape] * way for way in (1.0, 1 + step, 1 / (1 + step)))
             best = min(ways, key=lambda ns: of_shape(shape, ns))
-            moved |= best != of_slice[shape]
-            of_slice[shape] = best
+            moved |= best != of_k_tile[shape]
+            of_k_tile[shape] = best
         for i in range(len(constants)):
             tries = [[*constants] for _ in range(3)]
             tries[1][i] *= 1 + step
@@ -165,7 +165,7 @@ def fit(found: list[Point]) -> tuple[Numbers, float]:
         if not moved:
             step /= 2
     left = math.sqrt(of_all(constants) / len(found))
-    return Numbers(of_slice, *constants[:2]), left
+    return Numbers(of_k_tile, *constants[:2]), left
 
 
 # ---- The table
@@ -179,8 +179,8 @@ def parse(text: str) -> Table:
     shapes = [Shape.of_type(*found) for found in types]
     table: Table = {}
     for name, ns, constants in re.findall(r'\{"([^"]+)", \{([\d., ]+)\}, ([\d., ]+)\}', text):
-        of_slice = dict(zip(shapes, map(float, ns.split(",")), strict=True))
-        measured = {shape: number for shape, number in of_slice.items() if number > 0}
+        of_k_tile = dict(zip(shapes, map(float, ns.split(",")), strict=True))
+        measured = {shape: number for shape, number in of_k_tile.items() if number > 0}
         table[name] = Numbers(measured, *map(float, constants.split(",")))
     return table
 
@@ -189,8 +189,8 @@ def render(table: Table, shapes: list[Shape]) -> str:
     """A shape that was not measured on a GPU has 0 nanoseconds, and is never taken there."""
     lines = ["using Tiles = Shapes<", ",\n".join(f"    {shape}" for shape in shapes) + ">;"]
     lines.append(f"constexpr Gpu<{len(shapes)}> kGpus[] = {{")
-    for name, (of_slice, *constants) in table.items():
-        ns = ", ".join(f"{of_slice.get(shape, 0.0):.0f}" for shape in shapes)
+    for name, (of_k_tile, *constants) in table.items():
+        ns = ", ".join(f"{of_k_tile.get(shape, 0.0):.0f}" for shape in shapes)
         numbers = ", ".join(f"{constant:.0f}" for constant in constants)
         lines.append(f'    {{"{name}", {{{ns}}}, {numbers}}},')
     return "\n".join([*lines, "};\n"])
@@ -200,7 +200,7 @@ def rewrite(source: str, gpu: str, measured: Numbers, chosen: list[Shape]) -> st
     """The source with the chosen shapes, those that other GPUs have, and this GPU's numbers."""
     before, old, after = split(source)
     table = parse(old)
-    others = [s for name, one in table.items() if name != gpu for s in one.ns_of_slice]
+    others = [s for name, one in table.items() if name != gpu for s in one.ns_of_k_tile]
     table[gpu] = measured
     return before + render(table, list(dict.fromkeys([*chosen, *others]))) + after
 
@@ -218,14 +218,14 @@ def tune(bench: Bench, source: str) -> tuple[str, str]:
     numbers, left = fit(points(times, multiprocessors))
     by_shape: Times[Shape] = {}  # with the best number of splits
     for (shape, _), by_problem in times.items():
-        if shape not in numbers.ns_of_slice:
+        if shape not in numbers.ns_of_k_tile:
             continue  # never near the least time
         least = by_shape.setdefault(shape, {})
         for problem, us in by_problem.items():
             least[problem] = min(us, least.get(problem, us))
     chosen = winners(by_shape)
-    for shape, ns in numbers.ns_of_slice.items():
-        print(f"{'*' if shape in chosen else ' '} {shape!s:<20}{ns:7.0f} ns of a slice")
+    for shape, ns in numbers.ns_of_k_tile.items():
+        print(f"{'*' if shape in chosen else ' '} {shape!s:<20}{ns:7.0f} ns of a K-tile")
     dram, sums = numbers[1:]
     print(f"DRAM {dram:.0f} bytes per ns, sums {sums:.0f}; the estimate's error is {left:.1%}")
     if left > MOST_ERROR:

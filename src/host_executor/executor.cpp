@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "host_executor/counters.hpp"
+#include "host_executor/counting.hpp"
 #include "host_executor/fiber.hpp"
 #include "host_executor/global_races.hpp"
 #include "host_executor/lanes.hpp"

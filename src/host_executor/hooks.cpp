@@ -11,7 +11,7 @@
 #include <cstdio>
 #include <string>
 
-#include "host_executor/counters.hpp"
+#include "host_executor/counting.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/global_races.hpp"
 #include "host_executor/memory.hpp"

@@ -1,7 +1,7 @@
 #include "harness/host/api.hpp"
 
 #include "harness/registry.hpp"
-#include "host_executor/counters.hpp"
+#include "host_executor/counting.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/memory.hpp"
 

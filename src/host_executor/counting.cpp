@@ -1,4 +1,4 @@
-#include "host_executor/counters.hpp"
+#include "host_executor/counting.hpp"
 
 #include "host_executor/executor.hpp"
 #include "host_executor/lanes.hpp"
