@@ -33,8 +33,12 @@ constexpr std::size_t period_of(std::size_t bytes) {
   constexpr std::size_t kPeriod = 6 << 20, kMostMappings = 8192;
   return bytes / kPeriod < kMostMappings ? kPeriod : 24 * kPeriod;
 }
-constexpr int kMultiprocessors = 4096;  // the more blocks, the less work each of them has
-constexpr unsigned kSeconds = 300;      // for a problem
+constexpr unsigned kSeconds = 300;  // for a problem
+
+/// The more blocks, the less work each of them has.
+constexpr int multiprocessors_for(std::size_t elements) {
+  return elements >> 35 ? 1 << 16 : 1 << 12;
+}
 
 // --- Problems ------------------------------------------------------------------------------------
 
@@ -122,8 +126,10 @@ struct Exception {
 const Exception kExceptions[] = {
     // A thread reads a whole row, for half a minute; 131075x32776 has as many elements.
     {"(softmax|layernorm|rmsnorm|matrix_reduction)/.*/v(01|30)_naive.*", "4099x1048583", false},
-    // Few threads stride over the elements, for minutes.
-    {"elementwise/.*/v0[23]_.*", "137438953505", false},
+    // A thread reads a whole column, for ten seconds; 65x67108869 has as many elements.
+    {"matrix_reduction/col_sum/.*/v01_.*", "65541x65557", false},
+    // A few threads stride over the elements, for ten seconds and more.
+    {"elementwise/.*/v0[23]_.*|reduction/(argmax|dot)/.*", "137438953505", false},
     // Its threads stride over the elements: the last is not one of an edge's.
     {"elementwise/relu/f32/v10_.*", ".*", true},
     // Its warps take ten thousand rows each, for a minute.
@@ -505,7 +511,7 @@ std::string run(const Kernel& kernel, const Operation& operation, const std::str
   const DType dtype = binding->output_dtype();
   auto* const output = static_cast<char*>(api().allocate(binding->output_size() * size_of(dtype)));
   binding->bind(std::vector<const void*>(inputs.begin(), inputs.end()), output);
-  api().set_multiprocessors(kMultiprocessors);
+  api().set_multiprocessors(multiprocessors_for(largest));
   if (const std::size_t bytes = kernel.workspace(binding->args())) {
     binding->set_workspace(api().allocate(bytes));
   }

@@ -2,8 +2,8 @@
 
 Every shape of src/kernels/gemm_tensor/tile_shapes.hpp is timed with every number of splits, in nt
 of bf16. Those with which products take the least time are in the table. Its numbers, nanoseconds of
-a K-tile for each shape and two constants, are those with which the estimate comes nearest to all the
-times that matter: up to NEAR times the least time of a product.
+a K-tile for each shape and two constants, are those with which the estimate comes nearest to all
+the times that matter: up to NEAR times the least time of a product.
 """
 
 from __future__ import annotations
