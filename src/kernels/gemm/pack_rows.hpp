@@ -17,12 +17,15 @@ inline std::size_t packed_bytes(const gemm::Args<float>& g) {
   return static_cast<std::size_t>(g.k) * static_cast<std::size_t>(packed_pitch(g)) * sizeof(float);
 }
 
-/// What lies behind the columns of B is zero. A block has kPackCols columns of one row.
+/// What lies behind the columns of B is zero. A block has kPackCols columns of one row: rows and
+/// columns both may be more than a grid has along y.
 __global__ void __launch_bounds__(kPackThreads)
     pack_rows(gemm::Args<float> g, float* packed, int pitch) {
-  const float* const from = g.b + std::int64_t{blockIdx.x} * g.n;
-  float* const to = packed + std::int64_t{blockIdx.x} * pitch;
-  const int col = blockIdx.y * kPackCols + threadIdx.x;
+  const int blocks_of_row = ladder::ceil_div(pitch, kPackCols);
+  const std::int64_t row = blockIdx.x / blocks_of_row;
+  const float* const from = g.b + row * g.n;
+  float* const to = packed + row * pitch;
+  const int col = blockIdx.x % blocks_of_row * kPackCols + threadIdx.x;
   float numbers[kPackLoads];
 #pragma unroll
   for (int i = 0; i < kPackLoads; ++i) {
@@ -38,8 +41,8 @@ __global__ void __launch_bounds__(kPackThreads)
 
 inline void launch_pack_rows(const gemm::Args<float>& g, float* packed, cudaStream_t stream) {
   const int pitch = packed_pitch(g);
-  ladder::launch(pack_rows, dim3(g.k, ladder::ceil_div(pitch, kPackCols)), kPackThreads, 0, stream,
-                 g, packed, pitch);
+  ladder::launch(pack_rows, std::int64_t{g.k} * ladder::ceil_div(pitch, kPackCols), kPackThreads, 0,
+                 stream, g, packed, pitch);
 }
 
 }  // namespace
