@@ -133,7 +133,7 @@ const Exception kExceptions[] = {
     // Its threads stride over the elements: the last is not one of an edge's.
     {"elementwise/relu/f32/v10_.*", ".*", true},
     // Its warps take ten thousand rows each, for a minute.
-    {"rmsnorm/backward/.*/v32_.*", "1073741824x5", false},
+    {"(layernorm|rmsnorm)/backward/.*/v32_.*", "1073741824x5", false},
     // Its blocks take every so many rows: the last is not one of an edge's.
     {"(layernorm|rmsnorm)/backward/.*/v32_.*", ".*", true},
     // Tiles of the last wave are two blocks' work.
