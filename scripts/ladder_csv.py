@@ -532,5 +532,5 @@ def needs_matplotlib() -> None:
 
 
 def fail(sentence: object) -> NoReturn:
-    print(sentence, file=sys.stderr)
+    print(" ".join(str(sentence).split()), file=sys.stderr)  # a damaged field may have line breaks
     sys.exit(1)
