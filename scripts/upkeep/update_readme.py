@@ -364,7 +364,7 @@ def newest_runs(root: Path) -> list[Runs]:
     machines: dict[Path, list[Run]] = {}
     for path in sorted(root.glob("results/*/*.csv")):
         if re.search(r"^counters\.csv$|-(shapes|peers|autotune-\w+)\.csv$", path.name):
-            continue  # of scripts/upkeep/validate_counters, peers_torch.py, autotune; further problems
+            continue  # of validate_counters, peers_torch.py, autotune; further problems
         rows = tuple(r for r in ladder_csv.read(path) if r.backend == "cuda")
         if any(r.cache != "hot" for r in rows):
             machines.setdefault(path.parent, []).append(Run(path, rows))

@@ -80,8 +80,13 @@ Workload::Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::u
   refill(seed);
 }
 
+bool Workload::answer_is_made_on_gpu() const {
+  return device_.backend() == Backend::cuda && binding_->wants_gpu_reference();
+}
+
 double Workload::host_memory() const {
-  double bytes = 2 * sizeof(double) * static_cast<double>(output_size());
+  const double doubles = answer_is_made_on_gpu() ? 0 : 2;  // expected and magnitude
+  double bytes = doubles * sizeof(double) * static_cast<double>(output_size());
   for (const Buffer& buffer : inputs_) bytes += static_cast<double>(buffer.bytes());
   return bytes;
 }
@@ -120,7 +125,7 @@ void Workload::refill(std::uint64_t seed) {
     device_.upload(buffer.data(), values.back().get(), buffer.bytes());
   }
   input_checksum_ = checksum(device_, inputs_);
-  if (device_.backend() == Backend::cuda && binding_->wants_gpu_reference()) {
+  if (answer_is_made_on_gpu()) {
     expected_.emplace(device_, output_size() * sizeof(double));
     magnitude_.emplace(device_, output_size() * sizeof(double));
     binding_->reference_on_gpu(static_cast<double*>(expected_->data()),

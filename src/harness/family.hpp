@@ -240,7 +240,8 @@ class Workload {
   Buffer* prepare(const Kernel& kernel);
 
  private:
-  double host_memory() const;  ///< bytes of the inputs and the answer
+  bool answer_is_made_on_gpu() const;
+  double host_memory() const;  ///< bytes of the inputs, and of an answer that is made on the CPU
   OutOfMemory lack_of_host_memory() const;
   void expect_host_memory() const;
   auto in_host_memory(auto f) const;
