@@ -33,6 +33,15 @@ __global__ void compare_kernel(const T* actual, const double* expected, const do
   parts[first] = mine;
 }
 
+/// Into the first kThreads of the parts, so that few go to the CPU.
+__global__ void merge_kernel(Comparison* parts) {
+  Comparison mine = parts[threadIdx.x];
+  for (int i = kThreads + static_cast<int>(threadIdx.x); i < kBlocks * kThreads; i += kThreads) {
+    merge(mine, parts[i]);
+  }
+  parts[threadIdx.x] = mine;
+}
+
 __device__ std::uint64_t mix(std::uint64_t z) {
   z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
   z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
@@ -206,9 +215,10 @@ class CudaDevice final : public Device {
       compare_kernel<<<kBlocks, kThreads, 0, stream_>>>(static_cast<const T*>(actual), expected,
                                                         magnitude, n, tolerance, parts_);
     });
+    merge_kernel<<<1, kThreads, 0, stream_>>>(parts_);
     LADDER_CUDA(cudaGetLastError());
-    std::vector<Comparison> parts(kBlocks * kThreads);
-    download(parts.data(), parts_, kBlocks * kThreads * sizeof(Comparison));
+    std::vector<Comparison> parts(kThreads);
+    download(parts.data(), parts_, kThreads * sizeof(Comparison));
     Comparison total;
     for (const Comparison& part : parts) merge(total, part);
     return total;
