@@ -231,18 +231,21 @@ class Clock:
         index of one round. Ratios are to the first; who wants an A/A names it twice."""
         cuda = self.torch.cuda
         cuda.synchronize()
-        begin = time.perf_counter()
-        once = [self.sample(call, 1)[0] for call in calls]
-        enqueue_s = 2 * (time.perf_counter() - begin)
+        once, call_s = [], []  # and the CPU's time for each
+        for call in calls:
+            begin = time.perf_counter()
+            once.append(self.sample(call, 1)[0])
+            call_s.append(time.perf_counter() - begin)
         cuda.synchronize()
         alone_us = (1e3 * start.elapsed_time(stop) for start, stop in once)
         launches = [max(1, min(self.MOST, int(self.SAMPLE_US / us))) for us in alone_us]
+        round_s = 2 * sum(n * s for n, s in zip(launches, call_s))
 
         us: list[list[float]] = [[] for _ in calls]
         batch, late = self.BATCH, 0
         while not self.done(us):
             # Twice the time that the CPU takes for the batch, so that the GPU never waits for it.
-            lead = min(self.LEAD, 4 + math.ceil(2 * batch * enqueue_s / self.flush_s))
+            lead = min(self.LEAD, 4 + math.ceil(2 * batch * round_s / self.flush_s))
             for _ in range(lead):
                 self.flush()
             samples = []
@@ -256,7 +259,7 @@ class Clock:
                 late += 1
                 if late > 20:
                     raise Timeless("the CPU enqueues calls more slowly than the GPU does them")
-                batch = max(1, batch // 2)
+                batch, round_s = max(1, batch // 2), 1.5 * round_s
                 continue
             for one, events in samples:
                 us[one].append(statistics.fmean(1e3 * a.elapsed_time(b) for a, b in events))

@@ -113,16 +113,15 @@ auto Workload::in_host_memory(auto f) const {
 
 void Workload::refill(std::uint64_t seed) {
   expect_host_memory();
-  std::vector<std::unique_ptr<std::byte[]>> values;
+  std::vector<LargeArray<std::byte>> values;
   std::vector<const void*> pointers;
   for (Buffer& buffer : inputs_) {
     const std::size_t input = values.size();
-    values.push_back(in_host_memory(
-        [&] { return std::make_unique_for_overwrite<std::byte[]>(buffer.bytes()); }));
-    pointers.push_back(values.back().get());
-    make_input(binding_->dtype(), values.back().get(), binding_->input_sizes()[input], set_, seed,
+    values.push_back(in_host_memory([&] { return LargeArray<std::byte>(buffer.bytes()); }));
+    pointers.push_back(values.back().data());
+    make_input(binding_->dtype(), values.back().data(), binding_->input_sizes()[input], set_, seed,
                static_cast<int>(input));
-    device_.upload(buffer.data(), values.back().get(), buffer.bytes());
+    device_.upload(buffer.data(), values.back().data(), buffer.bytes());
   }
   input_checksum_ = checksum(device_, inputs_);
   if (answer_is_made_on_gpu()) {

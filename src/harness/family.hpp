@@ -6,6 +6,7 @@
 #include "harness/dtype.hpp"
 #include "support/out_of_memory.hpp"
 #include "support/parallel.hpp"
+#include "support/uninitialized.hpp"
 
 #include <concepts>
 #include <cstdint>
@@ -112,24 +113,6 @@ class Problem {
   std::string text_;
   std::shared_ptr<const void> own_;
 };
-
-/// Leaves the elements of a vector as the memory is.
-template <class T>
-struct Uninitialized : std::allocator<T> {
-  template <class Other>
-  struct rebind {
-    using other = Uninitialized<Other>;
-  };
-  template <class U>
-  void construct(U* at) {
-    ::new (static_cast<void*>(at)) U;
-  }
-  template <class U, class... Args>
-  void construct(U* at, Args&&... args) {
-    ::new (static_cast<void*>(at)) U(std::forward<Args>(args)...);
-  }
-};
-using Doubles = std::vector<double, Uninitialized<double>>;
 
 /// So many times the value; set by all cores, since an answer may take gigabytes.
 Doubles filled(std::size_t size, double value = 0);

@@ -18,13 +18,13 @@ enum class Cache { cold, hot };
 
 /// When the rounds of a group end: after min_samples, as soon as the ratio of the first contestant's
 /// time to every other's is known to within `target` (the half-width of its 95 % interval). Once the
-/// rounds have taken a twelfth of max_seconds, only its ratio to itself is still waited for, if it is
+/// rounds have taken a fifteenth of max_seconds, only its ratio to itself is still waited for, if it is
 /// among the contestants twice. In any case after max_samples, or after min_samples and max_seconds.
 struct Sampling {
   int min_samples = 12;
   int max_samples = 4000;
   double target = 0.003;
-  double max_seconds = 2.4;
+  double max_seconds = 3;
 };
 
 /// A kernel and what it is launched with.

@@ -190,7 +190,7 @@ class Rounds {
 
   /// Whether the ratios are, that are still waited for after so many seconds of rounds.
   bool known(const Sampling& sampling, double seconds) const {
-    constexpr double kOthers = 1. / 12;
+    constexpr double kOthers = 1. / 15;
     if (seconds >= sampling.max_seconds) return true;
     const bool late = seconds >= kOthers * sampling.max_seconds;
     return std::all_of(runners_.begin(), runners_.end(), [&](const Runner& runner) {
