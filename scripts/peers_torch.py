@@ -46,7 +46,9 @@ from typing import Any, Callable, Iterable, NamedTuple, Protocol, Sequence
 import ladder_csv
 from ladder_csv import LadderError, time_text
 from ladder_statistics import Ratio, middle_mean, paired_ratio
-from peers.library import CUDA, UNSUPPORTED, Kernel, Launcher, Library, LibraryError, memset
+from peers.library import (
+    CUDA, INPUT, UNSUPPORTED, Kernel, Launcher, Library, LibraryError, memset,
+)  # fmt: skip
 from peers.operations import Operation, operations
 
 PEERS = {
@@ -348,15 +350,21 @@ class Ours:
         stream: int,
     ) -> None:  # fmt: skip
         self.launcher: Launcher = library.open(kernel, problem)
-        wanted = [array.bytes for array in self.launcher.inputs]
+        arrays = self.launcher.arrays
+        wanted = [array.bytes for array in arrays if array.role == INPUT]
         given = [x.numel() * x.element_size() for x in inputs]
         if wanted != given:
             raise LibraryError(UNSUPPORTED, f"its inputs have {wanted} bytes, PyTorch's {given}")
-        output, where = self.launcher.output, {"dtype": torch.uint8, "device": inputs[0].device}
-        self.bytes = torch.full((output.bytes,), 255, **where)  # NaNs
-        self.output = self.bytes.view(getattr(torch, OUTPUTS[output.dtype]))
-        addresses = [x.data_ptr() for x in inputs]
-        self.workspace = torch.empty(self.launcher.bind(addresses, self.output.data_ptr()), **where)
+        where = {"dtype": torch.uint8, "device": inputs[0].device}
+        self.outputs, addresses, next_input = [], [], iter(inputs)
+        for array in arrays:
+            if array.role == INPUT:
+                addresses.append(next(next_input).data_ptr())
+                continue
+            written = torch.full((array.bytes,), 255, **where)  # NaNs
+            self.outputs.append(written.view(getattr(torch, OUTPUTS[array.dtype])))
+            addresses.append(written.data_ptr())
+        self.workspace = torch.empty(self.launcher.bind(addresses), **where)
         if self.workspace.numel() > 0:
             self.launcher.set_workspace(self.workspace.data_ptr())
         self.stream, self.inputs = stream, inputs
@@ -365,13 +373,7 @@ class Ours:
         self.launcher.launch(self.stream)
 
     def results(self, shapes: Sequence[Sequence[int]]) -> list[Any]:
-        """One after another in the output, each from a multiple of 8 elements on."""
-        found, begin = [], 0
-        for shape in shapes:
-            size = math.prod(shape)
-            found.append(self.output[begin : begin + size].reshape(shape))
-            begin += -(-size // 8) * 8
-        return found
+        return [one.reshape(shape) for one, shape in zip(self.outputs, shapes, strict=True)]
 
 
 class Torch:

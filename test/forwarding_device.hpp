@@ -22,6 +22,7 @@ struct ForwardingDevice : Device {
   void upload(void* to, const void* from, std::size_t n) override { host->upload(to, from, n); }
   void download(void* to, const void* from, std::size_t n) override { host->download(to, from, n); }
   void fill(void* to, unsigned char byte, std::size_t n) override { host->fill(to, byte, n); }
+  void copy(void* to, const void* from, std::size_t n) override { host->copy(to, from, n); }
   std::uint64_t checksum(const void* data, std::size_t n) override {
     return host->checksum(data, n);
   }

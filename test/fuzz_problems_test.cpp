@@ -312,17 +312,19 @@ TEST_F(SpoiltResults, AreNeverAccepted) {
     if (!supports(kernel, problem, device->info()).ok) continue;
     const auto workload =
         family.open(problem, kernel.dtype, family.input_sets().front(), random(), *device);
-    if (workload->output_size() == 0) continue;
+    auto& results = workload->results();
+    const Workload::Result& result = results[random.below(results.size())];
+    if (result.array.size == 0) continue;
 
     // An element that may not be zero is no more itself when its sign, the top bit, has changed.
-    const std::size_t i = random.below(workload->output_size());
-    const double expected = workload->expected()[i];
-    const Tolerance t = workload->tolerance();
-    const double magnitude = workload->magnitude() ? workload->magnitude()[i] : 0;
+    const std::size_t i = random.below(result.array.size);
+    const double expected = result.expected_values()[i];
+    const Tolerance t = result.array.tolerance;
+    const double magnitude = result.magnitudes() ? result.magnitudes()[i] : 0;
     if (!(std::abs(expected) > t.relative * std::abs(expected) + t.scaled * magnitude + t.absolute))
       continue;
-    const std::size_t size = size_of(workload->output_dtype());
-    auto* const element = static_cast<unsigned char*>(workload->output().data()) + i * size;
+    const std::size_t size = size_of(result.array.dtype);
+    auto* const element = static_cast<unsigned char*>(result.written->data()) + i * size;
 
     spoilt = {.launch = kernel.launch};
     std::string what = fmt::format("element {} never written", i);
@@ -331,9 +333,10 @@ TEST_F(SpoiltResults, AreNeverAccepted) {
     if (const std::size_t kind = random.below(3); kind == 1) {
       what = fmt::format("element {} with the other sign", i);
       spoilt = {.launch = kernel.launch, .byte = element + size - 1, .flips = 0x80};
-    } else if (kind == 2 && !workload->inputs().empty()) {
-      Buffer& input = workload->inputs()[random.below(workload->inputs().size())];
-      if (input.bytes() == 0) continue;
+    } else if (kind == 2) {
+      const std::size_t which = random.below(workload->arrays().size());
+      const Buffer& input = workload->buffers()[which];
+      if (workload->arrays()[which].role != Role::input || input.bytes() == 0) continue;
       const std::size_t at = random.below(input.bytes());
       what = fmt::format("byte {} of an input changed", at);
       spoilt = {.launch = kernel.launch,
@@ -342,8 +345,8 @@ TEST_F(SpoiltResults, AreNeverAccepted) {
     }
     begin(fmt::format("{}/{}: {}", full_name(kernel), problem.text(), what));
     kernel.launch = launch_and_spoil;
-    const CheckResult result = check(kernel, *workload, *device);
-    ASSERT_TRUE(result.verdict == Verdict::incorrect) << current << result.reason;
+    const CheckResult checked = check(kernel, *workload, *device);
+    ASSERT_TRUE(checked.verdict == Verdict::incorrect) << current << checked.reason;
     ++rejected;
   }
   EXPECT_GT(rejected, 0);

@@ -335,6 +335,15 @@ std::map<char, std::size_t> place_of(std::size_t i, const char* dimensions,
 /// Whether a result takes so much of the inputs that few are compared.
 bool is_long(const Extents& whole) { return whole.at('k') > 1 << 17; }
 
+/// They stand behind the inputs, in all families.
+std::vector<Array> outputs_of(const Binding& binding) {
+  std::vector<Array> outputs;
+  for (const Array& array : binding.arrays()) {
+    if (array.is_written()) outputs.push_back(array);
+  }
+  return outputs;
+}
+
 /// A problem of some rows and columns of a larger one; of the last several, so that there are
 /// multiples of 16, which every version can run. Any number of long rows will do.
 class Part {
@@ -370,7 +379,6 @@ class Part {
   /// False if no version can run it.
   bool run(const std::vector<char*>& inputs) {
     if (!first_) return false;
-    std::vector<const void*> pointers;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const char* dimensions = shape_of(operation_, i);
       const std::size_t width = ladder::size_of(first_->dtype), size = size_of(dimensions, part_);
@@ -384,10 +392,12 @@ class Part {
         }
         std::memcpy(array + e * width, inputs[i] + from * width, width);
       }
-      pointers.push_back(array);
+      addresses_.push_back(array);
     }
-    output_ = api().allocate(binding_->output_size() * ladder::size_of(binding_->output_dtype()));
-    binding_->bind(pointers, output_);
+    for (const Array& array : outputs_of(*binding_)) {
+      addresses_.push_back(api().allocate(array.size * ladder::size_of(array.dtype)));
+    }
+    binding_->bind(addresses_);
     if (const std::size_t bytes = first_->workspace(binding_->args())) {
       binding_->set_workspace(api().allocate(bytes));
     }
@@ -395,8 +405,9 @@ class Part {
     return true;
   }
 
-  /// Of an output, whose first element is number `first` here, at a place of the larger problem.
-  double value(const char* dimensions, std::size_t first, std::map<char, std::size_t> place) const {
+  /// Of output number `output`, at a place of the larger problem.
+  double value(const char* dimensions, std::size_t output,
+               std::map<char, std::size_t> place) const {
     std::size_t at = 0;
     for (const char* d = dimensions; *d; ++d) {
       std::size_t i = place[*d];
@@ -406,10 +417,10 @@ class Part {
       }
       at = at * part_.at(*d) + i;
     }
-    return value_at(binding_->output_dtype(), output_, first + at);
+    const auto outputs = outputs_of(*binding_);
+    return value_at(outputs[output].dtype, addresses_[addresses_.size() - outputs.size() + output],
+                    at);
   }
-
-  const Extents& extents() const { return part_; }
 
  private:
   const Operation& operation_;
@@ -417,21 +428,18 @@ class Part {
   std::map<char, std::vector<std::size_t>> chosen_;
   const Kernel* first_ = nullptr;
   std::unique_ptr<Binding> binding_;
-  void* output_ = nullptr;
+  std::vector<void*> addresses_;
 };
-
-/// Where the next of several outputs begins, after one of n elements.
-std::size_t padded(std::size_t n) { return (n + 7) / 8 * 8; }
 
 /// What is wrong with a kernel's results; "" if nothing is.
 std::string compare(const Kernel& kernel, const Operation& operation, const Extents& whole,
-                    const std::vector<char*>& inputs, DType dtype, const char* output) {
+                    const std::vector<char*>& inputs, DType dtype,
+                    const std::vector<char*>& outputs) {
   const std::size_t width = size_of(dtype);
-  std::size_t first = 0;
   for (std::size_t o = 0; o < operation.outputs.size(); ++o) {
     const char* const dimensions = operation.outputs[o];
     const std::size_t size = size_of(dimensions, whole);
-    const char* const array = output + first * width;
+    const char* const array = outputs[o];
     std::set<std::size_t> ends;
     for_each_run(array, size, width, [&](std::size_t begin, std::size_t end) {
       ends.insert(begin);
@@ -455,25 +463,19 @@ std::string compare(const Kernel& kernel, const Operation& operation, const Exte
     Part part(kernel, operation, whole, {rows.begin(), rows.end()},
               {columns.begin(), columns.end()});
     if (!part.run(inputs)) return "no version can run some of its rows and columns";
-    std::size_t first_of_part = 0;
-    for (std::size_t before = 0; before < o; ++before) {
-      first_of_part += padded(size_of(operation.outputs[before], part.extents()));
-    }
     double largest = 0;
     for (const std::size_t element : some) {
       const auto place = place_of(element, dimensions, whole);
-      largest = std::max(largest, std::abs(part.value(dimensions, first_of_part, place)));
+      largest = std::max(largest, std::abs(part.value(dimensions, o, place)));
     }
     for (const std::size_t element : some) {
       const double found = value_at(dtype, array, element);
-      const double expected =
-          part.value(dimensions, first_of_part, place_of(element, dimensions, whole));
+      const double expected = part.value(dimensions, o, place_of(element, dimensions, whole));
       if (!(std::abs(found - expected) <= 0.05 * std::abs(expected) + 0.005 * largest)) {
         return "result " + std::to_string(element) + " is " + std::to_string(found) +
                ", should be " + std::to_string(expected);
       }
     }
-    first += padded(size);
   }
   return "";
 }
@@ -498,19 +500,24 @@ std::string run(const Kernel& kernel, const Operation& operation, const std::str
   const std::size_t width = size_of(kernel.dtype);
   const bool reduces = kernel.family == std::string_view("reduction");
   std::vector<char*> inputs;
-  std::size_t largest = binding->output_size();
+  std::size_t largest = 0;
   const Extents extents = extents_of(operation, problem);
-  for (const std::size_t size : binding->input_sizes()) {
+  for (const Array& array : binding->arrays()) {
+    largest = std::max(largest, array.size);
+    if (array.is_written()) continue;
     const char* const shape = shape_of(operation, inputs.size());
-    if (size != size_of(shape, extents)) return std::string("an input is not ") + shape;
-    inputs.push_back(reduces ? static_cast<char*>(api().allocate(size * width))
-                             : map_input(kernel.dtype, size * width,
+    if (array.size != size_of(shape, extents)) return array.name + " is not " + shape;
+    inputs.push_back(reduces ? static_cast<char*>(api().allocate(array.size * width))
+                             : map_input(kernel.dtype, array.size * width,
                                          static_cast<int>(inputs.size()), operation.value));
-    largest = std::max(largest, size);
   }
-  const DType dtype = binding->output_dtype();
-  auto* const output = static_cast<char*>(api().allocate(binding->output_size() * size_of(dtype)));
-  binding->bind(std::vector<const void*>(inputs.begin(), inputs.end()), output);
+  std::vector<void*> addresses(inputs.begin(), inputs.end());
+  std::vector<char*> outputs;
+  for (const Array& array : outputs_of(*binding)) {
+    outputs.push_back(static_cast<char*>(api().allocate(array.size * size_of(array.dtype))));
+    addresses.push_back(outputs.back());
+  }
+  binding->bind(addresses);
   api().set_multiprocessors(multiprocessors_for(largest));
   if (const std::size_t bytes = kernel.workspace(binding->args())) {
     binding->set_workspace(api().allocate(bytes));
@@ -522,7 +529,7 @@ std::string run(const Kernel& kernel, const Operation& operation, const std::str
   api().set_blocks(nullptr);
   if (exception_of(kernel, problem)) return "";
   if (reduces) return unread(inputs.front(), largest * width);
-  return compare(kernel, operation, extents, inputs, dtype, output);
+  return compare(kernel, operation, extents, inputs, outputs_of(*binding).front().dtype, outputs);
 }
 
 std::string run_apart(const Kernel& kernel, const Operation& operation,

@@ -43,16 +43,17 @@ std::vector<double> results(const Kernel& kernel, const char* problem, const Inp
   const auto workload = family.open(family.problem(problem), kernel.dtype, set, kSeed, device);
   workload->prepare(kernel);
   device.run(kernel, workload->args());
-  std::vector<unsigned char> bytes(workload->output().bytes());
-  device.download(bytes.data(), workload->output().data(), bytes.size());
-  std::vector<double> values(workload->output_size());
+  const Workload::Result& result = workload->results().front();
+  std::vector<unsigned char> bytes(result.written->bytes());
+  device.download(bytes.data(), result.written->data(), bytes.size());
+  std::vector<double> values(result.array.size);
   auto widen = [&](auto zero) {
     for (std::size_t i = 0; i < values.size(); ++i) {
       std::memcpy(&zero, &bytes[i * sizeof zero], sizeof zero);
       values[i] = static_cast<double>(static_cast<float>(zero));
     }
   };
-  switch (workload->output_dtype()) {
+  switch (result.array.dtype) {
     case DType::f32:
       widen(float{});
       break;
@@ -66,7 +67,7 @@ std::vector<double> results(const Kernel& kernel, const char* problem, const Inp
       widen(double{});
       break;
     default:
-      ADD_FAILURE() << "no results of " << to_string(workload->output_dtype());
+      ADD_FAILURE() << "no results of " << to_string(result.array.dtype);
   }
   return values;
 }

@@ -12,6 +12,7 @@ from typing import Callable, NamedTuple, Sequence
 
 OK, INVALID, UNSUPPORTED, FAILED = range(4)
 CUDA, HOST = range(2)
+INPUT, OUTPUT, IN_PLACE = range(3)
 
 
 class LibraryError(Exception):
@@ -35,6 +36,8 @@ class Kernel(NamedTuple):
 
 
 class Array(NamedTuple):
+    name: str
+    role: int
     dtype: str
     elements: int
     bytes: int
@@ -48,7 +51,10 @@ class _Kernel(ctypes.Structure):
 
 
 class _Array(ctypes.Structure):
-    _fields_ = [("dtype", c_char_p), ("elements", c_size_t), ("bytes", c_size_t)]
+    _fields_ = [
+        ("name", c_char_p), ("role", c_int), ("dtype", c_char_p),
+        ("elements", c_size_t), ("bytes", c_size_t),
+    ]  # fmt: skip
 
 
 SIGNATURES = {
@@ -59,10 +65,9 @@ SIGNATURES = {
     "kl_supports": (c_int, [c_size_t, c_char_p]),
     "kl_open": (c_int, [c_size_t, c_char_p, POINTER(c_void_p)]),
     "kl_close": (None, [c_void_p]),
-    "kl_input_count": (c_size_t, [c_void_p]),
-    "kl_input": (c_int, [c_void_p, c_size_t, POINTER(_Array)]),
-    "kl_output": (c_int, [c_void_p, POINTER(_Array)]),
-    "kl_bind": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, c_void_p, POINTER(c_size_t)]),
+    "kl_array_count": (c_size_t, [c_void_p]),
+    "kl_describe_array": (c_int, [c_void_p, c_size_t, POINTER(_Array)]),
+    "kl_bind": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, POINTER(c_size_t)]),
     "kl_set_workspace": (c_int, [c_void_p, c_void_p]),
     "kl_launch": (c_int, [c_void_p, c_void_p]),
 }
@@ -111,25 +116,20 @@ class Launcher:
         self.library.c.kl_close(self.handle)
 
     @property
-    def inputs(self) -> list[Array]:
+    def arrays(self) -> list[Array]:
         c, arrays = self.library.c, []
-        for index in range(c.kl_input_count(self.handle)):
+        for index in range(c.kl_array_count(self.handle)):
             one = _Array()
-            self.library.check(c.kl_input(self.handle, index, byref(one)))
-            arrays.append(Array(one.dtype.decode(), one.elements, one.bytes))
+            self.library.check(c.kl_describe_array(self.handle, index, byref(one)))
+            name, dtype = one.name.decode(), one.dtype.decode()
+            arrays.append(Array(name, one.role, dtype, one.elements, one.bytes))
         return arrays
 
-    @property
-    def output(self) -> Array:
-        one = _Array()
-        self.library.check(self.library.c.kl_output(self.handle, byref(one)))
-        return Array(one.dtype.decode(), one.elements, one.bytes)
-
-    def bind(self, inputs: Sequence[int], output: int) -> int:
-        """Addresses; returns the bytes of workspace that launches need."""
-        addresses, needed = (c_void_p * len(inputs))(*inputs), c_size_t()
+    def bind(self, addresses: Sequence[int]) -> int:
+        """Of the arrays; returns the bytes of workspace that launches need."""
+        pointers, needed = (c_void_p * len(addresses))(*addresses), c_size_t()
         self.library.check(
-            self.library.c.kl_bind(self.handle, addresses, len(inputs), output, byref(needed))
+            self.library.c.kl_bind(self.handle, pointers, len(addresses), byref(needed))
         )
         return needed.value
 

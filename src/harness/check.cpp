@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ladder {
 
 const char* to_string(Verdict verdict) {
@@ -22,9 +24,41 @@ const char* to_string(Verdict verdict) {
 
 namespace {
 
+CheckResult incorrect(std::string reason) {
+  return {.verdict = Verdict::incorrect, .reason = std::move(reason)};
+}
+
+/// By the family's own judgement, or each element by the answer.
+CheckResult judge(Workload& workload, Device& device) {
+  if (workload.judges_itself()) {
+    const std::string mistake = workload.mistake();
+    return mistake.empty() ? CheckResult{} : incorrect(mistake);
+  }
+  CheckResult all;
+  double worst_ratio = -1;
+  for (const Workload::Result& result : workload.results()) {
+    const Array& array = result.array;
+    const Comparison found =
+        device.compare(array.dtype, result.written->data(), result.expected_values(),
+                       result.magnitudes(), array.size, array.tolerance);
+    all.max_error = std::max(all.max_error, found.max_error);
+    if (found.worst_ratio > worst_ratio) {
+      worst_ratio = found.worst_ratio;
+      all.tolerance = found.limit;
+    }
+    if (found.wrong == 0 || all.verdict == Verdict::incorrect) continue;
+    const std::string which = workload.results().size() > 1 ? array.name + ": " : "";
+    all.verdict = Verdict::incorrect;
+    all.reason = fmt::format(
+        "{}{} of {} elements wrong; element {} is {:.9g}, expected {:.9g} ± {:.2g}", which,
+        found.wrong, array.size, found.worst, found.actual, found.expected, found.limit);
+  }
+  return all;
+}
+
 CheckResult check_with_poison(unsigned char byte, const Kernel& kernel, Workload& workload,
                               Device& device, std::optional<Counters>* counters) {
-  workload.output().poison(byte);
+  workload.reset_results(byte);
   Buffer* workspace = nullptr;
   try {
     workspace = workload.prepare(kernel);
@@ -34,28 +68,14 @@ CheckResult check_with_poison(unsigned char byte, const Kernel& kernel, Workload
   } catch (const std::exception& error) {
     return {.verdict = Verdict::failed, .reason = error.what()};
   }
-  auto incorrect = [](std::string reason) {
-    return CheckResult{.verdict = Verdict::incorrect, .reason = std::move(reason)};
-  };
-  if (!workload.output().canaries_intact()) return incorrect("wrote outside its output");
   if (workspace && !workspace->canaries_intact()) return incorrect("wrote outside its workspace");
-  for (const Buffer& input : workload.inputs()) {
-    if (!input.canaries_intact()) return incorrect("wrote outside an input");
+  for (std::size_t i = 0; i < workload.buffers().size(); ++i) {
+    if (workload.buffers()[i].canaries_intact()) continue;
+    const bool is_written = workload.arrays()[i].is_written();
+    return incorrect(is_written ? "wrote outside its output" : "wrote outside an input");
   }
-  if (checksum(device, workload.inputs()) != workload.input_checksum()) {
-    return incorrect("changed its inputs");
-  }
-  const Comparison found =
-      device.compare(workload.output_dtype(), workload.output().data(), workload.expected(),
-                     workload.magnitude(), workload.output_size(), workload.tolerance());
-  CheckResult result{.max_error = found.max_error, .tolerance = found.limit};
-  if (found.wrong > 0) {
-    result.verdict = Verdict::incorrect;
-    result.reason = fmt::format(
-        "{} of {} elements wrong; element {} is {:.9g}, expected {:.9g} ± {:.2g}", found.wrong,
-        workload.output_size(), found.worst, found.actual, found.expected, found.limit);
-  }
-  return result;
+  if (!workload.inputs_are_intact()) return incorrect("changed its inputs");
+  return judge(workload, device);
 }
 
 }  // namespace
@@ -63,7 +83,10 @@ CheckResult check_with_poison(unsigned char byte, const Kernel& kernel, Workload
 CheckResult check(const Kernel& kernel, Workload& workload, Device& device,
                   std::optional<Counters>* counters) {
   const CheckResult result = check_with_poison(0xFF, kernel, workload, device, counters);
-  if (result.verdict != Verdict::passed || !is_integer(workload.output_dtype())) return result;
+  const bool of_integers = std::ranges::any_of(workload.results(), [](const auto& one) {
+    return one.array.role == Role::output && is_integer(one.array.dtype);
+  });
+  if (result.verdict != Verdict::passed || !of_integers) return result;
   return check_with_poison(0x5A, kernel, workload, device, nullptr);
 }
 

@@ -68,6 +68,7 @@ class Device {
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
   virtual void fill(void* to, unsigned char byte, std::size_t bytes) = 0;
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  ///< within the device
 
   /// A number that changes when any byte of the range does (but for one chance in 2^64).
   virtual std::uint64_t checksum(const void* data, std::size_t bytes) = 0;

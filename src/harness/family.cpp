@@ -68,15 +68,31 @@ std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text,
   return at == end ? std::optional(values) : std::nullopt;
 }
 
+double memory_of(const Binding& binding) {
+  double bytes = 0;
+  for (const Array& array : binding.arrays()) {
+    const double copies = array.role == Role::in_place ? 2 : 1;
+    const double of_answer = array.is_written() ? 2 * sizeof(double) : 0;  // expected and magnitude
+    bytes += static_cast<double>(array.size) *
+             (copies * static_cast<double>(size_of(array.dtype)) + of_answer);
+  }
+  return bytes;
+}
+
 Workload::Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::uint64_t seed,
                    Device& device)
     : device_(device), binding_(std::move(binding)), set_(set) {
-  std::vector<const void*> pointers;
-  for (const std::size_t size : binding_->input_sizes()) {
-    pointers.push_back(inputs_.emplace_back(device, size * size_of(binding_->dtype())).data());
+  std::vector<void*> addresses;
+  buffers_.reserve(arrays().size());
+  for (const Array& array : arrays()) {
+    Buffer& buffer = buffers_.emplace_back(device, array.size * size_of(array.dtype));
+    addresses.push_back(buffer.data());
+    if (!array.is_written()) continue;
+    Result& result = results_.emplace_back(Result{.array = array, .written = &buffer});
+    if (set.exact) result.array.tolerance = {};
+    if (array.role == Role::in_place) result.before.emplace(device, buffer.bytes());
   }
-  output_.emplace(device, output_size() * size_of(output_dtype()));
-  binding_->bind(pointers, output_->data());
+  binding_->bind(addresses);
   refill(seed);
 }
 
@@ -85,9 +101,13 @@ bool Workload::answer_is_made_on_gpu() const {
 }
 
 double Workload::host_memory() const {
-  const double doubles = answer_is_made_on_gpu() ? 0 : 2;  // expected and magnitude
-  double bytes = doubles * sizeof(double) * static_cast<double>(output_size());
-  for (const Buffer& buffer : inputs_) bytes += static_cast<double>(buffer.bytes());
+  double bytes = 0;
+  for (const Array& array : arrays()) {
+    const auto size = static_cast<double>(array.size);
+    if (array.is_read()) bytes += size * static_cast<double>(size_of(array.dtype));
+    const bool is_answered = array.is_written() && !answer_is_made_on_gpu() && !judges_itself();
+    if (is_answered) bytes += size * 2 * sizeof(double);  // expected and magnitude
+  }
   return bytes;
 }
 
@@ -114,30 +134,72 @@ auto Workload::in_host_memory(auto f) const {
 void Workload::refill(std::uint64_t seed) {
   expect_host_memory();
   std::vector<LargeArray<std::byte>> values;
-  std::vector<const void*> pointers;
-  for (Buffer& buffer : inputs_) {
-    const std::size_t input = values.size();
-    values.push_back(in_host_memory([&] { return LargeArray<std::byte>(buffer.bytes()); }));
-    pointers.push_back(values.back().data());
-    make_input(binding_->dtype(), values.back().data(), binding_->input_sizes()[input], set_, seed,
-               static_cast<int>(input));
-    device_.upload(buffer.data(), values.back().data(), buffer.bytes());
+  std::vector<void*> addresses;
+  int input = 0;
+  for (const Array& array : arrays()) {
+    const std::size_t bytes = array.is_read() ? array.size * size_of(array.dtype) : 0;
+    values.push_back(in_host_memory([&] { return LargeArray<std::byte>(bytes); }));
+    addresses.push_back(values.back().data());
+    if (array.is_read()) {
+      make_input(array.dtype, addresses.back(), array.size, set_, seed, input++);
+    }
   }
-  input_checksum_ = checksum(device_, inputs_);
+  binding_->arrange_inputs(seed, addresses);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!arrays()[i].is_read()) continue;
+    device_.upload(buffers_[i].data(), values[i].data(), values[i].size());
+  }
+  for (Result& result : results_) {
+    if (!result.before) continue;
+    device_.copy(result.before->data(), result.written->data(), result.written->bytes());
+  }
+  input_checksum_ = checksum_of_inputs();
+  if (judges_itself()) return;
   if (answer_is_made_on_gpu()) {
-    expected_.emplace(device_, output_size() * sizeof(double));
-    magnitude_.emplace(device_, output_size() * sizeof(double));
-    binding_->reference_on_gpu(static_cast<double*>(expected_->data()),
-                               static_cast<double*>(magnitude_->data()));
+    Result& only = results_.front();
+    only.expected.emplace(device_, only.array.size * sizeof(double));
+    only.magnitude.emplace(device_, only.array.size * sizeof(double));
+    binding_->reference_on_gpu(static_cast<double*>(only.expected->data()),
+                               static_cast<double*>(only.magnitude->data()));
     return;
   }
-  const Expected expected = in_host_memory([&] { return binding_->reference(pointers); });
+  const auto answers = in_host_memory([&] { return binding_->reference(addresses); });
   const auto put = [&](std::optional<Buffer>& to, const Doubles& from) {
     to.emplace(device_, from.size() * sizeof(double));
     device_.upload(to->data(), from.data(), from.size() * sizeof(double));
   };
-  put(expected_, expected.values);
-  if (!expected.magnitude.empty()) put(magnitude_, expected.magnitude);
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    put(results_[i].expected, answers[i].values);
+    if (!answers[i].magnitude.empty()) put(results_[i].magnitude, answers[i].magnitude);
+  }
+}
+
+void Workload::reset_results(unsigned char byte) {
+  for (Result& result : results_) {
+    if (result.before) {
+      device_.copy(result.written->data(), result.before->data(), result.written->bytes());
+    } else {
+      result.written->poison(byte);
+    }
+  }
+}
+
+std::string Workload::mistake() const {
+  std::vector<LargeArray<std::byte>> values;
+  const auto on_host = [&](const Buffer& buffer) -> void* {
+    values.push_back(in_host_memory([&] { return LargeArray<std::byte>(buffer.bytes()); }));
+    device_.download(values.back().data(), buffer.data(), buffer.bytes());
+    return values.back().data();
+  };
+  std::vector<void*> before, after;
+  for (const Buffer& buffer : buffers_) before.push_back(after.emplace_back(on_host(buffer)));
+  auto result = results_.begin();
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (!arrays()[i].is_written()) continue;
+    before[i] = result->before ? on_host(*result->before) : nullptr;
+    ++result;
+  }
+  return binding_->mistake(before, after);
 }
 
 Buffer* Workload::prepare(const Kernel& kernel) {
@@ -148,10 +210,13 @@ Buffer* Workload::prepare(const Kernel& kernel) {
   return &*workspace_;
 }
 
-std::uint64_t checksum(Device& device, std::span<const Buffer> buffers) {
+bool Workload::inputs_are_intact() const { return checksum_of_inputs() == input_checksum_; }
+
+std::uint64_t Workload::checksum_of_inputs() const {
   std::uint64_t sum = 0;
-  for (const Buffer& buffer : buffers) {
-    sum = random_bits(sum, 0, device.checksum(buffer.data(), buffer.bytes()));
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    if (arrays()[i].role != Role::input) continue;
+    sum = random_bits(sum, 0, device_.checksum(buffers_[i].data(), buffers_[i].bytes()));
   }
   return sum;
 }

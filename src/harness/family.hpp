@@ -2,6 +2,7 @@
 // family's family.cpp and by the programs, never by kernel files.
 #pragma once
 
+#include "harness/array.hpp"
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
 #include "support/out_of_memory.hpp"
@@ -16,6 +17,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 namespace ladder {
@@ -138,18 +140,52 @@ struct OutputOf<C, T> {
   using type = typename C::template Output<T>;
 };
 
+/// A family whose inputs are of the kernels' element type, and which has one output: of that type, or
+/// C::Output<T>.
+template <class C>
+concept OneOutput = requires(const typename C::Problem& p, DType dtype,
+                             std::span<float* const> inputs, float* output,
+                             std::span<const std::span<const float>> values) {
+  { C::input_sizes(p) } -> std::same_as<std::vector<std::size_t>>;
+  { C::output_size(p) } -> std::same_as<std::size_t>;
+  { C::tolerance(p, dtype) } -> std::same_as<Tolerance>;
+  { C::bind(p, inputs, output) } -> std::same_as<typename C::template Args<float>>;
+  { C::reference(p, values) } -> std::same_as<Expected>;
+};
+
+/// A family whose arrays are of any number, types and roles. reference is what is right, for each array
+/// that is written, in their order. Where that is not one answer, element by element (a permutation,
+/// a sort), mistake looks at what was there before and after a kernel ran, and says what is wrong, or
+/// nothing.
+template <class C>
+concept SeveralArrays = requires(const typename C::Problem& p, Operands operands) {
+  { C::template arrays<float>(p) } -> std::same_as<std::vector<Array>>;
+  { C::template bind<float>(p, operands) } -> std::same_as<typename C::template Args<float>>;
+}
+&&(
+    requires(const typename C::Problem& p, Operands operands) {
+      { C::template reference<float>(p, operands) } -> std::same_as<std::vector<Expected>>;
+    } ||
+    requires(const typename C::Problem& p, Operands operands) {
+      { C::template mistake<float>(p, operands, operands) } -> std::same_as<std::string>;
+    });
+
 /// What a family (or one op of it) must define. text is the last part of a benchmark's name, and parse
 /// its inverse. bind makes the kernel's Args from device pointers; Args has a member
-/// `void* workspace` where versions need scratch memory. A family whose arithmetic is not fp32
-/// multiply-adds also has `static ComputeRoof compute_roof(DType)`; one that measures a limit of the
-/// machine `static constexpr Limit limit`; one whose problems may be large,
-/// or of whose input sets some do for small ones only, `static Problem smaller(const Problem&)`: what
-/// ./bench tries all input sets on but the first. What decides which code runs stays, what only adds
-/// more of the same is shortened.
+/// `void* workspace` where versions need scratch memory. A family may add:
+///   static ComputeRoof compute_roof(DType)    if its arithmetic is not fp32 multiply-adds
+///   static constexpr Limit limit              if it measures a limit of the machine
+///   static Problem smaller(p)                 if its problems may be large, or some of its input
+///                                             sets do for small ones only: what ./bench tries all
+///                                             input sets on but the first. What decides which code
+///                                             runs stays, what only adds more of the same is cut
+///   template <class T> static void arrange_inputs(p, seed, operands)
+///                                             if it has SeveralArrays and some are more than numbers
+///                                             by chance: makes of what an input set has filled in
+///                                             host memory lengths that add up, a permutation, …
 template <class C>
 concept Contract = requires(const typename C::Problem& p, Backend backend, DType dtype,
-                            std::string_view text, std::span<float* const> inputs, float* output,
-                            std::span<const std::span<const float>> values) {
+                            std::string_view text) {
   { C::family } -> std::convertible_to<std::string_view>;
   { C::op } -> std::convertible_to<std::string_view>;
   { C::problem_help } -> std::convertible_to<std::string_view>;
@@ -159,84 +195,102 @@ concept Contract = requires(const typename C::Problem& p, Backend backend, DType
   { C::bench_problems(backend) } -> std::same_as<std::vector<typename C::Problem>>;
   { C::input_sets() } -> std::same_as<std::vector<InputSet>>;
   { C::cost(p, dtype) } -> std::same_as<Cost>;
-  { C::tolerance(p, dtype) } -> std::same_as<Tolerance>;
-  { C::input_sizes(p) } -> std::same_as<std::vector<std::size_t>>;
-  { C::output_size(p) } -> std::same_as<std::size_t>;
-  { C::bind(p, inputs, output) } -> std::same_as<typename C::template Args<float>>;
-  { C::reference(p, values) } -> std::same_as<Expected>;
-};
+}
+&&(OneOutput<C> || SeveralArrays<C>);
 
 /// A problem in one element type, with the Args that kernels of that type are launched with: made of
-/// addresses that someone else owns.
+/// addresses that someone else owns, one for each of arrays().
 class Binding {
  public:
   virtual ~Binding() = default;
-  DType dtype() const { return dtype_; }                                        ///< of the inputs
-  const std::vector<std::size_t>& input_sizes() const { return input_sizes_; }  ///< elements
-  std::size_t output_size() const { return output_size_; }                      ///< elements
-  DType output_dtype() const { return output_dtype_; }
-  Tolerance tolerance() const { return tolerance_; }
+  const std::vector<Array>& arrays() const { return arrays_; }
 
-  /// Makes args of the arrays' addresses, as many inputs as input_sizes() has; without a workspace.
-  virtual void bind(std::span<const void* const> inputs, void* output) = 0;
+  /// Makes args of the arrays' addresses; without a workspace.
+  virtual void bind(std::span<void* const> addresses) = 0;
   virtual void set_workspace(void* workspace) = 0;
   virtual const void* args() const = 0;
 
-  /// The answer, of inputs in host memory.
-  virtual Expected reference(std::span<const void* const> inputs) const = 0;
+  /// Makes of inputs in host memory, which a set has filled, what they must be.
+  virtual void arrange_inputs(std::uint64_t /*seed*/, std::span<void* const> /*addresses*/) const {}
 
-  /// Whether reference_on_gpu is there, and is quicker for this problem.
+  /// The answers, of inputs in host memory: one for each array that is written. Not where
+  /// judges_itself().
+  virtual std::vector<Expected> reference(std::span<void* const> addresses) const = 0;
+
+  /// What is wrong with results of which there is more than one that is right; in host memory, what
+  /// was read before and all arrays after.
+  virtual bool judges_itself() const { return false; }
+  virtual std::string mistake(std::span<void* const> /*before*/,
+                              std::span<void* const> /*after*/) const {
+    return "";
+  }
+
+  /// Whether reference_on_gpu is there, and is quicker for this problem. Of one output.
   virtual bool wants_gpu_reference() const { return false; }
 
-  /// Writes the answer, of the inputs that are bound, to device memory of output_size() each.
+  /// Writes the answer, of the arrays that are bound, to device memory of the output's size each.
   virtual void reference_on_gpu(double* /*values*/, double* /*magnitude*/) const {}
 
  protected:
-  DType dtype_{}, output_dtype_{};
-  std::vector<std::size_t> input_sizes_;
-  std::size_t output_size_ = 0;
-  Tolerance tolerance_;
+  std::vector<Array> arrays_;
 };
 
-/// One problem on a device: its inputs, its output, and the answer to compare with.
+/// One problem on a device: its arrays, and the answers to compare with.
 class Workload {
  public:
   Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::uint64_t seed,
            Device& device);
 
+  /// An array that kernels write, and what should be in it.
+  struct Result {
+    Array array;                     ///< with the tolerance that these inputs ask for
+    Buffer* written;                 ///< where kernels write it
+    std::optional<Buffer> before{};  ///< what it was, of one that is in place
+    std::optional<Buffer> expected{}, magnitude{};  ///< of fp64; see Tolerance
+
+    const double* expected_values() const { return values_of(expected); }
+    const double* magnitudes() const { return values_of(magnitude); }
+
+   private:
+    static const double* values_of(const std::optional<Buffer>& buffer) {
+      return buffer ? static_cast<const double*>(buffer->data()) : nullptr;
+    }
+  };
+
   const void* args() const { return binding_->args(); }
-  DType output_dtype() const { return binding_->output_dtype(); }
-  std::vector<Buffer>& inputs() { return inputs_; }
-  Buffer& output() { return *output_; }
-  std::size_t output_size() const { return binding_->output_size(); }  ///< elements
-  const double* expected() const { return static_cast<const double*>(expected_->data()); }
-  const double* magnitude() const {
-    return magnitude_ ? static_cast<const double*>(magnitude_->data()) : nullptr;
-  }
-  Tolerance tolerance() const { return set_.exact ? Tolerance{} : binding_->tolerance(); }
-  std::uint64_t input_checksum() const { return input_checksum_; }
+  const std::vector<Array>& arrays() const { return binding_->arrays(); }
+  std::vector<Buffer>& buffers() { return buffers_; }  ///< one for each of arrays()
+  std::vector<Result>& results() { return results_; }
+  bool inputs_are_intact() const;
 
   /// Makes other inputs, in the same memory, and their answer.
   void refill(std::uint64_t seed);
+
+  /// What is written becomes such bytes, or what it was before.
+  void reset_results(unsigned char byte);
+
+  bool judges_itself() const { return binding_->judges_itself(); }
+  std::string mistake() const;  ///< where it does
 
   /// Points args at scratch memory for the kernel; null if it needs none.
   Buffer* prepare(const Kernel& kernel);
 
  private:
   bool answer_is_made_on_gpu() const;
-  double host_memory() const;  ///< bytes of the inputs, and of an answer that is made on the CPU
+  double host_memory() const;  ///< bytes of the inputs, and of answers that are made on the CPU
   OutOfMemory lack_of_host_memory() const;
   void expect_host_memory() const;
   auto in_host_memory(auto f) const;
+  std::uint64_t checksum_of_inputs() const;
 
   Device& device_;
   std::unique_ptr<Binding> binding_;
   InputSet set_;
-  std::vector<Buffer> inputs_;
-  std::optional<Buffer> output_, expected_, magnitude_, workspace_;
+  std::vector<Buffer> buffers_;
+  std::vector<Result> results_;
+  std::optional<Buffer> workspace_;
   std::uint64_t input_checksum_ = 0;
 };
-std::uint64_t checksum(Device& device, std::span<const Buffer> buffers);
 
 /// A family (or one op of it) behind one type for the programs.
 struct Family {
@@ -273,6 +327,9 @@ Support supports(const Kernel& kernel, const Problem& problem);
 Support supports(const Kernel& kernel, const Problem& problem, const DeviceInfo& device);
 void add_family(Family family);
 
+/// Device bytes of the arrays and the answers.
+double memory_of(const Binding& binding);
+
 /// Writes input number `input`, of `size` elements of one of kDTypes.
 void make_input(DType dtype, void* elements, std::size_t size, const InputSet& set,
                 std::uint64_t seed, int input);
@@ -284,32 +341,74 @@ class BindingOf final : public Binding {
   static constexpr bool kHasGpuReference = requires(const Args& args) {
     C::reference_on_gpu(args, nullptr, nullptr);
   };
+  static constexpr bool kJudges = requires(const typename C::Problem& p, Operands operands) {
+    C::template mistake<T>(p, operands, operands);
+  };
+  static constexpr bool kArranges = requires(const typename C::Problem& p, Operands operands) {
+    C::template arrange_inputs<T>(p, std::uint64_t{}, operands);
+  };
 
  public:
   explicit BindingOf(const typename C::Problem& problem) : problem_(problem) {
-    dtype_ = DTypeOf<T>::value;
-    output_dtype_ = DTypeOf<Output>::value;
-    input_sizes_ = C::input_sizes(problem);
-    output_size_ = C::output_size(problem);
-    tolerance_ = C::tolerance(problem, dtype_);
+    if constexpr (SeveralArrays<C>) {
+      arrays_ = C::template arrays<T>(problem);
+    } else {
+      for (const std::size_t size : C::input_sizes(problem)) {
+        arrays_.push_back(input<T>("input " + std::to_string(arrays_.size()), size));
+      }
+      arrays_.push_back(ladder::output<Output>("output", C::output_size(problem),
+                                               C::tolerance(problem, DTypeOf<T>::value)));
+    }
   }
 
-  void bind(std::span<const void* const> inputs, void* output) override {
-    std::vector<T*> pointers;  // to non-const, as a family's bind takes them
-    for (const void* input : inputs) pointers.push_back(static_cast<T*>(const_cast<void*>(input)));
-    bound_ = C::bind(problem_, std::span<T* const>(pointers), static_cast<Output*>(output));
+  void bind(std::span<void* const> addresses) override {
+    if constexpr (SeveralArrays<C>) {
+      bound_ = C::template bind<T>(problem_, operands(addresses));
+    } else {
+      std::vector<T*> inputs;
+      for (void* const address : addresses.first(addresses.size() - 1)) {
+        inputs.push_back(static_cast<T*>(address));
+      }
+      bound_ =
+          C::bind(problem_, std::span<T* const>(inputs), static_cast<Output*>(addresses.back()));
+    }
   }
   void set_workspace([[maybe_unused]] void* workspace) override {
     if constexpr (requires { bound_.workspace; }) bound_.workspace = workspace;
   }
   const void* args() const override { return &bound_; }
 
-  Expected reference(std::span<const void* const> inputs) const override {
-    std::vector<std::span<const T>> values;
-    for (const void* input : inputs) {
-      values.emplace_back(static_cast<const T*>(input), input_sizes_[values.size()]);
+  void arrange_inputs([[maybe_unused]] std::uint64_t seed,
+                      [[maybe_unused]] std::span<void* const> addresses) const override {
+    if constexpr (kArranges) {
+      C::template arrange_inputs<T>(problem_, seed, operands(addresses));
     }
-    return C::reference(problem_, std::span<const std::span<const T>>(values));
+  }
+
+  std::vector<Expected> reference(std::span<void* const> addresses) const override {
+    std::vector<Expected> all;
+    if constexpr (kJudges) {
+      static_cast<void>(addresses);
+    } else if constexpr (SeveralArrays<C>) {
+      all = C::template reference<T>(problem_, operands(addresses));
+    } else {
+      std::vector<std::span<const T>> values;
+      for (const Array& array : arrays_) {
+        if (!array.is_read()) continue;
+        values.emplace_back(static_cast<const T*>(addresses[values.size()]), array.size);
+      }
+      all.push_back(C::reference(problem_, std::span<const std::span<const T>>(values)));
+    }
+    return all;
+  }
+
+  bool judges_itself() const override { return kJudges; }
+  std::string mistake([[maybe_unused]] std::span<void* const> before,
+                      [[maybe_unused]] std::span<void* const> after) const override {
+    if constexpr (kJudges) {
+      return C::template mistake<T>(problem_, operands(before), operands(after));
+    }
+    return "";
   }
 
   bool wants_gpu_reference() const override {
@@ -322,6 +421,12 @@ class BindingOf final : public Binding {
   }
 
  private:
+  std::vector<Operand> operands(std::span<void* const> addresses) const {
+    std::vector<Operand> all;
+    for (std::size_t i = 0; i < arrays_.size(); ++i) all.emplace_back(arrays_[i], addresses[i]);
+    return all;
+  }
+
   typename C::Problem problem_;
   Args bound_{};
 };
@@ -378,21 +483,22 @@ struct RegisterFamily {
         },
         .memory =
             [](const Problem& problem, DType dtype) {
-              const Own& p = own(problem);
-              double elements = static_cast<double>(C::output_size(p));
-              const double doubles = 2 * elements;  // expected and magnitude
-              for (std::size_t size : C::input_sizes(p)) elements += static_cast<double>(size);
-              return elements * static_cast<double>(size_of(dtype)) + 8 * doubles;
+              const auto binding = bound(problem, dtype);
+              return binding ? memory_of(*binding) : memory_of(First(own(problem)));
             },
-        .bind = [](const Problem& problem, DType dtype) -> std::unique_ptr<Binding> {
-          std::unique_ptr<Binding> binding;
-          ((DTypeOf<Ts>::value == dtype
-                ? void(binding = std::make_unique<BindingOf<C, Ts>>(own(problem)))
-                : void()),
-           ...);
-          return binding;
-        },
+        .bind = &bound,
     });
+  }
+
+ private:
+  using First = BindingOf<C, std::tuple_element_t<0, std::tuple<Ts...>>>;
+
+  static std::unique_ptr<Binding> bound(const Problem& problem, DType dtype) {
+    std::unique_ptr<Binding> binding;
+    ((DTypeOf<Ts>::value == dtype ? void(binding = std::make_unique<BindingOf<C, Ts>>(own(problem)))
+                                  : void()),
+     ...);
+    return binding;
   }
 };
 

@@ -40,11 +40,11 @@ HostMemory host_memory(std::size_t bytes) {
 }
 
 /// An array of the caller's and its copy, which a kernel of the host executor works on.
-template <class Pointer>
 struct HostArray {
   HostMemory copy;
-  Pointer original;
+  void* original;
   std::size_t bytes;
+  bool is_written;
 };
 
 }  // namespace
@@ -56,8 +56,7 @@ struct kl_launcher {
   bool is_bound = false, has_workspace = false;
 
   // On the host executor
-  std::vector<HostArray<const void*>> host_inputs = {};
-  HostArray<void*> host_output = {};
+  std::vector<HostArray> host_arrays = {};
   HostMemory host_workspace = nullptr;
 };
 
@@ -156,20 +155,7 @@ Problem supported_problem(const Entry& chosen, const char* text) {
   return *problem;
 }
 
-kl_array describe(DType dtype, std::size_t elements) {
-  return {.dtype = to_string(dtype), .elements = elements, .bytes = elements * size_of(dtype)};
-}
-
-kl_array output_of(const kl_launcher& launcher) {
-  return describe(launcher.binding->output_dtype(), launcher.binding->output_size());
-}
-
 bool is_on_host(const kl_launcher& launcher) { return launcher.kernel.backend == Backend::host; }
-
-template <class Pointer>
-HostArray<Pointer> host_array(Pointer original, const kl_array& array) {
-  return {.copy = host_memory(array.bytes), .original = original, .bytes = array.bytes};
-}
 
 void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
@@ -177,13 +163,14 @@ void copy(void* to, const void* from, std::size_t bytes) {
 
 void launch_on_host(const kl_launcher& launcher) {
   const std::lock_guard lock(launching);
-  for (const auto& input : launcher.host_inputs)
-    copy(input.copy.get(), input.original, input.bytes);
-  const auto& output = launcher.host_output;
-  copy(output.copy.get(), output.original, output.bytes);
+  for (const HostArray& array : launcher.host_arrays) {
+    copy(array.copy.get(), array.original, array.bytes);
+  }
   ladder_host_api()->launches().clear();
   launcher.kernel.launch(launcher.binding->args(), nullptr);
-  copy(output.original, output.copy.get(), output.bytes);
+  for (const HostArray& array : launcher.host_arrays) {
+    if (array.is_written) copy(array.original, array.copy.get(), array.bytes);
+  }
 }
 
 void launch_on_gpu(const kl_launcher& launcher, void* stream) {
@@ -256,53 +243,56 @@ kl_status kl_open(size_t kernel, const char* problem, kl_launcher** launcher) {
 
 void kl_close(kl_launcher* launcher) { delete launcher; }
 
-size_t kl_input_count(const kl_launcher* launcher) {
-  return launcher ? launcher->binding->input_sizes().size() : 0;
+size_t kl_array_count(const kl_launcher* launcher) {
+  return launcher ? launcher->binding->arrays().size() : 0;
 }
 
-kl_status kl_input(const kl_launcher* launcher, size_t index, kl_array* array) {
+kl_status kl_describe_array(const kl_launcher* launcher, size_t index, kl_array* array) {
   return guarded([&] {
     const kl_launcher& l = given(launcher, "launcher");
-    const auto& sizes = l.binding->input_sizes();
-    if (index >= sizes.size()) {
-      throw Refused{KL_INVALID, fmt::format("there is no input number {}: {} has {}", index,
-                                            full_name(l.kernel), sizes.size())};
+    const std::vector<Array>& arrays = l.binding->arrays();
+    if (index >= arrays.size()) {
+      throw Refused{KL_INVALID, fmt::format("there is no array number {}: {} has {}", index,
+                                            full_name(l.kernel), arrays.size())};
     }
-    given(array, "array") = describe(l.kernel.dtype, sizes[index]);
+    const Array& one = arrays[index];
+    given(array, "array") = {.name = one.name.c_str(),
+                             .role = one.role == Role::input    ? KL_INPUT
+                                     : one.role == Role::output ? KL_OUTPUT
+                                                                : KL_IN_PLACE,
+                             .dtype = to_string(one.dtype),
+                             .elements = one.size,
+                             .bytes = one.size * size_of(one.dtype)};
   });
 }
 
-kl_status kl_output(const kl_launcher* launcher, kl_array* array) {
-  return guarded([&] { given(array, "array") = output_of(given(launcher, "launcher")); });
-}
-
-kl_status kl_bind(kl_launcher* launcher, const void* const* inputs, size_t input_count,
-                  void* output, size_t* workspace_bytes) {
+kl_status kl_bind(kl_launcher* launcher, void* const* arrays, size_t count,
+                  size_t* workspace_bytes) {
   return guarded([&] {
     kl_launcher& l = given(launcher, "launcher");
-    const auto& sizes = l.binding->input_sizes();
-    if (input_count != sizes.size()) {
-      throw Refused{KL_INVALID, fmt::format("{} takes {} input arrays, not {}", full_name(l.kernel),
-                                            sizes.size(), input_count)};
+    const std::vector<Array>& all = l.binding->arrays();
+    if (count != all.size()) {
+      throw Refused{KL_INVALID, fmt::format("{} takes {} arrays, not {}", full_name(l.kernel),
+                                            all.size(), count)};
     }
-    for (std::size_t i = 0; i < input_count; ++i) {
-      if (sizes[i] > 0 && !(&given(inputs, "inputs"))[i]) {
-        throw Refused{KL_INVALID, fmt::format("input number {} is NULL", i)};
+    given(arrays, "arrays");
+    for (std::size_t i = 0; i < count; ++i) {
+      if (all[i].size > 0 && !arrays[i]) {
+        throw Refused{KL_INVALID, fmt::format("array number {}, {}, is NULL", i, all[i].name)};
       }
     }
-    if (l.binding->output_size() > 0) given(static_cast<char*>(output), "output");
     l.is_bound = false;
-    std::vector<const void*> bound(inputs, inputs + input_count);
+    std::vector<void*> bound(arrays, arrays + count);
     if (is_on_host(l)) {
-      l.host_inputs.clear();
-      for (std::size_t i = 0; i < input_count; ++i) {
-        l.host_inputs.push_back(host_array(bound[i], describe(l.kernel.dtype, sizes[i])));
-        bound[i] = l.host_inputs.back().copy.get();
+      l.host_arrays.clear();
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t bytes = all[i].size * size_of(all[i].dtype);
+        const HostArray& array = l.host_arrays.emplace_back(
+            HostArray{host_memory(bytes), bound[i], bytes, all[i].is_written()});
+        bound[i] = array.copy.get();
       }
-      l.host_output = host_array(output, output_of(l));
-      output = l.host_output.copy.get();
     }
-    l.binding->bind(bound, output);
+    l.binding->bind(bound);
     l.workspace_bytes = l.kernel.workspace ? l.kernel.workspace(l.binding->args()) : 0;
     l.has_workspace = false;
     given(workspace_bytes, "workspace_bytes") = l.workspace_bytes;

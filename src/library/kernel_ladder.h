@@ -8,8 +8,8 @@
  *   if (kl_find("softmax/f32/v05_vec128", KL_CUDA, &kernel) != KL_OK ||
  *       kl_open(kernel, "8192x4096", &softmax) != KL_OK) { puts(kl_last_error()); ... }
  *   size_t bytes;
- *   const void* inputs[] = {x};
- *   kl_bind(softmax, inputs, 1, y, &bytes);
+ *   void* arrays[] = {x, y};
+ *   kl_bind(softmax, arrays, 2, &bytes);
  *   if (bytes > 0) kl_set_workspace(softmax, scratch);
  *   kl_launch(softmax, stream);
  *   kl_close(softmax);
@@ -52,7 +52,7 @@ typedef struct {
   const char* name;    /* family[/op]/dtype/version; a backend has each name once */
   const char* family;  /* "softmax" */
   const char* op;      /* "backward"; "" where the family has one operation */
-  const char* dtype;   /* of the inputs: f32, f16, bf16, tf32 (in 32 bits), e4m3, f64, i32 or i64 */
+  const char* dtype;   /* that it is for: f32, f16, bf16, tf32 (in 32 bits), e4m3, f64, i32 or i64 */
   const char* version; /* "v05_vec128" */
   const char* idea;    /* what the version does, in a few words */
   kl_backend backend;
@@ -78,25 +78,27 @@ kl_status kl_open(size_t kernel, const char* problem, kl_launcher** launcher);
 /* NULL is nothing to do. The launches must be over only where the workspace is to be reused. */
 void kl_close(kl_launcher* launcher);
 
-/* A dense array. */
+/* What a kernel does with an array: reads it, writes it, or reads it and writes it in place. */
+typedef enum { KL_INPUT = 0, KL_OUTPUT = 1, KL_IN_PLACE = 2 } kl_role;
+
+/* A dense array. Its name lives as long as the launcher. */
 typedef struct {
+  const char* name;
+  kl_role role;
   const char* dtype;
   size_t elements;
   size_t bytes;
 } kl_array;
 
-size_t kl_input_count(const kl_launcher* launcher);
-kl_status kl_input(const kl_launcher* launcher, size_t index, kl_array* array);
+/* The arrays are numbered from 0 to kl_array_count() - 1, as the kernel's operation lists them. */
+size_t kl_array_count(const kl_launcher* launcher);
+kl_status kl_describe_array(const kl_launcher* launcher, size_t index, kl_array* array);
 
-/* Several results of an operation lie in the one output after another, each from a multiple of 8
- * elements on: [dx | dweight | dbias]. */
-kl_status kl_output(const kl_launcher* launcher, kl_array* array);
-
-/* Gives the arrays of the launches that follow; the workspace is to be set again. Arrays that start
- * at a multiple of 256 bytes, as cudaMalloc's, are fit for every kernel. workspace_bytes gets the
- * size of the scratch memory that the launches need, 0 if none. */
-kl_status kl_bind(kl_launcher* launcher, const void* const* inputs, size_t input_count,
-                  void* output, size_t* workspace_bytes);
+/* Gives the arrays of the launches that follow; the workspace is to be set again. Inputs are not
+ * written. Arrays that start at a multiple of 256 bytes, as cudaMalloc's, are fit for every kernel.
+ * workspace_bytes gets the size of the scratch memory that the launches need, 0 if none. */
+kl_status kl_bind(kl_launcher* launcher, void* const* arrays, size_t count,
+                  size_t* workspace_bytes);
 
 /* Starts at a multiple of 256 bytes. Launches that may overlap need one each. */
 kl_status kl_set_workspace(kl_launcher* launcher, void* workspace);

@@ -199,6 +199,11 @@ class CudaDevice final : public Device {
     wait();
   }
 
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    LADDER_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+    wait();
+  }
+
   std::uint64_t checksum(const void* data, std::size_t bytes) override {
     auto* sum = reinterpret_cast<unsigned long long*>(parts_);
     fill(sum, 0, sizeof *sum);

@@ -65,6 +65,9 @@ class HostDevice final : public Device {
   void fill(void* to, unsigned char byte, std::size_t bytes) override {
     std::memset(to, byte, bytes);
   }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  }
 
   std::uint64_t checksum(const void* data, std::size_t bytes) override {
     std::uint64_t hash = 0xCBF29CE484222325;  // FNV-1a
@@ -126,10 +129,6 @@ class HostDevice final : public Device {
   }
 
  private:
-  static void copy(void* to, const void* from, std::size_t bytes) {
-    if (bytes > 0) std::memcpy(to, from, bytes);
-  }
-
   const host::Api& api_ = *ladder_host_api();
   const cudaStream_t stream_ = reinterpret_cast<cudaStream_t>(this);  // not the null stream
   DeviceInfo info_;

@@ -1,8 +1,5 @@
 // What LayerNorm and RMSNorm tell the harness: problems, costs, exact results and how far a kernel
 // may be from them, for the operations forward, add and backward. Included by both family.cpp.
-//
-// Outputs of several arrays are one buffer, in which each starts at a multiple of 16 bytes. Nobody
-// writes the gaps: there the check's NaNs are expected to stay.
 #pragma once
 
 #include "harness/family.hpp"
@@ -150,9 +147,6 @@ struct RowsContract : Op {
   /// Weight, and bias where there is one.
   static constexpr int kParameters = Op::kCentred ? 2 : 1;
 
-  /// Where the next array may start after one of n elements: at 16 bytes of every type.
-  static std::size_t padded(std::size_t n) { return ladder::ceil_div(n, std::size_t{8}) * 8; }
-
   static ladder::Cost cost_of(double flops, double read, double written, ladder::DType dtype) {
     const auto size = static_cast<double>(ladder::size_of(dtype));
     return {.flops = flops, .bytes_read = read * size, .bytes_written = written * size};
@@ -166,9 +160,12 @@ struct RowsContract : Op {
     return {.relative = rounding, .scaled = kU * (1 + rounding)};
   }
 
-  static ladder::Expected unwritten(std::size_t size) {
-    return {.values = ladder::filled(size, std::numeric_limits<double>::quiet_NaN()),
-            .magnitude = ladder::filled(size)};
+  template <class T>
+  static ladder::Array result(const char* name, const Problem& p, std::size_t size) {
+    return ladder::output<T>(name, size, tolerance(p, ladder::DTypeOf<T>::value));
+  }
+  static ladder::Expected answer(std::size_t size) {
+    return {.values = ladder::filled(size), .magnitude = ladder::filled(size)};
   }
 
   /// Calls f(row) for every row that has columns.
@@ -240,7 +237,7 @@ struct Forward : RowsContract<Op> {
   template <class T>
   static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
     const auto weight = Base::widened(inputs[1]), bias = Base::widened(inputs.back());
-    ladder::Expected expected = Base::unwritten(output_size(p));
+    ladder::Expected expected = Base::answer(output_size(p));
     Base::for_each_row(p, [&](std::size_t row) {
       const std::size_t start = row * Base::columns(p);
       Base::template expect_row<T>(Base::widened(&inputs[0][start], Base::columns(p)), weight, bias,
@@ -250,7 +247,7 @@ struct Forward : RowsContract<Op> {
   }
 };
 
-/// Inputs: x, weight, bias, residual. Output: [y | sum].
+/// x, weight, bias (where there is one), residual -> y, sum
 template <class Op>
 struct Add : RowsContract<Op> {
   using Base = RowsContract<Op>;
@@ -260,25 +257,28 @@ struct Add : RowsContract<Op> {
     const double n = Base::count(p);
     return Base::cost_of((Op::kCentred ? 9 : 5) * n, 2 * n + Base::parameters(p), 2 * n, dtype);
   }
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    std::vector<std::size_t> sizes(2 + Base::kParameters, Base::columns(p));
-    sizes.front() = sizes.back() = Base::elements(p);
-    return sizes;
-  }
-  static std::size_t output_size(const Problem& p) {
-    return Base::padded(Base::elements(p)) + Base::elements(p);
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    const std::size_t n = Base::elements(p);
+    std::vector<ladder::Array> all{ladder::input<T>("x", n),
+                                   ladder::input<T>("weight", Base::columns(p))};
+    if (Op::kCentred) all.push_back(ladder::input<T>("bias", Base::columns(p)));
+    all.push_back(ladder::input<T>("residual", n));
+    all.push_back(Base::template result<T>("y", p, n));
+    all.push_back(Base::template result<T>("sum", p, n));
+    return all;
   }
 
   template <class T>
-  static typename Op::template Args<T> bind(const Problem& p, std::span<T* const> inputs,
-                                            T* output) {
+  static typename Op::template Args<T> bind(const Problem& p, ladder::Operands arrays) {
+    constexpr std::size_t kResidual = 1 + Base::kParameters;
     typename Op::template Args<T> a{};
-    a.x = inputs[0];
-    a.residual = inputs.back();
-    a.weight = inputs[1];
-    if constexpr (Op::kCentred) a.bias = inputs[2];
-    a.y = output;
-    a.sum = output + Base::padded(Base::elements(p));
+    a.x = arrays[0];
+    a.weight = arrays[1];
+    if constexpr (Op::kCentred) a.bias = arrays[2];
+    a.residual = arrays[kResidual];
+    a.y = arrays[kResidual + 1];
+    a.sum = arrays[kResidual + 2];
     a.rows = p.rows;
     a.cols = p.cols;
     return a;
@@ -286,11 +286,12 @@ struct Add : RowsContract<Op> {
 
   // The sum is exact: one rounding to fp32, one to the type. y is that of the rounded sum.
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
-    const auto weight = Base::widened(inputs[1]), bias = Base::widened(inputs[2]);
-    const std::span<const T> x = inputs[0], residual = inputs.back();
-    const std::size_t sum_at = Base::padded(Base::elements(p));
-    ladder::Expected expected = Base::unwritten(output_size(p));
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands arrays) {
+    const auto weight = Base::widened(arrays[1].template elements<const T>());
+    const auto bias = Base::widened(arrays[Op::kCentred ? 2 : 1].template elements<const T>());
+    const T* const x = arrays[0];
+    const T* const residual = arrays[1 + Base::kParameters];
+    ladder::Expected y = Base::answer(Base::elements(p)), sums = Base::answer(Base::elements(p));
     Base::for_each_row(p, [&](std::size_t row) {
       const std::size_t start = row * Base::columns(p);
       std::vector<double> sum(Base::columns(p));
@@ -298,16 +299,18 @@ struct Add : RowsContract<Op> {
         const auto rounded =
             T(static_cast<float>(x[start + c]) + static_cast<float>(residual[start + c]));
         sum[c] = static_cast<double>(static_cast<float>(rounded));
-        expected.values[sum_at + start + c] = sum[c];
+        sums.values[start + c] = sum[c];
       }
-      Base::template expect_row<T>(sum, weight, bias, &expected.values[start],
-                                   &expected.magnitude[start]);
+      Base::template expect_row<T>(sum, weight, bias, &y.values[start], &y.magnitude[start]);
     });
-    return expected;
+    std::vector<ladder::Expected> all;
+    all.push_back(std::move(y));
+    all.push_back(std::move(sums));
+    return all;
   }
 };
 
-/// Inputs: x, weight, dy. Output: [dx | dweight | dbias], without dbias for RMSNorm.
+/// x, weight, dy -> dx, dweight, dbias (not of RMSNorm)
 template <class Op>
 struct Backward : RowsContract<Op> {
   using Base = RowsContract<Op>;
@@ -320,27 +323,25 @@ struct Backward : RowsContract<Op> {
     return Base::cost_of((Op::kCentred ? 17 : 11) * n, 2 * n + p.cols, n + Base::parameters(p),
                          dtype);
   }
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    return {Base::elements(p), Base::columns(p), Base::elements(p)};
-  }
-  static std::size_t dweight_at(const Problem& p) { return Base::padded(Base::elements(p)); }
-  static std::size_t dbias_at(const Problem& p) {
-    return dweight_at(p) + Base::padded(Base::columns(p));
-  }
-  static std::size_t output_size(const Problem& p) {
-    return (Op::kCentred ? dbias_at(p) : dweight_at(p)) + Base::columns(p);
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    const std::size_t n = Base::elements(p), cols = Base::columns(p);
+    std::vector<ladder::Array> all{ladder::input<T>("x", n), ladder::input<T>("weight", cols),
+                                   ladder::input<T>("dy", n), Base::template result<T>("dx", p, n),
+                                   Base::template result<T>("dweight", p, cols)};
+    if (Op::kCentred) all.push_back(Base::template result<T>("dbias", p, cols));
+    return all;
   }
 
   template <class T>
-  static typename Op::template Args<T> bind(const Problem& p, std::span<T* const> inputs,
-                                            T* output) {
+  static typename Op::template Args<T> bind(const Problem& p, ladder::Operands arrays) {
     typename Op::template Args<T> a{};
-    a.x = inputs[0];
-    a.weight = inputs[1];
-    a.dy = inputs[2];
-    a.dx = output;
-    a.dweight = output + dweight_at(p);
-    if constexpr (Op::kCentred) a.dbias = output + dbias_at(p);
+    a.x = arrays[0];
+    a.weight = arrays[1];
+    a.dy = arrays[2];
+    a.dx = arrays[3];
+    a.dweight = arrays[4];
+    if constexpr (Op::kCentred) a.dbias = arrays[5];
     a.rows = p.rows;
     a.cols = p.cols;
     return a;
@@ -354,15 +355,20 @@ struct Backward : RowsContract<Op> {
   //   dweight      (S + 2) times the sum of |dy * z|, and the sum of |dy| times z's errors
   //   dbias        S times the sum of |dy|
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands arrays) {
     const std::size_t rows = static_cast<std::size_t>(p.rows), cols = Base::columns(p);
-    const auto weight = Base::widened(inputs[1]);
+    const T* const all_x = arrays[0];
+    const T* const all_dy = arrays[2];
+    const auto weight = Base::widened(arrays[1].template elements<const T>());
     const double n = p.cols, over_rows = roundings(p.rows);
-    ladder::Expected expected = Base::unwritten(output_size(p));
+    std::vector<ladder::Expected> answers;
+    answers.push_back(Base::answer(Base::elements(p)));
+    answers.resize(1 + Base::kParameters, Base::answer(cols));
+    ladder::Expected& dx = answers[0];
     std::vector<std::optional<Row<Op>>> all(rows);
     Base::for_each_row(p, [&](std::size_t r) {
-      const auto x = Base::widened(&inputs[0][r * cols], cols);
-      const auto dy = Base::widened(&inputs[2][r * cols], cols);
+      const auto x = Base::widened(&all_x[r * cols], cols);
+      const auto dy = Base::widened(&all_dy[r * cols], cols);
       const Row<Op>& row = all[r].emplace(x);
       const double of_sum_g =
           roundings(cols, [&](std::size_t c) { return std::abs(dy[c] * weight[c]); });
@@ -382,8 +388,8 @@ struct Backward : RowsContract<Op> {
         const double z = row.z(x[c]), g = dy[c] * weight[c];
         const double terms = std::abs(g) + std::abs(of_g) + std::abs(z * of_gz);
         const double value = row.r * (g - of_g - z * of_gz);
-        expected.values[r * cols + c] = value;
-        expected.magnitude[r * cols + c] =
+        dx.values[r * cols + c] = value;
+        dx.magnitude[r * cols + c] =
             row.r * (std::abs(g) + (of_sum_g + 3) * size_of_g + std::abs(z) * error_of_gz +
                      row.error_of_z(z) * std::abs(of_gz) + 4 * terms) +
             (row.of_r + 1) * std::abs(value) + (row.r + 1) * least_step<T>();
@@ -393,23 +399,23 @@ struct Backward : RowsContract<Op> {
       for (std::size_t c = begin; c < end; ++c) {
         double dweight = 0, dbias = 0, of_dweight = 0, size_of_dy = 0;
         for (std::size_t r = 0; r < rows; ++r) {
-          const double dy = static_cast<float>(inputs[2][r * cols + c]);
-          const double z = all[r]->z(static_cast<float>(inputs[0][r * cols + c]));
+          const double dy = static_cast<float>(all_dy[r * cols + c]);
+          const double z = all[r]->z(static_cast<float>(all_x[r * cols + c]));
           dweight += dy * z;
           dbias += dy;
           of_dweight += std::abs(dy) * ((over_rows + 2) * std::abs(z) + all[r]->error_of_z(z));
           size_of_dy += std::abs(dy);
         }
-        expected.values[dweight_at(p) + c] = dweight;
-        expected.magnitude[dweight_at(p) + c] = of_dweight + least_step<T>();
+        answers[1].values[c] = dweight;
+        answers[1].magnitude[c] = of_dweight + least_step<T>();
         if constexpr (Op::kCentred) {
-          expected.values[dbias_at(p) + c] = dbias;
-          expected.magnitude[dbias_at(p) + c] = over_rows * size_of_dy + least_step<T>();
+          answers[2].values[c] = dbias;
+          answers[2].magnitude[c] = over_rows * size_of_dy + least_step<T>();
         }
       }
     };
     ladder::parallel_for(cols, 1 + 65536 / std::max<std::size_t>(rows, 1), sum_columns);
-    return expected;
+    return answers;
   }
 };
 
