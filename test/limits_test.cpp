@@ -36,7 +36,7 @@ constexpr std::size_t period_of(std::size_t bytes) {
 constexpr unsigned kSeconds = 300;  // for a problem
 
 /// The more blocks, the less work each of them has.
-constexpr int multiprocessors_for(std::size_t elements) {
+constexpr int sm_count_for(std::size_t elements) {
   return elements >> 35 ? 1 << 16 : 1 << 12;
 }
 
@@ -518,7 +518,7 @@ std::string run(const Kernel& kernel, const Operation& operation, const std::str
     addresses.push_back(outputs.back());
   }
   binding->bind(addresses);
-  api().set_multiprocessors(multiprocessors_for(largest));
+  api().set_sm_count(sm_count_for(largest));
   if (const std::size_t bytes = kernel.workspace(binding->args())) {
     binding->set_workspace(api().allocate(bytes));
   }

@@ -6,7 +6,7 @@
 
 #include "arrays.hpp"
 #include "device/ptx/cluster.hpp"
-#include "device/ptx/register_budget.hpp"
+#include "device/ptx/setmaxnreg.hpp"
 #include "device/ptx/stmatrix.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/tensor_map.hpp"
@@ -284,7 +284,8 @@ TEST_P(Hopper, AsynchronousStoresAreCountedWhenTheyLand) {
 template <int kThreads>
 __global__ void __launch_bounds__(512) add_up_in_teams(int* wrong) {
   using Team = ladder::WarpsTeam<kThreads, 512>;
-  Team team;
+  __shared__ typename Team::Storage storage;
+  Team team(storage);
   for (int round = 0; round < 50 * (Team::number() + 1); ++round) {
     if ((threadIdx.x / 32 + round) % 5 == 0) __nanosleep(1000);
     const int mine = threadIdx.x + round, first = Team::number() * kThreads + round;
@@ -315,10 +316,10 @@ TEST_P(Hopper, TeamsOfWarpsAddUpByThemselves) {
 /// The second and third warpgroup have more values than the 168 registers that they start with.
 __global__ void __launch_bounds__(384, 1) trade_registers(const float* in, float* out) {
   if (threadIdx.x < 128) {
-    give_registers_back<24>();
+    setmaxnreg_dec<24>();
     return;
   }
-  take_registers<240>();
+  setmaxnreg_inc<240>();
   constexpr int kValues = 200;
   float value[kValues];
 #pragma unroll

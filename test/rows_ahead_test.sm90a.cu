@@ -1,64 +1,78 @@
-// Rows that are on their way to shared memory, and what the blocks of a cluster tell each other:
+// Rows that are on their way to shared memory, and what the blocks of a cluster send each other:
 // many rows for few clusters, which the kernels see only where rows are long. Compiled for sm_90a.
 #include "gpu.hpp"
 
 #include "arrays.hpp"
-#include "device/cluster_exchange.hpp"
+#include "device/cluster_all_gather.hpp"
 #include "device/row_team.hpp"
 #include "device/rows_ahead.hpp"
 
 namespace {
 
 using ladder::half;
-using ladder::RowPlaces;
+using ladder::RowStages;
 
 class RowsAheadOnHopper : public GpuTest<90, 90> {};
 INSTANTIATE_TEST_SUITE_P(Gpu, RowsAheadOnHopper, testing::Values(0u));
 
 constexpr int kBlock = 128, kHeld = 8;  // threads, and columns of a thread
 
+struct alignas(16) Message {
+  float sum;
+  unsigned next_row;
+  unsigned no_matter[2] = {};
+};
+
+__device__ ladder::RowCounters row_counters;
+
 /// y = x + the sum of its row.
 template <class T, int kBlocks>
 __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock)
-    add_row_sums(const T* x, float* y, int rows, int cols, RowPlaces places) {
-  ladder::RowsAhead<T, kBlocks> ahead(x, rows, cols, ladder::dynamic_shared<T>(), places);
-  ladder::ClusterExchange<kBlocks> exchange;
+    add_row_sums(const T* x, float* y, int rows, int cols, RowStages stages) {
+  using Ahead = ladder::RowsAhead<T, kBlocks>;
+  using AllGather = ladder::ClusterAllGather<Message, kBlocks>;
+  using Team = ladder::BlockTeam<kBlock>;
+  __shared__ typename Ahead::Storage pipeline;
+  __shared__ typename AllGather::Storage messages;
+  __shared__ ladder::SumStorage<Team> of_sum;
+  Ahead ahead(pipeline, row_counters, x, rows, cols, ladder::dynamic_shared<T>(), stages);
+  AllGather all_gather(messages);
   const int t = threadIdx.x;
   if (t == 0) {
     ahead.start();
-    exchange.init();
+    all_gather.init();
   }
   ladder::ptx::cluster_sync();
   for (auto row = ahead.wait(); row < rows; row = ahead.wait()) {
-    const T* const from = ahead.share_of(row);
+    const T* const from = ahead.part_of(row);
     float held[kHeld], sum = 0;
     for (int k = 0; k < kHeld; ++k) {
       const int c = k * kBlock + t;
-      held[k] = c < ahead.share.cols ? static_cast<float>(ahead.single(row, from, c)) : 0.0f;
+      held[k] = c < ahead.part.cols ? static_cast<float>(ahead.single(row, from, c)) : 0.0f;
       sum += held[k];
     }
     ahead.release();
-    sum = ladder::team_sum<ladder::BlockTeam<kBlock>, 0>(sum);
-    const float4 told = exchange.tell({sum, ahead.tickets.to_tell(), 0, 0});
-    sum = ladder::lane_sum<kBlocks>(told.x);
-    ahead.tickets.told(told.y);
+    sum = ladder::team_sum<Team>(sum, of_sum);
+    const Message of_rank = all_gather.gather({sum, ahead.scheduler.to_broadcast()});
+    sum = ladder::warp_sum<kBlocks>(of_rank.sum);
+    ahead.scheduler.receive(of_rank.next_row);
     for (int k = 0; k < kHeld; ++k) {
       const int c = k * kBlock + t;
-      if (c < ahead.share.cols) y[row * cols + ahead.share.first + c] = held[k] + sum;
+      if (c < ahead.part.cols) y[row * cols + ahead.part.first + c] = held[k] + sum;
     }
   }
-  ahead.tickets.leave();
+  ahead.scheduler.leave();
 }
 
 template <class T, int kBlocks>
 void check(int rows, int cols, int clusters, int rows_ahead) {
-  RowPlaces places = ladder::row_places<T>(cols, kBlocks, 0);
-  places.rows = rows_ahead;
+  RowStages stages = ladder::row_stages<T>(cols, kBlocks, 0);
+  stages.count = rows_ahead;
   const auto in = random_integers<T>(static_cast<std::size_t>(rows) * cols, 8);  // sums are exact
   Array<T> x(in);
   Array<float> y(in.size());
-  ladder::launch(add_row_sums<T, kBlocks>, clusters * kBlocks, kBlock, RowPlaces::kBytes, nullptr,
-                 x, y, rows, cols, places);
+  ladder::launch(add_row_sums<T, kBlocks>, clusters * kBlocks, kBlock, RowStages::kBytes, nullptr,
+                 x, y, rows, cols, stages);
   const auto out = y.read();
   for (int row = 0; row < rows; ++row) {
     const T* const of_row = &in[static_cast<std::size_t>(row) * cols];
@@ -76,7 +90,7 @@ template <class T, int kBlocks>
 void check_all() {
   constexpr int kLongest = kBlocks * kBlock * kHeld - 32;  // the last block may have a bit more
   for (const int cols : {1, 7, 8, 33, 257, 1000, 5001, kLongest}) {
-    for (const int rows_ahead : {1, 2, RowPlaces::kMost}) {
+    for (const int rows_ahead : {1, 2, RowStages::kMost}) {
       if (cols <= kLongest) check<T, kBlocks>(13, cols, 2, rows_ahead);
       if (testing::Test::HasFatalFailure()) return;
     }

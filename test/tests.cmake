@@ -73,7 +73,7 @@ ladder_test(harness_test
   test/registry_test.cpp
   test/report_test.cpp
   test/resume_test.cpp
-  test/row_share_test.cpp
+  test/row_partition_test.cpp
   test/statistics_test.cpp
   test/suite_test.cpp
   test/sweep_test.cpp

@@ -18,23 +18,27 @@ struct ClusterTeam {
   __device__ static std::int64_t stride() { return gridDim.x / kBlocks; }
   static std::int64_t blocks(int rows) { return std::int64_t{rows} * kBlocks; }
 
-  /// All blocks add the same numbers in the same order, and get the same bits.
-  template <int kPlace, int kSums>
-  __device__ static void sum(float (&values)[kSums]) {
+  template <int kSums>
+  struct SumStorage {
+    typename BlockTeam<kBlock>::template SumStorage<kSums> of_warps;
+    float4 of_block;
     static_assert(kSums <= 4);
-    __shared__ float4 of_block;
-    BlockTeam<kBlock>::template sum<kPlace>(values);
+  };
+  /// All blocks add the same numbers in the same order, and get the same bits.
+  template <int kSums>
+  __device__ static void sum(float (&values)[kSums], SumStorage<kSums>& storage) {
+    BlockTeam<kBlock>::sum(values, storage.of_warps);
     if (threadIdx.x == 0) {
       float4 mine{};
       std::memcpy(&mine, values, sizeof values);
-      of_block = mine;
+      storage.of_block = mine;
     }
     ptx::cluster_sync();
     const unsigned rank = threadIdx.x % kBlocks;
-    const float4 others = ptx::cluster_load(ptx::cluster_address(&of_block, rank));
+    const float4 others = ptx::cluster_load(ptx::cluster_address(&storage.of_block, rank));
     std::memcpy(values, &others, sizeof values);
 #pragma unroll
-    for (float& value : values) value = lane_sum<kBlocks>(value);
+    for (float& value : values) value = warp_sum<kBlocks>(value);
   }
 
   /// No block ends while another may read its sums.

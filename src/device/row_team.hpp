@@ -7,8 +7,9 @@
 //   kHoldsAll        whether launch_by_team gives it only rows that its registers hold
 //   rank()           the thread's number in its team
 //   row(), stride()  the team's first row, and how many teams the grid has
-//   sum<kPlace>(…)   the sums over the team; all of its threads get them. Calls that follow each
-//                    other use different places of shared memory: no barrier is needed to free it.
+//   SumStorage<n>    the shared memory of a sum of n numbers, which the kernel declares
+//   sum(…, storage)  the sums over the team; all of its threads get them. Sums that follow each
+//                    other have storage of their own: no barrier is needed to free it.
 //   leave()          after the last sum
 #pragma once
 
@@ -20,7 +21,7 @@ namespace ladder {
 
 /// The sum over kLanes neighbouring lanes; all of them get it.
 template <int kLanes>
-__device__ float lane_sum(float value) {
+__device__ float warp_sum(float value) {
 #pragma unroll
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(0xffffffffu, value, distance);
@@ -44,10 +45,12 @@ struct LaneTeam {
   __device__ static std::int64_t stride() { return std::int64_t{gridDim.x} * kTeams; }
   static int blocks(int rows) { return ceil_div(rows, kTeams); }
 
-  template <int kPlace, int kSums>
-  __device__ static void sum(float (&values)[kSums]) {
+  template <int kSums>
+  struct SumStorage {};
+  template <int kSums>
+  __device__ static void sum(float (&values)[kSums], SumStorage<kSums>&) {
 #pragma unroll
-    for (float& value : values) value = lane_sum<kThreads>(value);
+    for (float& value : values) value = warp_sum<kThreads>(value);
   }
   __device__ static void leave() {}
 };
@@ -64,29 +67,36 @@ struct BlockTeam {
   __device__ static std::int64_t stride() { return gridDim.x; }
   static int blocks(int rows) { return rows; }
 
-  template <int kPlace, int kSums>
-  __device__ static void sum(float (&values)[kSums]) {
-    __shared__ float of_warp[kSums][kWarps];
+  template <int kSums>
+  struct SumStorage {
+    float of_warp[kSums][kWarps];
+  };
+  template <int kSums>
+  __device__ static void sum(float (&values)[kSums], SumStorage<kSums>& storage) {
+    auto& of_warp = storage.of_warp;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {
-      values[i] = lane_sum<32>(values[i]);
+      values[i] = warp_sum<32>(values[i]);
       if (lane == 0) of_warp[i][warp] = values[i];
     }
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < kSums; ++i) {  // every warp adds them: cheaper than to tell the others
-      values[i] = lane_sum<kWarps>(of_warp[i][lane % kWarps]);
+      values[i] = warp_sum<kWarps>(of_warp[i][lane % kWarps]);
     }
   }
   __device__ static void leave() {}
 };
 
+template <class Team, int kSums = 1>
+using SumStorage = typename Team::template SumStorage<kSums>;
+
 /// The sum of one number of each thread of the team.
-template <class Team, int kPlace>
-__device__ float team_sum(float value) {
+template <class Team>
+__device__ float team_sum(float value, SumStorage<Team>& storage) {
   float values[] = {value};
-  Team::template sum<kPlace>(values);
+  Team::sum(values, storage);
   return values[0];
 }
 

@@ -11,9 +11,9 @@ namespace ladder {
 /// n / (kLanes / kNumbers). In each of the first steps half of the lanes take over half of the
 /// numbers; 6 shuffles for 4 numbers, where 4 sums take 20.
 template <int kLanes, int kNumbers>
-__device__ float lane_sums(const float (&values)[kNumbers]) {
+__device__ float warp_sums(const float (&values)[kNumbers]) {
   if constexpr (kNumbers == 1) {
-    return lane_sum<kLanes>(values[0]);
+    return warp_sum<kLanes>(values[0]);
   } else {
     constexpr int kHalf = kNumbers / 2, kDistance = kLanes / 2;
     const bool is_upper = threadIdx.x & kDistance;
@@ -24,7 +24,7 @@ __device__ float lane_sums(const float (&values)[kNumbers]) {
       mine[i] =
           (is_upper ? high : low) + __shfl_xor_sync(0xffffffffu, is_upper ? low : high, kDistance);
     }
-    return lane_sums<kDistance>(mine);
+    return warp_sums<kDistance>(mine);
   }
 }
 
@@ -35,18 +35,23 @@ class WarpsTeam {
   static constexpr int kTeams = kBlock / kThreads;  // of a block
   static_assert(kTeams < 16, "a barrier for each, and __syncthreads'");
 
+  struct Storage {  // in shared memory
+    float sums[2][kTeams][kThreads / 32 * 4];
+  };
+  __device__ explicit WarpsTeam(Storage& storage) : storage_(storage) {}
+
   __device__ static int number() { return threadIdx.x / kThreads; }  // of the team in its block
   __device__ static int rank() { return threadIdx.x % kThreads; }
 
   /// The sums over the team of 1, 2 or 4 numbers; all of its threads get them. It is a barrier too.
-  /// The warps' sums alternate between two places: who writes to one has met all others since they
+  /// The warps' sums alternate between two stages: who writes to one has met all others since they
   /// read it.
   template <int kNumbers>
   __device__ void sum(float (&values)[kNumbers]) {
     constexpr int kWarps = kThreads / 32, kLanes = 32 / kNumbers;
     const int lane = threadIdx.x % 32, warp = rank() / 32;
-    float* const of_warps = place(place_);  // [kWarps][kNumbers]
-    const float of_warp = lane_sums<32>(values);
+    float* const of_warps = storage_.sums[stage_][number()];  // [kWarps][kNumbers]
+    const float of_warp = warp_sums<32>(values);
     if (lane % kLanes == 0) of_warps[warp * kNumbers + lane / kLanes] = of_warp;
     ptx::named_barrier_sync<kThreads>(1 + number());
 
@@ -63,16 +68,12 @@ class WarpsTeam {
     }
 #pragma unroll
     for (int i = 0; i < kNumbers; ++i) values[i] = __shfl_sync(0xffffffffu, sum, i);
-    place_ ^= 1;
+    stage_ ^= 1;
   }
 
  private:
-  __device__ static float* place(int i) {
-    __shared__ float sums[2][kTeams][kThreads / 32 * 4];
-    return sums[i][number()];
-  }
-
-  int place_ = 0;
+  Storage& storage_;
+  int stage_ = 0;
 };
 
 }  // namespace ladder

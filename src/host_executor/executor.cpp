@@ -130,7 +130,7 @@ class FiberPool {
 unsigned lane_order = 0;
 BlockChoice choose_blocks;            // null: all
 const void* launch_stream = nullptr;  // that launches go into
-int multiprocessor_count = 2;
+int sm_count_of_kernels = 2;
 FiberPool fibers;
 ReadyQueue ready;
 Body body;
@@ -493,8 +493,8 @@ void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, Body k
   }
 }
 
-void set_multiprocessors(int count) { multiprocessor_count = count; }
-int multiprocessors() { return multiprocessor_count; }
+void set_sm_count(int count) { sm_count_of_kernels = count; }
+int sm_count() { return sm_count_of_kernels; }
 
 void set_blocks(BlockChoice choose) { choose_blocks = std::move(choose); }
 

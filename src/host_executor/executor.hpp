@@ -45,8 +45,8 @@ using BlockChoice = std::function<std::vector<uint3>(dim3 grid)>;
 void set_blocks(BlockChoice choose);
 
 /// How many multiprocessors kernels find, to fill them: 2, so that little work fills them.
-void set_multiprocessors(int count);
-int multiprocessors();
+void set_sm_count(int count);
+int sm_count();
 
 /// While one exists, launches must go into this stream; otherwise into the null stream.
 class LaunchStream {

@@ -128,12 +128,12 @@ class CudaDevice final : public Device {
     LADDER_CUDA(cudaGetDeviceProperties(&properties, ordinal_));
     info_.name = properties.name;
     info_.compute_capability = 10 * properties.major + properties.minor;
-    info_.multiprocessors = properties.multiProcessorCount;
+    info_.sm_count = properties.multiProcessorCount;
     info_.l2_bytes = static_cast<std::size_t>(attribute(cudaDevAttrL2CacheSize, ordinal_));
     // Twice, because DRAM moves data on both edges of its clock; clocks are in kHz.
     info_.pin_gbps = 2e3 * attribute(cudaDevAttrMemoryClockRate, ordinal_) *
                      attribute(cudaDevAttrGlobalMemoryBusWidth, ordinal_) / 8 / 1e9;
-    info_.pin_gflops = 2e3 * attribute(cudaDevAttrClockRate, ordinal_) * info_.multiprocessors *
+    info_.pin_gflops = 2e3 * attribute(cudaDevAttrClockRate, ordinal_) * info_.sm_count *
                        fma_lanes(info_.compute_capability) / 1e9;
     int version = 0;
     LADDER_CUDA(cudaRuntimeGetVersion(&version));

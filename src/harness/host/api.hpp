@@ -25,7 +25,7 @@ struct Api {
   /// Which blocks of a grid run; null: all (executor.hpp).
   void (*set_blocks)(std::function<std::vector<uint3>(dim3 grid)> choose);
 
-  void (*set_multiprocessors)(int count);  ///< that kernels find, to fill them
+  void (*set_sm_count)(int count);  ///< that kernels find, to fill them
 
   /// Counts what the launches in work() do. If it throws, so does this. Null in builds for
   /// AddressSanitizer, whose instrumentation takes the place of the counters'.

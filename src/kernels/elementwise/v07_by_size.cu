@@ -6,7 +6,7 @@
 // Bound by  DRAM bandwidth; small problems by a launch, one latency and their bytes
 // Limits    none; arrays start at multiples of 16 bytes
 #include "approx.hpp"
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 #include "device/vector.hpp"
 #include "elementwise.hpp"
 
@@ -75,7 +75,7 @@ struct BySize {
 
   template <class Op, class T>
   static void launch(const elementwise::Args<Op, T>& a, cudaStream_t stream) {
-    const bool full = blocks<kMostVectors>(a) >= kFullSm * ladder::multiprocessors();
+    const bool full = blocks<kMostVectors>(a) >= kFullSm * ladder::sm_count();
     if (full) {
       ladder::launch(by_size<kMostVectors, Op, T>, blocks<kMostVectors>(a), kBlock, 0, stream, a);
     } else {

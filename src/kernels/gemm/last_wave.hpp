@@ -2,7 +2,7 @@
 // one.
 #pragma once
 
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 #include "gemm.hpp"
 
 #include <cmath>
@@ -53,7 +53,7 @@ constexpr double k_tile_cycles() {
 template <class S>
 Plan cut_last_wave(const gemm::Args<float>& g) {
   Plan plan = plan_of<S>(g);
-  const int slots = ladder::multiprocessors() * S::kBlocksPerSm, rest = plan.whole % slots;
+  const int slots = ladder::sm_count() * S::kBlocksPerSm, rest = plan.whole % slots;
   if (rest == 0 || rest > kMostCut) return plan;
   const double ends = ladder::ceil_div(rest, slots - rest);
   const double k_tile = k_tile_cycles<S>();

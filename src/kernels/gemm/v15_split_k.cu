@@ -11,7 +11,7 @@
 //
 // v20 launches the second kernel too, through partial_sums.hpp.
 #include "aligned_rows.hpp"
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 #include "device/ptx/cp_async.hpp"
 #include "partial_sums.hpp"
 
@@ -235,12 +235,12 @@ struct SplitK {
   /// Whether big tiles leave no SM without a block, and are not mostly padding.
   static bool is_big(const gemm::Args<float>& g) {
     const std::int64_t big = tiles_of<Big>(g);
-    return big * 100 >= ladder::multiprocessors() * std::int64_t{96} &&
+    return big * 100 >= ladder::sm_count() * std::int64_t{96} &&
            tiles_of<Small>(g) > 3 * big;
   }
   static int splits(const gemm::Args<float>& g) {
     if (g.m == 0 || g.n == 0 || is_big(g)) return 1;
-    const std::int64_t slots = ladder::multiprocessors() * Small::kBlocksPerSm;
+    const std::int64_t slots = ladder::sm_count() * Small::kBlocksPerSm;
     const std::int64_t most = ladder::ceil_div(g.k, Small::BK) / kLeastKTiles;
     return static_cast<int>(max(std::int64_t{1}, min(slots / tiles_of<Small>(g), most)));
   }

@@ -24,7 +24,7 @@
 // Where that makes fewer blocks than fit the GPU at a time, K is split, as in v15. v20 launches the
 // kernels too, through skinny.hpp.
 #include "aligned_rows.hpp"
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 #include "device/ptx/cp_async.hpp"
 #include "skinny.hpp"
 
@@ -347,7 +347,7 @@ struct SkinnyPlan {
     blocks = few_columns ? ladder::ceil_div(g.m, kWarps * kRows) : ladder::ceil_div(g.n, kCols);
     groups = few_columns ? 1 : ladder::ceil_div(g.m, vectors);
     const std::int64_t slots =
-        ladder::multiprocessors() * (few_columns ? kColumnBlocksPerSm : kRowBlocksPerSm);
+        ladder::sm_count() * (few_columns ? kColumnBlocksPerSm : kRowBlocksPerSm);
     const int unit = few_columns ? kChunk : kStep;
     const int least = few_columns ? kChunk : 4 * kStep;  // steps of k that are worth a block
     const std::int64_t tiles = max(std::int64_t{blocks} * groups, std::int64_t{1});

@@ -20,7 +20,7 @@
 //   load b    columns 4x + 16j: 4 vectors, side by side; lanes l and l + 2 want the same one
 //
 // That is when the hardware serves two groups of 8 lanes at once: two wavefronts per load.
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/tensor_map.hpp"
 #include "device/vector.hpp"
@@ -196,7 +196,7 @@ struct Tma {
   static std::int64_t cost(const gemm::Args<float>& g, int fmas) {
     const std::int64_t tiles =
         std::int64_t{ladder::ceil_div(g.m, S::BM)} * ladder::ceil_div(g.n, S::BN);
-    return ladder::ceil_div(tiles, ladder::multiprocessors()) * S::BM * S::BN * 100 / fmas;
+    return ladder::ceil_div(tiles, ladder::sm_count()) * S::BM * S::BN * 100 / fmas;
   }
   static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;

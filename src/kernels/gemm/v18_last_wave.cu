@@ -244,7 +244,7 @@ struct LastWave {
                    plan.whole + 2 * plan.cut, S::kThreads, S::kShared, stream, g, plan);
   }
   static bool is_big(const gemm::Args<float>& g) {
-    return 10 * tiles_of<Big>(g) >= 9 * ladder::multiprocessors();
+    return 10 * tiles_of<Big>(g) >= 9 * ladder::sm_count();
   }
   static std::size_t workspace(const gemm::Args<float>& g) {
     return is_big(g) ? cut_bytes<Big>(cut_last_wave<Big>(g))

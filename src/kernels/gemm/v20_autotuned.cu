@@ -77,7 +77,7 @@ struct Tiling {
   void consider(int number, const gemm::Args<float>& g) {
     if ((S::kRun > 0) != (min(g.m, g.n) <= kFewForRuns)) return;
     if (!ladder::needs_shared_memory(S::kShared).ok) return;
-    const double sms = ladder::multiprocessors();
+    const double sms = ladder::sm_count();
     const Speed* const speeds = ladder::entry_of_this_gpu(kGpus).speeds;
     const Plan whole = plan_of<S>(g);
     // Cycles of an SM for `blocks` blocks of `K-tiles` K-tiles each.

@@ -1,7 +1,7 @@
 // v15's kernel, generalised for v20: any operation, and C in fp32 too.
 #pragma once
 
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/vector.hpp"
 #include "k_tiles.hpp"

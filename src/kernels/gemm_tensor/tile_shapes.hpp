@@ -2,7 +2,7 @@
 // (pushed_sums.hpp), each with one shape of tile; and those that scripts/autotune tries.
 #pragma once
 
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 #include "persistent.hpp"
 #include "pushed_sums.hpp"
 #include "split_k.hpp"
@@ -21,7 +21,7 @@ struct Persistent {
 
   template <class Op, class T, class C>
   static int resident_blocks(int) {
-    return ladder::multiprocessors();
+    return ladder::sm_count();
   }
   template <class Op, class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, int, cudaStream_t stream) {

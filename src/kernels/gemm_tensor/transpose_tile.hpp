@@ -18,12 +18,14 @@ inline ladder::Support supports_transposing(const gemm_tensor::Problem& p) {
                                        : ladder::unsupported("K over 2097120");
 }
 
+/// The tile, in shared memory; columns in 32 banks, too.
+using TransposeTile = float[kTransposeTile][kTransposeTile + 1];
+
 /// Calls store(row, column, element) for a tile of a matrix that lies in memory as
 /// [columns][rows]; lanes have neighbouring columns.
 template <class Store>
-__device__ __forceinline__ void transpose_tile(const float* matrix, int rows, int columns,
-                                               Store&& store) {
-  __shared__ float tile[kTransposeTile][kTransposeTile + 1];  // columns in 32 banks, too
+__device__ __forceinline__ void transpose_tile(TransposeTile& tile, const float* matrix, int rows,
+                                               int columns, Store&& store) {
   const int x = threadIdx.x % kTransposeTile, y = threadIdx.x / kTransposeTile;
   const int row0 = blockIdx.x * kTransposeTile, column0 = blockIdx.y * kTransposeTile;
 #pragma unroll

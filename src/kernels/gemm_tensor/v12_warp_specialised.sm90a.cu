@@ -6,7 +6,7 @@
 // Bound by  the start and the end of a block, during which its SM multiplies nothing
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB, one block per SM
-#include "device/ptx/register_budget.hpp"
+#include "device/ptx/setmaxnreg.hpp"
 #include "k_tiles.hpp"
 #include "tiles.hpp"
 
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
-    give_registers_back<24>();
+    setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int k_tile = 0; k_tile < k_tiles; ++k_tile, state.advance()) {
       T* const to = ring + state.stage * kStage;
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
-  take_registers<240>();
+  setmaxnreg_inc<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
   float acc[BN / 2];
   int previous = 0;  // the previous K-tile's stage

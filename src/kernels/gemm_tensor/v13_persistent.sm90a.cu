@@ -14,8 +14,8 @@
 // C in fp32 (tn_f32) goes from registers to memory, since stmatrix is for 16 bits (store.hpp). v20
 // and v21 launch this kernel too, v20 with BN = 224 as well (persistent.hpp); v22 has it with an
 // epilogue.
-#include "device/multiprocessors.hpp"
-#include "device/ptx/register_budget.hpp"
+#include "device/sm_count.hpp"
+#include "device/ptx/setmaxnreg.hpp"
 #include "persistent.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
-    give_registers_back<24>();
+    setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
-  take_registers<240>();
+  setmaxnreg_inc<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   C* const epilogue_tiles =
       reinterpret_cast<C*>(ring + kStages * kStage) + warp * 2 * EpilogueTile::kElements;
@@ -114,7 +114,7 @@ void gemm_persistent::launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stre
   const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, BN);
   const Destination<C> c(g.c, g.m, g.n);
   const TileOrder<BN> tiles(g.m, g.n);
-  ladder::launch(multiply<T, C, kA, kB, BN>, tiles.blocks(ladder::multiprocessors()), kThreads,
+  ladder::launch(multiply<T, C, kA, kB, BN>, tiles.blocks(ladder::sm_count()), kThreads,
                  kShared, stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);
 }
 

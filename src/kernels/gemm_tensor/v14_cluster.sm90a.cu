@@ -8,9 +8,9 @@
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      256 x 256 x 64 of a cluster; of a block 128 x 256 x 64, two warpgroups of 64 x 256, 4
 //           stages of 48 KiB and 4 KiB of epilogue tiles per warp, one block per SM
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 #include "device/ptx/cluster.hpp"
-#include "device/ptx/register_budget.hpp"
+#include "device/ptx/setmaxnreg.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
 
@@ -47,7 +47,7 @@ __global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
 
   PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
-    give_registers_back<24>();
+    setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128) return;
     constexpr int kPart = BN / kCluster, kAll = (1 << kCluster) - 1;
     for (int tile = blockIdx.x / kCluster; tile < tiles.count(); tile += clusters) {
@@ -66,7 +66,7 @@ __global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
     return;
   }
 
-  take_registers<240>();
+  setmaxnreg_inc<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   // Releases a stage: one thread per block of the cluster arrives at its barrier.
   auto leave = [&](int stage) {
@@ -118,7 +118,7 @@ struct Cluster {
     const CUtensorMap b = operand_map(kMajorB<Op>, g.b, g.n, g.k, BN / kCluster);
     const CUtensorMap c = output_map(g.c, g.m, g.n, EpilogueTile::kRows);
     const TileOrder tiles(g.m, g.n);
-    const int clusters = tiles.blocks(ladder::multiprocessors() / kCluster);
+    const int clusters = tiles.blocks(ladder::sm_count() / kCluster);
     ladder::launch(multiply<T, kMajorA<Op>, kMajorB<Op>>, clusters * kCluster, kThreads, kShared,
                    stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);
   }

@@ -20,8 +20,8 @@
 // cancel, and each is as large as the last bit of the sum so far. So they accumulate one K-tile
 // only, its small products first, and the K-tiles are added in fp32, rounded to nearest (Ootomo and
 // Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
-#include "device/multiprocessors.hpp"
-#include "device/ptx/register_budget.hpp"
+#include "device/ptx/setmaxnreg.hpp"
+#include "device/sm_count.hpp"
 #include "device/vector.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
@@ -86,7 +86,8 @@ __global__ void __launch_bounds__(kSplitThreads) split(const float* matrix, Part
 /// Splits a [columns][rows] matrix and transposes it: a tile per block.
 __global__ void __launch_bounds__(kTransposeThreads)
     split_transposed(const float* matrix, Parts parts) {
-  transpose_tile(matrix, parts.rows, parts.columns, [&](int row, int column, float x) {
+  __shared__ TransposeTile tile;
+  transpose_tile(tile, matrix, parts.rows, parts.columns, [&](int row, int column, float x) {
     tfloat32* const to = parts.data + std::int64_t{row} * parts.row() + column;
     const tfloat32 large(x), small(x - float(large));
     to[0] = large;
@@ -113,7 +114,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
-    give_registers_back<24>();
+    setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
-  take_registers<240>();
+  setmaxnreg_inc<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32;
   for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
     float acc[BN / 2] = {};
@@ -202,7 +203,7 @@ struct SplitTf32 {
                    g.b, b);
 
     const TileOrder tiles(g.m, g.n);
-    ladder::launch(multiply, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
+    ladder::launch(multiply, tiles.blocks(ladder::sm_count()), kThreads, kShared, stream,
                    parts_map(a, BM), parts_map(b, BN), g, tiles);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) { return supports_transposing(p); }

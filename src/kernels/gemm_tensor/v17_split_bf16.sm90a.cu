@@ -19,8 +19,8 @@
 // cancel, and each is as large as the last bit of the sum so far. So they accumulate two K-tiles
 // only, the small products of each first, and these are added in fp32, rounded to nearest (Ootomo
 // and Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
-#include "device/multiprocessors.hpp"
-#include "device/ptx/register_budget.hpp"
+#include "device/sm_count.hpp"
+#include "device/ptx/setmaxnreg.hpp"
 #include "device/vector.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
-    give_registers_back<24>();
+    setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
-  take_registers<240>();
+  setmaxnreg_inc<240>();
   const int warp = threadIdx.x / 32;
   // Broadcast by a shuffle, so that the compiler knows it is the same in all lanes: descriptors are
   // computed from it, and belong in uniform registers.
@@ -222,7 +222,7 @@ struct SplitBf16 {
                    stream, a, b);
 
     const TileOrder tiles(g.m, g.n);
-    ladder::launch(multiply, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
+    ladder::launch(multiply, tiles.blocks(ladder::sm_count()), kThreads, kShared, stream,
                    parts_map(a, BK, BM, CU_TENSOR_MAP_SWIZZLE_64B),
                    parts_map(b, 64, BK, CU_TENSOR_MAP_SWIZZLE_128B), g, tiles);
   }

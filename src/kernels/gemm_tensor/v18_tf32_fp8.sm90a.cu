@@ -11,8 +11,8 @@
 // Accumulators of e4m3 keep 14 bits only, cut off after every 32 products: what cuBLASLt calls fast
 // accumulation, which v00b does not request. v19 does better. v23 launches this kernel too
 // (k_major.hpp).
-#include "device/multiprocessors.hpp"
-#include "device/ptx/register_budget.hpp"
+#include "device/sm_count.hpp"
+#include "device/ptx/setmaxnreg.hpp"
 #include "k_major.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
-    give_registers_back<24>();
+    setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
-  take_registers<240>();
+  setmaxnreg_inc<240>();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   // Broadcast by a shuffle, so that the compiler knows it is the same in all lanes: descriptors are
   // computed from it, and belong in uniform registers.
@@ -133,7 +133,7 @@ void gemm_k_major::launch(const Operand<T>& a, const Operand<T>& b, const gemm_t
   CUtensorMap map_c{};
   if constexpr (kByTma<T>) map_c = output_map(g.c, g.m, g.n, EpilogueTile::kRows);
   const TileOrder tiles(g.m, g.n);
-  ladder::launch(multiply<T>, tiles.blocks(ladder::multiprocessors()), kThreads, kShared<T>, stream,
+  ladder::launch(multiply<T>, tiles.blocks(ladder::sm_count()), kThreads, kShared<T>, stream,
                  map_a, map_b, map_c, g, tiles);
 }
 

@@ -7,8 +7,8 @@
 // Limits    compute capability 9.0; K is a multiple of 16, N of 8
 // Tile      128 x 128 x 128, two warpgroups of 64 x 128, 6 stages of 32 KiB and 4 KiB of epilogue
 //           tiles per warp; one block per SM
-#include "device/multiprocessors.hpp"
-#include "device/ptx/register_budget.hpp"
+#include "device/sm_count.hpp"
+#include "device/ptx/setmaxnreg.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
 
@@ -48,7 +48,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
-    give_registers_back<24>();
+    setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
-  take_registers<240>();
+  setmaxnreg_inc<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   auto* const epilogue_tiles =
       reinterpret_cast<bfloat16*>(ring + kStages * kStage) + warp * 2 * EpilogueTile::kElements;
@@ -125,7 +125,7 @@ struct Fp8Promoted {
     const TileOrder tiles(g.m, g.n);
     const int k_tiles =
         ladder::ceil_div(g.k, kTogether * BK) * kTogether;  // beyond K TMA fills with zeros
-    ladder::launch(multiply, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
+    ladder::launch(multiply, tiles.blocks(ladder::sm_count()), kThreads, kShared, stream,
                    k_tiles_map(g.a, g.m, g.k, BM), k_tiles_map(g.b, g.n, g.k, BN),
                    output_map(g.c, g.m, g.n, EpilogueTile::kRows), k_tiles, tiles);
   }

@@ -6,8 +6,8 @@
 // Bound by  power, as v13
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes; K at least 1
 // Tile      as in v13; 32 words of bias in the registers of a thread
-#include "device/multiprocessors.hpp"
-#include "device/ptx/register_budget.hpp"
+#include "device/sm_count.hpp"
+#include "device/ptx/setmaxnreg.hpp"
 #include "epilogue.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   PipelineState<kStages> state;
   if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
-    give_registers_back<24>();
+    setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128) return;
     for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
       const int2 corner = tiles.at(tile);
@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     return;
   }
 
-  take_registers<240>();
+  setmaxnreg_inc<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   T* const epilogue_tiles = ring + kStages * kStage + warp * 2 * EpilogueTile::kElements;
   for (int tile = blockIdx.x; tile < tiles.count(); tile += gridDim.x) {
@@ -104,7 +104,7 @@ struct Fused {
     const CUtensorMap b = operand_map(Major::k, g.b, g.n, g.k, BN);
     const Destination<T> c(g.c, g.m, g.n);
     const TileOrder tiles(g.m, g.n);
-    ladder::launch(multiply<T>, tiles.blocks(ladder::multiprocessors()), kThreads, kShared, stream,
+    ladder::launch(multiply<T>, tiles.blocks(ladder::sm_count()), kThreads, kShared, stream,
                    a, b, c, ladder::ceil_div(g.k, BK), tiles, BiasGelu<T, BN>{g.bias, g.n});
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {

@@ -17,7 +17,8 @@ using ladder::tfloat32;
 /// From [k][rows] to [rows][pitch]: a tile per block.
 __global__ void __launch_bounds__(kTransposeThreads)
     transpose(const float* matrix, float* transposed, int rows, int k, int pitch) {
-  transpose_tile(matrix, rows, k, [&](int row, int column, float x) {
+  __shared__ TransposeTile tile;
+  transpose_tile(tile, matrix, rows, k, [&](int row, int column, float x) {
     transposed[std::int64_t{row} * pitch + column] = x;
   });
 }

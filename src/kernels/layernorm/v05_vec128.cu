@@ -18,7 +18,7 @@ constexpr unsigned kAllLanes = 0xffffffffu;
 
 /// The sum over kLanes neighbouring lanes; all of them get it.
 template <int kLanes>
-__device__ float lane_sum(float value) {
+__device__ float warp_sum(float value) {
 #pragma unroll
   for (int distance = kLanes / 2; distance > 0; distance /= 2) {
     value += __shfl_xor_sync(kAllLanes, value, distance);
@@ -29,11 +29,11 @@ __device__ float lane_sum(float value) {
 /// The sum over the kThreads threads of a row; all of them get it.
 template <int kThreads>
 __device__ float row_sum(float value, float (&warp_sums)[kThreads / 32]) {
-  value = lane_sum<32>(value);
+  value = warp_sum<32>(value);
   if constexpr (kThreads > 32) {
     if (threadIdx.x % 32 == 0) warp_sums[threadIdx.x / 32] = value;
     __syncthreads();
-    value = lane_sum<kThreads / 32>(warp_sums[threadIdx.x % (kThreads / 32)]);
+    value = warp_sum<kThreads / 32>(warp_sums[threadIdx.x % (kThreads / 32)]);
   }
   return value;
 }

@@ -26,6 +26,7 @@ constexpr int kVectorsOfShort = sizeof(T) == 4 ? 4 : kMostVectors;
 template <class T, class Team, int kVectors, bool kAligned>
 __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     any_start(layernorm::Args<T> a) {
+  __shared__ ladder::SumStorage<Team> of_sum, of_m2;
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
   const int t = Team::rank();
@@ -72,10 +73,10 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   };
   float sum = 0;
   for_each([&](float value) { sum += value; });
-  const float mean = ladder::team_sum<Team, 0>(sum) / a.cols;
+  const float mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
   float m2 = 0;  // the sum of squared deviations
   for_each([&](float value) { m2 += (value - mean) * (value - mean); });
-  const float variance = ladder::team_sum<Team, 1>(m2) / a.cols;
+  const float variance = ladder::team_sum<Team>(m2, of_m2) / a.cols;
   const float scale = rsqrtf(variance + layernorm::kEpsilon);
 
   auto result = [&](T value, T weight, T bias) {

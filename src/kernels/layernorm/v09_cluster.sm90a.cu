@@ -20,6 +20,7 @@ constexpr int kVectors = 8;  // that a thread holds
 template <class T, class Team, bool kAligned>
 __global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     cluster(layernorm::Args<T> a) {
+  __shared__ ladder::SumStorage<Team> of_sum, of_m2;
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
   // The first threads of the grid prefetch weight and bias, a cache line each.
@@ -71,10 +72,10 @@ __global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 
   };
   float sum = 0;
   for_each([&](float value) { sum += value; });
-  const float mean = ladder::team_sum<Team, 0>(sum) / a.cols;
+  const float mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
   float m2 = 0;  // the sum of squared deviations
   for_each([&](float value) { m2 += (value - mean) * (value - mean); });
-  const float variance = ladder::team_sum<Team, 1>(m2) / a.cols;
+  const float variance = ladder::team_sum<Team>(m2, of_m2) / a.cols;
   const float scale = rsqrtf(variance + layernorm::kEpsilon);
   Team::leave();
 

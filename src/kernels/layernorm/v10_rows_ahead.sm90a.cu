@@ -10,8 +10,8 @@
 // Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements (in
 //           fp32 16384) and of more than 512 KiB are v09's. No two launches may overlap
 // Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each
-//           thread; up to 3 stages, each for a row: device/row_share.hpp
-#include "device/cluster_exchange.hpp"
+//           thread; up to 3 stages, each for a row: device/row_partition.hpp
+#include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
 #include "device/row_span.hpp"
 #include "device/row_team.hpp"
@@ -36,6 +36,15 @@ struct Moments {
   float sum = 0, m2 = 0;
 };
 
+/// What every block sends to all blocks of its cluster, once a row.
+struct alignas(16) RowMessage {
+  Moments moments;         // of the block's columns
+  unsigned next_row;       // of the cluster; the block of rank 0 broadcasts it
+  unsigned no_matter = 0;  // fills the 16 bytes
+};
+
+static __device__ ladder::RowCounters row_counters;
+
 /// Merges the moments of kLanes neighbouring lanes, each of `count` elements and together of `all`;
 /// all of the lanes get the result. No small deviations from a large mean are rounded away (Chan,
 /// Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances,
@@ -43,53 +52,57 @@ struct Moments {
 template <int kLanes>
 __device__ Moments merge(Moments mine, Count count, Count all) {
   Moments merged = mine;
-  merged.sum = ladder::lane_sum<kLanes>(mine.sum);
+  merged.sum = ladder::warp_sum<kLanes>(mine.sum);
   const float distance = mine.sum * count.reciprocal - merged.sum * all.reciprocal;  // of the means
   merged.m2 += count.n * distance * distance;
-  merged.m2 = ladder::lane_sum<kLanes>(merged.m2);
+  merged.m2 = ladder::warp_sum<kLanes>(merged.m2);
   return merged;
 }
 
 template <class T, int kBlocks, bool kAligned>
 __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
-    rows_ahead(layernorm::Args<T> a, ladder::RowPlaces places) {
+    rows_ahead(layernorm::Args<T> a, ladder::RowStages stages) {
   using namespace ladder::ptx;
   using Vec = ladder::Vec128<T>;
   using Floats = ladder::Floats<Vec>;
+  using Ahead = ladder::RowsAhead<T, kBlocks>;
+  using AllGather = ladder::ClusterAllGather<RowMessage, kBlocks>;
   constexpr int kWarps = kBlock / 32;
   __shared__ Moments warp_moments[kWarps];
   __shared__ Mbarrier parameters_loaded;
+  __shared__ typename Ahead::Storage pipeline;
+  __shared__ typename AllGather::Storage messages;
   T* const weight = ladder::dynamic_shared<T>();
-  T* const bias = weight + places.elements;
-  ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, weight + 2 * places.elements, places);
-  ladder::ClusterExchange<kBlocks> exchange;
-  const auto share = ahead.share;
+  T* const bias = weight + stages.elements;
+  Ahead ahead(pipeline, row_counters, a.x, a.rows, a.cols, weight + 2 * stages.elements, stages);
+  AllGather all_gather(messages);
+  const auto part = ahead.part;
   const int t = static_cast<int>(threadIdx.x), lane = t % 32;
   if (t == 0) {
     ahead.start();
-    exchange.init();
+    all_gather.init();
     mbarrier_init(&parameters_loaded, 1);
     fence_proxy_async();
-    const unsigned bytes = share.cols / Vec::size * 16;
+    const unsigned bytes = part.cols / Vec::size * 16;
     mbarrier_arrive_expect_tx(&parameters_loaded, 2 * bytes);
     if (bytes > 0) {
-      bulk_load(weight, a.weight + share.first, bytes, &parameters_loaded);
-      bulk_load(bias, a.bias + share.first, bytes, &parameters_loaded);
+      bulk_load(weight, a.weight + part.first, bytes, &parameters_loaded);
+      bulk_load(bias, a.bias + part.first, bytes, &parameters_loaded);
     }
   }
-  const int last = share.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
-  if (!kAligned && last < share.cols) {
-    weight[last] = a.weight[share.first + last];
-    bias[last] = a.bias[share.first + last];
+  const int last = part.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
+  if (!kAligned && last < part.cols) {
+    weight[last] = a.weight[part.first + last];
+    bias[last] = a.bias[part.first + last];
   }
   cluster_sync();  // all blocks have started, and their barriers exist
 
-  const Count row_count(a.cols), block_count(share.cols);
-  const Count rank_count(ladder::RowShare<T>(a.cols, lane % kBlocks, kBlocks).cols);
+  const Count row_count(a.cols), block_count(part.cols);
+  const Count rank_count(ladder::RowPartition<T>(a.cols, lane % kBlocks, kBlocks).cols);
 
   for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
-    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
-    const ladder::RowSpan<T, kAligned> span(start, share.cols);
+    const std::int64_t start = std::int64_t{row} * a.cols + part.first;
+    const ladder::RowSpan<T, kAligned> span(start, part.cols);
     const int single_at = span.single(t);
 
     // Thread t holds vectors t, t + kBlock, … of the block's columns, and at most one single.
@@ -99,7 +112,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
       return Count(vectors * Vec::size + (warp == 0 ? span.head + span.tail : 0));
     };
     float held[kVectors][Vec::size], single = 0;
-    const T* const x = ahead.share_of(row);
+    const T* const x = ahead.part_of(row);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kBlock + t;
@@ -122,17 +135,17 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
     };
     Moments moments;  // of a warp, then of the block, then of the row
     for_each([&](float value) { moments.sum += value; });
-    moments.sum = ladder::lane_sum<32>(moments.sum);
+    moments.sum = ladder::warp_sum<32>(moments.sum);
     float mean = moments.sum * count_of_warp(t / 32).reciprocal;
     for_each([&](float value) { moments.m2 += (value - mean) * (value - mean); });
-    moments.m2 = ladder::lane_sum<32>(moments.m2);
+    moments.m2 = ladder::warp_sum<32>(moments.m2);
     if (lane == 0) warp_moments[t / 32] = moments;
     __syncthreads();
     moments = merge<kWarps>(warp_moments[lane % kWarps], count_of_warp(lane % kWarps), block_count);
     if constexpr (kBlocks > 1) {  // all blocks merge the same numbers in the same order
-      const float4 told = exchange.tell({moments.sum, moments.m2, ahead.tickets.to_tell(), 0});
-      ahead.tickets.told(told.z);
-      moments = merge<kBlocks>({told.x, told.y}, rank_count, row_count);
+      const RowMessage of_rank = all_gather.gather({moments, ahead.scheduler.to_broadcast()});
+      ahead.scheduler.receive(of_rank.next_row);
+      moments = merge<kBlocks>(of_rank.moments, rank_count, row_count);
     }
     mean = moments.sum * row_count.reciprocal;
     const float scale = rsqrtf(moments.m2 * row_count.reciprocal + layernorm::kEpsilon);
@@ -162,7 +175,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
       y[single_at] = result(single, static_cast<float>(weight[single_at]), bias_e);
     }
   }
-  ahead.tickets.leave();
+  ahead.scheduler.leave();
 }
 
 /// The longest rows, in elements, for which on an H100 one row for each block is faster than rows
@@ -181,10 +194,10 @@ struct RowsAhead {
     }
     ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
       a.cols % ladder::Vec128<T>::size == 0
-          ? ladder::launch_rows_ahead<rows_ahead<T, kBlocks, true>, kBlocks>(a, kBlock, plan.places,
+          ? ladder::launch_rows_ahead<rows_ahead<T, kBlocks, true>, kBlocks>(a, kBlock, plan.stages,
                                                                              stream)
           : ladder::launch_rows_ahead<rows_ahead<T, kBlocks, false>, kBlocks>(a, kBlock,
-                                                                              plan.places, stream);
+                                                                              plan.stages, stream);
     });
   }
 };

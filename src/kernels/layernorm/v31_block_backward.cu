@@ -20,6 +20,8 @@ template <class T>
 __global__ void __launch_bounds__(kDxBlock)
     block_per_row(layernorm_backward::Args<T> a, RowFacts* facts) {
   using Team = ladder::BlockTeam<kDxBlock>;
+  __shared__ ladder::SumStorage<Team> of_sum, of_m2;
+  __shared__ ladder::SumStorage<Team, 2> of_sums;
   const std::int64_t start = Team::row() * a.cols;
   const T* const x = a.x + start;
   const T* const dy = a.dy + start;
@@ -27,12 +29,12 @@ __global__ void __launch_bounds__(kDxBlock)
 
   float sum = 0, m2 = 0;  // m2: the sum of squared deviations
   for (int c = threadIdx.x; c < a.cols; c += kDxBlock) sum += static_cast<float>(x[c]);
-  const float mean = ladder::team_sum<Team, 0>(sum) / a.cols;
+  const float mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
   for (int c = threadIdx.x; c < a.cols; c += kDxBlock) {
     const float distance = static_cast<float>(x[c]) - mean;
     m2 += distance * distance;
   }
-  const float scale = rsqrtf(ladder::team_sum<Team, 1>(m2) / a.cols + layernorm::kEpsilon);
+  const float scale = rsqrtf(ladder::team_sum<Team>(m2, of_m2) / a.cols + layernorm::kEpsilon);
 
   auto z = [&](int c) { return (static_cast<float>(x[c]) - mean) * scale; };
   auto g = [&](int c) { return static_cast<float>(dy[c]) * static_cast<float>(a.weight[c]); };
@@ -42,7 +44,7 @@ __global__ void __launch_bounds__(kDxBlock)
     sums[0] += g_c;
     sums[1] += g_c * z(c);
   }
-  Team::sum<2>(sums);
+  Team::sum(sums, of_sums);
   const float mean_g = sums[0] / a.cols, mean_gz = sums[1] / a.cols;
   for (int c = threadIdx.x; c < a.cols; c += kDxBlock) {
     dx[c] = T((g(c) - mean_g - z(c) * mean_gz) * scale);

@@ -10,9 +10,9 @@
 // Tile      a row per warp, 32 elements in a lane, or per block, 16 in a thread
 //
 // The order of the additions depends on the number of SMs only: the same bits in every run.
-#include "device/multiprocessors.hpp"
 #include "device/row_length.hpp"
 #include "device/row_team.hpp"
+#include "device/sm_count.hpp"
 #include "kernels/row_norm/column_sums.hpp"
 #include "launchers.hpp"
 
@@ -27,6 +27,8 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
     persistent(layernorm_backward::Args<T> a, float* partials) {
   using Vec = typename Held::Vec;
   using Team = typename Held::Team;
+  __shared__ ladder::SumStorage<Team> of_sum, of_m2;
+  __shared__ ladder::SumStorage<Team, 2> of_sums;
   using Four = typename Held::Four;
   constexpr int kThreads = Team::kThreads, kVectors = Held::kVectors;
   const int t = Team::rank(), vectors = a.cols / Vec::size;
@@ -58,7 +60,7 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
     for (int i = 0; i < Held::kElements; ++i) {
       sum += static_cast<float>(x[i / Vec::size][i % Vec::size]);
     }
-    const float mean = ladder::team_sum<Team, 0>(sum) / a.cols;
+    const float mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
     float m2 = 0;  // the sum of squared deviations
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
@@ -69,7 +71,7 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
         m2 += distance * distance;
       }
     }
-    const float scale = rsqrtf(ladder::team_sum<Team, 1>(m2) / a.cols + layernorm::kEpsilon);
+    const float scale = rsqrtf(ladder::team_sum<Team>(m2, of_m2) / a.cols + layernorm::kEpsilon);
 
     auto z = [&](T value) { return (static_cast<float>(value) - mean) * scale; };
     auto g = [](T gradient, T weight) {
@@ -88,7 +90,7 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
         sums[1] += g_e * z(x[k][e]);
       }
     }
-    Team::template sum<2>(sums);
+    Team::sum(sums, of_sums);
     const float mean_g = sums[0] / a.cols, mean_gz = sums[1] / a.cols;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
@@ -134,7 +136,7 @@ auto by_columns(int cols, F f) {
 template <class Held>
 int blocks_of(int rows) {
   using Team = typename Held::Team;
-  const int at_once = ladder::multiprocessors() * (kThreadsAtOnce / Team::kBlock);
+  const int at_once = ladder::sm_count() * (kThreadsAtOnce / Team::kBlock);
   return min(ladder::ceil_div(rows, Team::kTeams), at_once);
 }
 

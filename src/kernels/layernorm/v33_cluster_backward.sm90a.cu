@@ -7,8 +7,8 @@
 //           of the vector, each "vector" is one element.
 // Tile      as v32, a row per cluster of blocks of 512 threads, 16 elements in a thread
 #include "device/cluster_team.hpp"
-#include "device/multiprocessors.hpp"
 #include "device/row_length.hpp"
+#include "device/sm_count.hpp"
 #include "kernels/row_norm/column_sums.hpp"
 #include "launchers.hpp"
 
@@ -20,6 +20,8 @@ __global__ void __cluster_dims__(Held::Team::kBlocks) __launch_bounds__(Held::Te
     cluster_backward(layernorm_backward::Args<T> a, float* partials) {
   using Vec = typename Held::Vec;
   using Team = typename Held::Team;
+  __shared__ ladder::SumStorage<Team> of_sum, of_m2;
+  __shared__ ladder::SumStorage<Team, 2> of_sums;
   using Four = typename Held::Four;
   constexpr int kThreads = Team::kThreads, kVectors = Held::kVectors;
   const int t = Team::rank(), vectors = a.cols / Vec::size;
@@ -51,7 +53,7 @@ __global__ void __cluster_dims__(Held::Team::kBlocks) __launch_bounds__(Held::Te
     for (int i = 0; i < Held::kElements; ++i) {
       sum += static_cast<float>(x[i / Vec::size][i % Vec::size]);
     }
-    const float mean = ladder::team_sum<Team, 0>(sum) / a.cols;
+    const float mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
     float m2 = 0;  // the sum of squared deviations
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
@@ -62,7 +64,7 @@ __global__ void __cluster_dims__(Held::Team::kBlocks) __launch_bounds__(Held::Te
         m2 += distance * distance;
       }
     }
-    const float scale = rsqrtf(ladder::team_sum<Team, 1>(m2) / a.cols + layernorm::kEpsilon);
+    const float scale = rsqrtf(ladder::team_sum<Team>(m2, of_m2) / a.cols + layernorm::kEpsilon);
 
     auto z = [&](T value) { return (static_cast<float>(value) - mean) * scale; };
     auto g = [](T gradient, T weight) {
@@ -81,7 +83,7 @@ __global__ void __cluster_dims__(Held::Team::kBlocks) __launch_bounds__(Held::Te
         sums[1] += g_e * z(x[k][e]);
       }
     }
-    Team::template sum<2>(sums);
+    Team::sum(sums, of_sums);
     const float mean_g = sums[0] / a.cols, mean_gz = sums[1] / a.cols;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
@@ -122,7 +124,7 @@ auto by_columns(int cols, F f) {
 /// As many as run at once, a block on each SM, or fewer where the rows are few.
 template <class Held>
 int clusters_of(int rows) {
-  return min(rows, max(1, ladder::multiprocessors() / Held::Team::kBlocks));
+  return min(rows, max(1, ladder::sm_count() / Held::Team::kBlocks));
 }
 
 }  // namespace

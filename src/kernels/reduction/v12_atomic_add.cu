@@ -10,7 +10,7 @@
 // The blocks' sums go into y one after another, and each addition rounds. Therefore blocks are few,
 // one per SM, and large, to have as many bytes in flight as v10's.
 #include "block_reduce.hpp"
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 
 namespace {
 
@@ -32,7 +32,7 @@ struct AtomicAdd {
   static void launch(const reduction::Args<reduction::sum, T>& a, cudaStream_t stream) {
     const std::int64_t tiles = ladder::ceil_div(a.n, reduction::kTile<T, kBlock>);
     const std::int64_t blocks =
-        max(min(tiles, std::int64_t{ladder::multiprocessors()}), std::int64_t{1});
+        max(min(tiles, std::int64_t{ladder::sm_count()}), std::int64_t{1});
     ladder::fill_async(a.y, 0, sizeof *a.y, stream);
     ladder::launch(atomic_add<T>, blocks, kBlock, 0, stream, a);
   }

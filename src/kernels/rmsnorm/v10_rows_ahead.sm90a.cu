@@ -10,8 +10,8 @@
 // Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements and of
 //           more than 512 KiB are v09's. No two launches may overlap
 // Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each
-//           thread; up to 3 stages, each for a row: device/row_share.hpp
-#include "device/cluster_exchange.hpp"
+//           thread; up to 3 stages, each for a row: device/row_partition.hpp
+#include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
 #include "device/row_span.hpp"
 #include "device/row_team.hpp"
@@ -23,43 +23,56 @@ namespace rmsnorm_rows {
 /// A block, alone on its SM, holds 64 KiB of a row in registers.
 constexpr int kBlock = 512, kVectors = 8;  // threads, and vectors of a thread
 
+/// What every block sends to all blocks of its cluster, once a row.
+struct alignas(16) RowMessage {
+  float sum_sq;                // of the block's columns
+  unsigned next_row;           // of the cluster; the block of rank 0 broadcasts it
+  unsigned no_matter[2] = {};  // fill the 16 bytes
+};
+
+static __device__ ladder::RowCounters row_counters;
+
 template <class T, int kBlocks, bool kAligned>
 __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
-    rows_ahead(rmsnorm::Args<T> a, ladder::RowPlaces places) {
+    rows_ahead(rmsnorm::Args<T> a, ladder::RowStages stages) {
   using namespace ladder::ptx;
   using Vec = ladder::Vec128<T>;
   using Floats = ladder::Floats<Vec>;
+  using Ahead = ladder::RowsAhead<T, kBlocks>;
+  using AllGather = ladder::ClusterAllGather<RowMessage, kBlocks>;
   constexpr int kWarps = kBlock / 32;
   __shared__ float warp_sums[kWarps];
   __shared__ Mbarrier weight_loaded;
+  __shared__ typename Ahead::Storage pipeline;
+  __shared__ typename AllGather::Storage messages;
   T* const weight = ladder::dynamic_shared<T>();
-  ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, weight + places.elements, places);
-  ladder::ClusterExchange<kBlocks> exchange;
-  const auto share = ahead.share;
+  Ahead ahead(pipeline, row_counters, a.x, a.rows, a.cols, weight + stages.elements, stages);
+  AllGather all_gather(messages);
+  const auto part = ahead.part;
   const int t = static_cast<int>(threadIdx.x), lane = t % 32;
   if (t == 0) {
     ahead.start();
-    exchange.init();
+    all_gather.init();
     mbarrier_init(&weight_loaded, 1);
     fence_proxy_async();
-    const unsigned bytes = share.cols / Vec::size * 16;
+    const unsigned bytes = part.cols / Vec::size * 16;
     mbarrier_arrive_expect_tx(&weight_loaded, bytes);
-    if (bytes > 0) bulk_load(weight, a.weight + share.first, bytes, &weight_loaded);
+    if (bytes > 0) bulk_load(weight, a.weight + part.first, bytes, &weight_loaded);
   }
-  const int last = share.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
-  if (!kAligned && last < share.cols) weight[last] = a.weight[share.first + last];
+  const int last = part.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
+  if (!kAligned && last < part.cols) weight[last] = a.weight[part.first + last];
   cluster_sync();  // all blocks have started, and their barriers exist
 
   const float inverse_cols = 1.0f / a.cols;
 
   for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
-    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
-    const ladder::RowSpan<T, kAligned> span(start, share.cols);
+    const std::int64_t start = std::int64_t{row} * a.cols + part.first;
+    const ladder::RowSpan<T, kAligned> span(start, part.cols);
     const int single_at = span.single(t);
 
     // Thread t holds vectors t, t + kBlock, … of the block's columns, and at most one single.
     float held[kVectors][Vec::size], single = 0;
-    const T* const x = ahead.share_of(row);
+    const T* const x = ahead.part_of(row);
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kBlock + t;
@@ -82,14 +95,14 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
     };
     float sum_sq = 0;  // of a warp, then of the block, then of the row
     for_each([&](float value) { sum_sq += value * value; });
-    sum_sq = ladder::lane_sum<32>(sum_sq);
+    sum_sq = ladder::warp_sum<32>(sum_sq);
     if (lane == 0) warp_sums[t / 32] = sum_sq;
     __syncthreads();
-    sum_sq = ladder::lane_sum<kWarps>(warp_sums[lane % kWarps]);
+    sum_sq = ladder::warp_sum<kWarps>(warp_sums[lane % kWarps]);
     if constexpr (kBlocks > 1) {  // all blocks add the same numbers in the same order
-      const float4 told = exchange.tell({0, sum_sq, ahead.tickets.to_tell(), 0});
-      ahead.tickets.told(told.z);
-      sum_sq = ladder::lane_sum<kBlocks>(told.y);
+      const RowMessage of_rank = all_gather.gather({sum_sq, ahead.scheduler.to_broadcast()});
+      ahead.scheduler.receive(of_rank.next_row);
+      sum_sq = ladder::warp_sum<kBlocks>(of_rank.sum_sq);
     }
     const float scale = rsqrtf(sum_sq * inverse_cols + rmsnorm::kEpsilon);
 
@@ -115,7 +128,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
       y[single_at] = result(single, static_cast<float>(weight[single_at]));
     }
   }
-  ahead.tickets.leave();
+  ahead.scheduler.leave();
 }
 
 template <class T>
@@ -124,9 +137,9 @@ void launch_rows_ahead(const rmsnorm::Args<T>& a, cudaStream_t stream) {
   if (a.cols <= kLongestOfBlock || plan.blocks == 0) return launch_cluster(a, stream);
   ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
     a.cols % ladder::Vec128<T>::size == 0
-        ? ladder::launch_rows_ahead<rows_ahead<T, kBlocks, true>, kBlocks>(a, kBlock, plan.places,
+        ? ladder::launch_rows_ahead<rows_ahead<T, kBlocks, true>, kBlocks>(a, kBlock, plan.stages,
                                                                            stream)
-        : ladder::launch_rows_ahead<rows_ahead<T, kBlocks, false>, kBlocks>(a, kBlock, plan.places,
+        : ladder::launch_rows_ahead<rows_ahead<T, kBlocks, false>, kBlocks>(a, kBlock, plan.stages,
                                                                             stream);
   });
 }

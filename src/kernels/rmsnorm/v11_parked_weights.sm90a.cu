@@ -17,6 +17,7 @@ constexpr int kVectors = 8;  // of a thread
 template <class T, class Team>
 __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     staged_weights(rmsnorm::Args<T> a) {
+  __shared__ ladder::SumStorage<Team> of_sum_sq;
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
   const int t = Team::rank();
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
       sum_sq += value * value;
     }
   }
-  const float mean_sq = ladder::team_sum<Team, 1>(sum_sq) / a.cols;
+  const float mean_sq = ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols;
   const float scale = rsqrtf(mean_sq + rmsnorm::kEpsilon);
 
   auto result = [&](T value, T weight) {

@@ -19,6 +19,7 @@ constexpr int kHeldVectors = 4;
 template <class T, class Team, int kVectors, bool kAligned>
 __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     fused_add(rmsnorm_add::Args<T> a) {
+  __shared__ ladder::SumStorage<Team> of_sum_sq;
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
   // The first threads of the grid prefetch the weights, a cache line each.
@@ -97,7 +98,7 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   };
   float sum_sq = 0;
   for_each([&](float value) { sum_sq += value * value; });
-  const float mean_sq = ladder::team_sum<Team, 1>(sum_sq) / a.cols;
+  const float mean_sq = ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols;
   const float scale = rsqrtf(mean_sq + rmsnorm::kEpsilon);
 
   auto result = [&](T value, T weight) {

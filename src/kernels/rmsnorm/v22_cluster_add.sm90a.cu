@@ -17,6 +17,7 @@ constexpr int kVectors = 4;  // that a thread holds; as many of the residual are
 template <class T, class Team, bool kAligned>
 __global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     cluster_add(rmsnorm_add::Args<T> a) {
+  __shared__ ladder::SumStorage<Team> of_sum_sq;
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
   // The first threads of the grid prefetch the weights, a cache line each.
@@ -94,7 +95,7 @@ __global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 
   };
   float sum_sq = 0;
   for_each([&](float value) { sum_sq += value * value; });
-  const float mean_sq = ladder::team_sum<Team, 1>(sum_sq) / a.cols;
+  const float mean_sq = ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols;
   const float scale = rsqrtf(mean_sq + rmsnorm::kEpsilon);
   Team::leave();
 

@@ -16,6 +16,7 @@ template <class T>
 __global__ void __launch_bounds__(kDxBlock)
     block_per_row(rmsnorm_backward::Args<T> a, float* scales) {
   using Team = ladder::BlockTeam<kDxBlock>;
+  __shared__ ladder::SumStorage<Team> of_sum_sq, of_sum_gz;
   const std::int64_t start = Team::row() * a.cols;
   const T* const x = a.x + start;
   const T* const dy = a.dy + start;
@@ -26,13 +27,14 @@ __global__ void __launch_bounds__(kDxBlock)
     const float value = static_cast<float>(x[c]);
     sum_sq += value * value;
   }
-  const float scale = rsqrtf(ladder::team_sum<Team, 1>(sum_sq) / a.cols + rmsnorm::kEpsilon);
+  const float scale =
+      rsqrtf(ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols + rmsnorm::kEpsilon);
 
   auto z = [&](int c) { return static_cast<float>(x[c]) * scale; };
   auto g = [&](int c) { return static_cast<float>(dy[c]) * static_cast<float>(a.weight[c]); };
   float sum_gz = 0;
   for (int c = threadIdx.x; c < a.cols; c += kDxBlock) sum_gz += g(c) * z(c);
-  const float mean_gz = ladder::team_sum<Team, 2>(sum_gz) / a.cols;
+  const float mean_gz = ladder::team_sum<Team>(sum_gz, of_sum_gz) / a.cols;
   for (int c = threadIdx.x; c < a.cols; c += kDxBlock) dx[c] = T((g(c) - z(c) * mean_gz) * scale);
   if (threadIdx.x == 0) scales[Team::row()] = scale;
 }

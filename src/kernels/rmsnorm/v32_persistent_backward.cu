@@ -10,9 +10,9 @@
 // Tile      a row per warp, 32 elements in a lane, or per block, 16 in a thread
 //
 // The order of the additions depends on the number of SMs only: the same bits in every run.
-#include "device/multiprocessors.hpp"
 #include "device/row_length.hpp"
 #include "device/row_team.hpp"
+#include "device/sm_count.hpp"
 #include "kernels/row_norm/column_sums.hpp"
 #include "launchers.hpp"
 
@@ -27,6 +27,7 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
     persistent(rmsnorm_backward::Args<T> a, float* partials) {
   using Vec = typename Held::Vec;
   using Team = typename Held::Team;
+  __shared__ ladder::SumStorage<Team> of_sum_sq, of_sum_gz;
   using Four = typename Held::Four;
   constexpr int kThreads = Team::kThreads, kVectors = Held::kVectors;
   const int t = Team::rank(), vectors = a.cols / Vec::size;
@@ -62,7 +63,8 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
         sum_sq += value * value;
       }
     }
-    const float scale = rsqrtf(ladder::team_sum<Team, 1>(sum_sq) / a.cols + rmsnorm::kEpsilon);
+    const float scale =
+        rsqrtf(ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols + rmsnorm::kEpsilon);
 
     auto z = [&](T value) { return static_cast<float>(value) * scale; };
     auto g = [](T gradient, T weight) {
@@ -77,7 +79,7 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) sum_gz += g(dy[k][e], weight[e]) * z(x[k][e]);
     }
-    const float mean_gz = ladder::team_sum<Team, 2>(sum_gz) / a.cols;
+    const float mean_gz = ladder::team_sum<Team>(sum_gz, of_sum_gz) / a.cols;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kThreads + t;
@@ -121,7 +123,7 @@ auto by_columns(int cols, F f) {
 template <class Held>
 int blocks_of(int rows) {
   using Team = typename Held::Team;
-  const int at_once = ladder::multiprocessors() * (kThreadsAtOnce / Team::kBlock);
+  const int at_once = ladder::sm_count() * (kThreadsAtOnce / Team::kBlock);
   return min(ladder::ceil_div(rows, Team::kTeams), at_once);
 }
 

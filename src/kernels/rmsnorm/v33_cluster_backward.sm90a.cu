@@ -7,8 +7,8 @@
 //           of the vector, each "vector" is one element.
 // Tile      as v32, a row per cluster of blocks of 512 threads, 16 elements in a thread
 #include "device/cluster_team.hpp"
-#include "device/multiprocessors.hpp"
 #include "device/row_length.hpp"
+#include "device/sm_count.hpp"
 #include "kernels/row_norm/column_sums.hpp"
 #include "launchers.hpp"
 
@@ -20,6 +20,7 @@ __global__ void __cluster_dims__(Held::Team::kBlocks) __launch_bounds__(Held::Te
     cluster_backward(rmsnorm_backward::Args<T> a, float* partials) {
   using Vec = typename Held::Vec;
   using Team = typename Held::Team;
+  __shared__ ladder::SumStorage<Team> of_sum_sq, of_sum_gz;
   using Four = typename Held::Four;
   constexpr int kThreads = Team::kThreads, kVectors = Held::kVectors;
   const int t = Team::rank(), vectors = a.cols / Vec::size;
@@ -55,7 +56,8 @@ __global__ void __cluster_dims__(Held::Team::kBlocks) __launch_bounds__(Held::Te
         sum_sq += value * value;
       }
     }
-    const float scale = rsqrtf(ladder::team_sum<Team, 1>(sum_sq) / a.cols + rmsnorm::kEpsilon);
+    const float scale =
+        rsqrtf(ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols + rmsnorm::kEpsilon);
 
     auto z = [&](T value) { return static_cast<float>(value) * scale; };
     auto g = [](T gradient, T weight) {
@@ -70,7 +72,7 @@ __global__ void __cluster_dims__(Held::Team::kBlocks) __launch_bounds__(Held::Te
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) sum_gz += g(dy[k][e], weight[e]) * z(x[k][e]);
     }
-    const float mean_gz = ladder::team_sum<Team, 2>(sum_gz) / a.cols;
+    const float mean_gz = ladder::team_sum<Team>(sum_gz, of_sum_gz) / a.cols;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kThreads + t;
@@ -109,7 +111,7 @@ auto by_columns(int cols, F f) {
 /// As many as run at once, a block on each SM, or fewer where the rows are few.
 template <class Held>
 int clusters_of(int rows) {
-  return min(rows, max(1, ladder::multiprocessors() / Held::Team::kBlocks));
+  return min(rows, max(1, ladder::sm_count() / Held::Team::kBlocks));
 }
 
 }  // namespace

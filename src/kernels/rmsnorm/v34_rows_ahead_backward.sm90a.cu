@@ -11,10 +11,10 @@
 //           the vector, threads take single elements out of shared memory
 // Tile      16 elements in a thread: a row per team of 64 to 512 threads of a block of 512, or per
 //           cluster of 2, 4 or 8 such blocks; of each three or four rows in shared memory
-#include "device/cluster_exchange.hpp"
+#include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
-#include "device/multiprocessors.hpp"
 #include "device/row_pairs_ahead.hpp"
+#include "device/sm_count.hpp"
 #include "device/warps_team.hpp"
 #include "kernels/row_norm/column_sums.hpp"
 #include "kernels/row_norm/held_ahead.hpp"
@@ -25,7 +25,7 @@ namespace rmsnorm_rows {
 /// partials: [of the grid's clusters][sums][Held::kPart]
 template <class T, class Held>
 __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAheadBlock, 1)
-    rows_ahead_backward(rmsnorm_backward::Args<T> a, float* partials, ladder::RowPlaces places) {
+    rows_ahead_backward(rmsnorm_backward::Args<T> a, float* partials, ladder::RowStages stages) {
   using namespace ladder::ptx;
   using OfBlock = typename Held::OfBlock;
   using Team = typename OfBlock::Team;
@@ -36,25 +36,29 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAhe
   constexpr int kElements = OfBlock::kElements;
   constexpr bool kAligned = Vec::size > 1;
   constexpr int kWhole = 16 / sizeof(T);  // elements of 16 bytes
+  using Ahead = ladder::RowPairsAhead<T, kBlocks, Team, kAligned>;
+  using AllGather = ladder::ClusterAllGather<float4, kBlocks>;
   __shared__ Mbarrier weight_loaded;
+  __shared__ typename Ahead::Storage pipeline;
+  __shared__ typename AllGather::Storage messages;
+  __shared__ typename Team::Storage team_sums;
   T* const weight = ladder::dynamic_shared<T>();
-  const ladder::RowShare<T> share(a.cols, static_cast<int>(cluster_rank()), kBlocks);
-  const int t = Team::rank(), vectors = share.cols / Vec::size;
-  ladder::RowPairsAhead<T, kBlocks, Team, kAligned> ahead(a.x, a.dy, a.rows, a.cols, share,
-                                                          weight + places.elements, places);
-  ladder::ClusterExchange<kBlocks> exchange;
-  Team team;
+  const ladder::RowPartition<T> part(a.cols, static_cast<int>(cluster_rank()), kBlocks);
+  const int t = Team::rank(), vectors = part.cols / Vec::size;
+  Ahead ahead(pipeline, a.x, a.dy, a.rows, a.cols, part, weight + stages.elements, stages);
+  AllGather all_gather(messages);
+  Team team(team_sums);
   ahead.start();
   if (threadIdx.x == 0) {
-    exchange.init();
+    all_gather.init();
     mbarrier_init(&weight_loaded, 1);
     fence_proxy_async();
-    const unsigned bytes = share.cols / kWhole * 16;
+    const unsigned bytes = part.cols / kWhole * 16;
     mbarrier_arrive_expect_tx(&weight_loaded, bytes);
-    if (bytes > 0) bulk_load(weight, a.weight + share.first, bytes, &weight_loaded);
+    if (bytes > 0) bulk_load(weight, a.weight + part.first, bytes, &weight_loaded);
   }
-  const int last = share.cols / kWhole * kWhole + threadIdx.x;  // of what is no whole 16 bytes
-  if (!kAligned && last < share.cols) weight[last] = a.weight[share.first + last];
+  const int last = part.cols / kWhole * kWhole + threadIdx.x;  // of what is no whole 16 bytes
+  if (!kAligned && last < part.cols) weight[last] = a.weight[part.first + last];
   cluster_sync();  // all blocks have started, and their barriers exist
 
   row_norm::ColumnSums<OfBlock> sums_over_rows[1];  // dweight
@@ -78,10 +82,10 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAhe
     if constexpr (kBlocks > 1) {
       float4 block_sums{};
       std::memcpy(&block_sums, values, sizeof values);
-      block_sums = exchange.tell(block_sums);
+      block_sums = all_gather.gather(block_sums);
       std::memcpy(values, &block_sums, sizeof values);
 #pragma unroll
-      for (float& value : values) value = ladder::lane_sum<kBlocks>(value);
+      for (float& value : values) value = ladder::warp_sum<kBlocks>(value);
     }
   };
 
@@ -113,7 +117,7 @@ __global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAhe
     // dx = (g - z * mean_gz) * scale
     const float scale = rsqrtf(sums[0] * inverse_cols + rmsnorm::kEpsilon);
     const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
-    T* const dx = a.dx + row * a.cols + share.first;
+    T* const dx = a.dx + row * a.cols + part.first;
     for_each_vector([&](int k, int column) {
       Vec out;
 #pragma unroll
@@ -137,7 +141,7 @@ template <class T, class Held>
 int clusters_of(int rows) {
   static const int at_once =
       ladder::blocks_at_once(rows_ahead_backward<T, Held>, Held::kBlocks, row_norm::kAheadBlock,
-                             ladder::RowPlaces::kBytes) /
+                             ladder::RowStages::kBytes) /
       Held::kBlocks;
   return min(rows, max(1, at_once));  // where none can run, the launch says so
 }
@@ -161,8 +165,8 @@ struct RowsAheadBackward {
         [&]<class Held>(Held) {
           const int clusters = clusters_of<T, Held>(a.rows);
           ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
-                         row_norm::kAheadBlock, ladder::RowPlaces::kBytes, stream, a,
-                         static_cast<float*>(a.workspace), row_norm::places_ahead<T, Held>(a.cols));
+                         row_norm::kAheadBlock, ladder::RowStages::kBytes, stream, a,
+                         static_cast<float*>(a.workspace), row_norm::stages_ahead<T, Held>(a.cols));
           row_norm::launch_add_partials<rmsnorm_backward, T, Held>(a, clusters, stream);
         },
         [&] { launch_cluster_backward(a, stream); });

@@ -5,7 +5,7 @@
 //           Streaming loads read an array of a few times the L2 faster (reduction v16's roof)
 // Bound by  DRAM bandwidth
 // Limits    none
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 #include "device/vector.hpp"
 #include "roofs.hpp"
 
@@ -132,7 +132,7 @@ struct Persistent {
                   : a.mix.is(1, 1) ? persistent<1, 1>
                   : a.mix.is(1, 2) ? persistent<1, 2>
                                    : persistent<0, 0>;
-    const auto blocks = static_cast<unsigned>(kBlocksPerSm * ladder::multiprocessors());
+    const auto blocks = static_cast<unsigned>(kBlocksPerSm * ladder::sm_count());
     ladder::launch(kernel, blocks, kBlock, 0, stream, a);
   }
 };

@@ -4,7 +4,7 @@
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0
 // Tile      1024 vectors; six slots, 96 KiB of shared memory, two blocks per SM
-#include "device/multiprocessors.hpp"
+#include "device/sm_count.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/vector.hpp"
 #include "roofs.hpp"
@@ -166,7 +166,7 @@ struct Bulk {
                   : a.mix.is(1, 2) ? bulk<1, 2>
                                    : bulk<0, 0>;
     constexpr std::size_t kBytes = kSlots * kFloats * sizeof(float);
-    const auto blocks = static_cast<unsigned>(kBlocksPerSm * ladder::multiprocessors());
+    const auto blocks = static_cast<unsigned>(kBlocksPerSm * ladder::sm_count());
     ladder::launch(kernel, blocks, kBlock, kBytes, stream, a);
   }
 };

@@ -49,8 +49,7 @@ __device__ void move_tile(const Args& a, std::int64_t tile) {
 }
 
 template <bool kWhole>
-__device__ void read_tile(const Args& a, std::int64_t tile) {
-  alignas(Vec) __shared__ float of_warp[kBlock / 32];
+__device__ void read_tile(const Args& a, std::int64_t tile, float (&of_warp)[kBlock / 32]) {
   const float* const from = a.x + a.mix.inputs * a.mix.length * Vec::size;
   const std::int64_t first = tile * kTile + threadIdx.x;
   Vec in[kVectors] = {};
@@ -93,6 +92,7 @@ __device__ void write_tile(const Args& a, std::int64_t tile) {
 template <int kInputs, int kOutputs>
 __global__ void __launch_bounds__(kBlock)
     big_blocks(Args a, std::int64_t moves, std::int64_t reads) {
+  alignas(Vec) __shared__ float of_warp[kBlock / 32];
   const std::int64_t tile = blockIdx.x;
   if constexpr (kInputs > 0) {
     if ((tile + 1) * kTile <= a.mix.length) return move_tile<true, kInputs, kOutputs>(a, tile);
@@ -100,7 +100,8 @@ __global__ void __launch_bounds__(kBlock)
   }
   const std::int64_t read = tile - moves;
   if (read < reads) {
-    return (read + 1) * kTile <= a.mix.reads ? read_tile<true>(a, read) : read_tile<false>(a, read);
+    const bool is_whole = (read + 1) * kTile <= a.mix.reads;
+    return is_whole ? read_tile<true>(a, read, of_warp) : read_tile<false>(a, read, of_warp);
   }
   write_tile(a, tile - moves - reads);
 }

@@ -5,7 +5,7 @@
 
 #include "column_sums.hpp"
 #include "device/row_pairs_ahead.hpp"
-#include "device/row_share.hpp"
+#include "device/row_partition.hpp"
 #include "device/warps_team.hpp"
 
 namespace row_norm {
@@ -14,10 +14,10 @@ constexpr int kAheadBlock = 512;    // threads of a block, alone on its SM
 constexpr int kAheadElements = 16;  // of a row, in a thread
 
 /// How a row is held: by a team of kThreads threads of each of kBlocks blocks, which has its share
-/// of the columns (device/row_share.hpp).
+/// of the columns (device/row_partition.hpp).
 template <class T, class Vec, int kBlocks_, int kThreads>
 struct HeldAhead {
-  using Share = ladder::RowShare<T>;
+  using Share = ladder::RowPartition<T>;
   using OfBlock = Held<ladder::WarpsTeam<kThreads, kAheadBlock>, Vec, kAheadElements>;
   static constexpr int kBlocks = kBlocks_;
   static constexpr int kPart = kBlocks * OfBlock::kPart;  // floats that hold a row's sums
@@ -34,13 +34,13 @@ struct HeldAhead {
 /// way, x and dy. Three rows have room at least: one is summed up, the mean of the next one is
 /// needed by then, and another is being copied.
 template <class T, class Held>
-ladder::RowPlaces places_ahead(int cols) {
+ladder::RowStages stages_ahead(int cols) {
   constexpr int kTeams = Held::OfBlock::Team::kTeams;
-  auto places = ladder::row_places<T>(cols, Held::kBlocks, 0);
-  const auto bytes = places.elements * sizeof(T);
-  const auto all = static_cast<int>(ladder::RowPlaces::kBytes / bytes);
-  places.rows = min(ladder::kMostPairs, (all - 1) / (2 * kTeams));
-  return places;
+  auto stages = ladder::row_stages<T>(cols, Held::kBlocks, 0);
+  const auto bytes = stages.elements * sizeof(T);
+  const auto all = static_cast<int>(ladder::RowStages::kBytes / bytes);
+  stages.count = min(ladder::kMostPairs, (all - 1) / (2 * kTeams));
+  return stages;
 }
 
 /// Adds the sums of a block's teams and stores them as the block's part of its cluster's partial
@@ -81,7 +81,7 @@ constexpr int kShortestAhead = 512;
 template <class T, class F, class G>
 auto by_columns_ahead(int cols, F f, G otherwise) {
   auto holds = [&](int blocks) {
-    return ladder::RowShare<T>(cols, blocks - 1, blocks).cols <= kAheadBlock * kAheadElements;
+    return ladder::RowPartition<T>(cols, blocks - 1, blocks).cols <= kAheadBlock * kAheadElements;
   };
   auto with = [&]<class Vec>(Vec) {
     if (cols <= 64 * kAheadElements) return f(HeldAhead<T, Vec, 1, 64>{});

@@ -1,8 +1,8 @@
-// What the versions share whose clusters stay and take row after row (device/rows_ahead.hpp): how
-// much a block holds, and what the blocks of a cluster send each other for a row. For *.sm90a.cu.
+// What the persistent versions share (device/rows_ahead.hpp): how much of a row a block holds, and
+// what the blocks of a cluster send each other for a row. For *.sm90a.cu.
 #pragma once
 
-#include "device/cluster_exchange.hpp"
+#include "device/cluster_all_gather.hpp"
 #include "device/rows_ahead.hpp"
 #include "online.hpp"
 
@@ -22,19 +22,7 @@ ladder::RowPlan ahead_plan(int cols) {
 struct alignas(16) RowMessage {
   Online total;            // of the block's columns
   unsigned next_row;       // of the cluster; the block of rank 0 broadcasts it
-  unsigned no_matter = 0;  // fills the 16 bytes of an exchange
+  unsigned no_matter = 0;  // fills the 16 bytes
 };
-
-/// The all-gather of the blocks' messages: lane n gets the one of the block of rank n % kBlocks.
-template <int kBlocks>
-__device__ RowMessage all_gather(ladder::ClusterExchange<kBlocks>& exchange,
-                                 const RowMessage& of_block) {
-  float4 bytes;
-  std::memcpy(&bytes, &of_block, sizeof bytes);
-  bytes = exchange.tell(bytes);
-  RowMessage of_rank;
-  std::memcpy(static_cast<void*>(&of_rank), &bytes, sizeof of_rank);
-  return of_rank;
-}
 
 }  // namespace softmax_rows

@@ -28,7 +28,7 @@ __device__ float sum_warps(float of_lane, float (&of_warp)[kWarps]) {
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (lane == 0) of_warp[warp] = of_lane;
   __syncthreads();
-  return ladder::lane_sum<kWarps>(of_warp[lane % kWarps]);
+  return ladder::warp_sum<kWarps>(of_warp[lane % kWarps]);
 }
 
 }  // namespace softmax_rows

@@ -10,7 +10,7 @@
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes; rows of up to 131072
 //           elements, the registers of eight blocks; no two launches may overlap
 // Tile      a row is partitioned among 1, 2, 4 or 8 blocks of 512 threads, 32 elements of it in each
-//           thread; up to 3 stages of rows that are on their way: device/row_share.hpp
+//           thread; up to 3 stages of rows that are on their way: device/row_partition.hpp
 #include "ahead.hpp"
 #include "launchers.hpp"
 
@@ -19,31 +19,37 @@
 
 namespace softmax_rows {
 
+static __device__ ladder::RowCounters row_counters;
+
 template <int kBlocks, class T>
 __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
-    rows_ahead(softmax::Args<T> a, ladder::RowPlaces places) {
+    rows_ahead(softmax::Args<T> a, ladder::RowStages stages) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = kAheadBlock, kElements = kAheadElements;
   constexpr int kVectors = kElements / Vec::size, kWarps = kBlock / 32;
   __shared__ Online of_warp[kWarps];
-  ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), places);
-  ladder::ClusterExchange<kBlocks> exchange;
-  const auto share = ahead.share;
+  using Ahead = ladder::RowsAhead<T, kBlocks>;
+  using AllGather = ladder::ClusterAllGather<RowMessage, kBlocks>;
+  __shared__ typename Ahead::Storage pipeline;
+  __shared__ typename AllGather::Storage messages;
+  Ahead ahead(pipeline, row_counters, a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), stages);
+  AllGather all_gather(messages);
+  const auto part = ahead.part;
   const int t = static_cast<int>(threadIdx.x), warp = t / 32, lane = t % 32;
   if (t == 0) {
     ahead.start();
-    exchange.init();
+    all_gather.init();
   }
   ladder::ptx::cluster_sync();  // all blocks have started, and their barriers exist
 
   for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
     // The block has the same columns of every row. Thread t takes vectors t, t + kBlock, … of them;
     // the first threads each also handle one edge element.
-    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
-    const Cut<T> cut(start, share.cols);
+    const std::int64_t start = std::int64_t{row} * a.cols + part.first;
+    const Cut<T> cut(start, part.cols);
     const bool has_edge = t < cut.edges;
     const int edge_column = cut.edge_column(t);
-    const T* const x = ahead.share_of(row);  // in shared memory
+    const T* const x = ahead.part_of(row);  // in shared memory
 
     // First relative to the largest element of this thread …
     float held[kElements];
@@ -77,10 +83,9 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
     __syncthreads();
     total = merge<kWarps>(of_warp[lane % kWarps]);
     if constexpr (kBlocks > 1) {
-      const unsigned next_row = __float_as_uint(ahead.tickets.to_tell());
-      const RowMessage of_rank = all_gather(exchange, {total, next_row});
+      const RowMessage of_rank = all_gather.gather({total, ahead.scheduler.to_broadcast()});
       total = merge<kBlocks>(of_rank.total);
-      ahead.tickets.told(__uint_as_float(of_rank.next_row));
+      ahead.scheduler.receive(of_rank.next_row);
     }
     const float scale = 1.0f / total.sum;
     const float scale_held = fast_exp(max - total.max) * scale;
@@ -98,7 +103,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       out.store(y + cut.head + v * Vec::size);
     }
   }
-  ahead.tickets.leave();
+  ahead.scheduler.leave();
 }
 
 namespace {
@@ -126,7 +131,7 @@ template <class T>
 void launch_ahead(const softmax::Args<T>& a, cudaStream_t stream) {
   const auto plan = ahead_plan<T>(a.cols);
   ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
-    ladder::launch_rows_ahead<rows_ahead<kBlocks, T>, kBlocks>(a, kAheadBlock, plan.places, stream);
+    ladder::launch_rows_ahead<rows_ahead<kBlocks, T>, kBlocks>(a, kAheadBlock, plan.stages, stream);
   });
 }
 

@@ -15,32 +15,38 @@
 
 namespace softmax_rows {
 
+static __device__ ladder::RowCounters row_counters;
+
 /// As v09, for rows of up to 131072 elements.
 template <int kBlocks, class T>
 __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
-    log_rows_ahead(softmax::Args<T> a, ladder::RowPlaces places) {
+    log_rows_ahead(softmax::Args<T> a, ladder::RowStages stages) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = kAheadBlock, kElements = kAheadElements;
   constexpr int kVectors = kElements / Vec::size, kWarps = kBlock / 32;
   __shared__ Online of_warp[kWarps];
-  ladder::RowsAhead<T, kBlocks> ahead(a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), places);
-  ladder::ClusterExchange<kBlocks> exchange;
-  const auto share = ahead.share;
+  using Ahead = ladder::RowsAhead<T, kBlocks>;
+  using AllGather = ladder::ClusterAllGather<RowMessage, kBlocks>;
+  __shared__ typename Ahead::Storage pipeline;
+  __shared__ typename AllGather::Storage messages;
+  Ahead ahead(pipeline, row_counters, a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), stages);
+  AllGather all_gather(messages);
+  const auto part = ahead.part;
   const int t = static_cast<int>(threadIdx.x), warp = t / 32, lane = t % 32;
   if (t == 0) {
     ahead.start();
-    exchange.init();
+    all_gather.init();
   }
   ladder::ptx::cluster_sync();  // all blocks have started, and their barriers exist
 
   for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
     // The block has the same columns of every row. Thread t takes vectors t, t + kBlock, … of them;
     // the first threads each also handle one edge element.
-    const std::int64_t start = std::int64_t{row} * a.cols + share.first;
-    const Cut<T> cut(start, share.cols);
+    const std::int64_t start = std::int64_t{row} * a.cols + part.first;
+    const Cut<T> cut(start, part.cols);
     const bool has_edge = t < cut.edges;
     const int edge_column = cut.edge_column(t);
-    const T* const x = ahead.share_of(row);  // in shared memory
+    const T* const x = ahead.part_of(row);  // in shared memory
 
     // First relative to the largest element of this thread …
     float held[kElements];
@@ -71,10 +77,9 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
     __syncthreads();
     total = merge<kWarps>(of_warp[lane % kWarps]);
     if constexpr (kBlocks > 1) {
-      const unsigned next_row = __float_as_uint(ahead.tickets.to_tell());
-      const RowMessage of_rank = all_gather(exchange, {total, next_row});
+      const RowMessage of_rank = all_gather.gather({total, ahead.scheduler.to_broadcast()});
       total = merge<kBlocks>(of_rank.total);
-      ahead.tickets.told(__uint_as_float(of_rank.next_row));
+      ahead.scheduler.receive(of_rank.next_row);
     }
     const float log_sum = logf(total.sum);
     auto result = [&](float element) { return element - total.max - log_sum; };
@@ -91,7 +96,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       out.store(y + cut.head + v * Vec::size);
     }
   }
-  ahead.tickets.leave();
+  ahead.scheduler.leave();
 }
 
 /// As v08, for what that does not hold.
@@ -209,7 +214,7 @@ struct LogByLength {
   static void launch_log_ahead(const softmax::Args<T>& a, cudaStream_t stream) {
     const auto plan = ahead_plan<T>(a.cols);
     ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
-      ladder::launch_rows_ahead<log_rows_ahead<kBlocks, T>, kBlocks>(a, kAheadBlock, plan.places,
+      ladder::launch_rows_ahead<log_rows_ahead<kBlocks, T>, kBlocks>(a, kAheadBlock, plan.stages,
                                                                      stream);
     });
   }

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
   }
 
   // … and of the row.
-  sum = ladder::lane_sum<32>(sum);
+  sum = ladder::warp_sum<32>(sum);
   if constexpr (kWarps > 1) sum = sum_warps(sum, of_warp);
 
   auto store_gradient = [&](int v, const Vec& y_vec, const Vec& dy_vec) {

@@ -75,9 +75,9 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kL
   }
 
   // … of the block, and of the row.
-  sum = ladder::lane_sum<32>(sum);
+  sum = ladder::warp_sum<32>(sum);
   sum = sum_warps(sum, of_warp);
-  sum = ladder::lane_sum<kBlocks>(gather<kBlocks>(sum, slot));
+  sum = ladder::warp_sum<kBlocks>(gather<kBlocks>(sum, slot));
 
   auto store_gradient = [&](int v, const Vec& y_vec, const Vec& dy_vec) {
     Vec dx;

@@ -6,9 +6,9 @@
 namespace ladder {
 
 #if defined(LADDER_HOST_EXECUTOR)
-inline int multiprocessors() { return host::multiprocessors(); }
+inline int sm_count() { return host::sm_count(); }
 #else
-inline int multiprocessors() {
+inline int sm_count() {
   static const int count = [] {
     int device = 0, attribute = 0;
     cudaGetDevice(&device);

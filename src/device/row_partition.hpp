@@ -1,5 +1,5 @@
-// How a cluster of blocks shares rows that are on their way to shared memory before they are needed
-// (rows_ahead.hpp): which columns are a block's, and how much of its shared memory is for what.
+// How rows that are in flight to shared memory before they are needed (rows_ahead.hpp) are
+// partitioned among the blocks of a cluster, and how much of a block's shared memory is for what.
 #pragma once
 
 #include "device/kernel.hpp"
@@ -9,11 +9,11 @@ namespace ladder {
 /// The columns of every row that are one block's, of a cluster of `blocks`: the same number of
 /// sectors of 32 bytes for each, or one more. What is no whole sector goes to the last block.
 template <class T>
-struct RowShare {
+struct RowPartition {
   static constexpr int kSector = 32 / sizeof(T);
   int first, cols;
 
-  __host__ __device__ RowShare(int all, int rank, int blocks) {
+  __host__ __device__ RowPartition(int all, int rank, int blocks) {
     first = boundary(all, rank, blocks);
     cols = (rank + 1 == blocks ? all : boundary(all, rank + 1, blocks)) - first;
   }
@@ -31,17 +31,17 @@ struct RowShare {
   }
 };
 
-/// The bytes of an array that hold a block's share of a row and that a bulk copy can bring: from
-/// the multiple of 32 bytes before the share to the multiple of 16 behind it, but not beyond the
+/// The bytes of an array that hold a block's part of a row and that a bulk copy can bring: from
+/// the multiple of 32 bytes before the part to the multiple of 16 behind it, but not beyond the
 /// array. Its last bytes, where they are no whole 16, are left to ordinary loads.
 template <class T>
 struct RowWindow {
   std::int64_t begin, end;  // elements
 
-  /// The share begins with element `from` of an array of `all`.
+  /// The part begins with element `from` of an array of `all`.
   __host__ __device__ RowWindow(std::int64_t from, int cols, std::int64_t all) {
     constexpr int kSize = 16 / sizeof(T);
-    begin = from - place_of(from);
+    begin = from - offset_of(from);
     end = (from + cols + kSize - 1) / kSize * kSize;
     const std::int64_t whole = all / kSize * kSize;
     if (end > whole) end = whole;
@@ -49,35 +49,35 @@ struct RowWindow {
   }
 
   /// How far behind the window's beginning element `from` is.
-  __host__ __device__ static int place_of(std::int64_t from) {
-    return static_cast<int>(from & (RowShare<T>::kSector - 1));
+  __host__ __device__ static int offset_of(std::int64_t from) {
+    return static_cast<int>(from & (RowPartition<T>::kSector - 1));
   }
 };
 
-/// Dynamic shared memory of a block, of which one fits a multiprocessor: parameters that all rows
-/// need, then rows that are on their way. Each takes as much as a window at most, and begins at a
-/// multiple of 128 bytes.
-struct RowPlaces {
+/// Dynamic shared memory of a block, of which one fits an SM: parameters that all rows need, then
+/// stages, each for a row in flight. Each takes as much as a window at most, and begins at a multiple
+/// of 128 bytes.
+struct RowStages {
   static constexpr std::size_t kBytes = 226 * 1024;  // 1 KiB less than a block may have
-  static constexpr int kWanted = 2;  // rows: one on its way while another waits to be used
-  static constexpr int kMost = 3;  // rows; of more, when the last are there, none is read meanwhile
+  static constexpr int kWanted = 2;  // one row in flight while another waits to be used
+  static constexpr int kMost = 3;    // of more, when the last are there, none is read meanwhile
 
-  int elements;  // of a place
-  int rows;      // places for rows; 0 or less: they do not fit
+  int elements;  // of a stage
+  int count;     // 0 or less: they do not fit
 };
 
 template <class T>
-RowPlaces row_places(int cols, int blocks, int parameters) {
-  const RowShare<T> largest(cols, blocks - 1, blocks);
+RowStages row_stages(int cols, int blocks, int parameters) {
+  const RowPartition<T> largest(cols, blocks - 1, blocks);
   const std::size_t bytes = ceil_div(largest.cols * sizeof(T) + 32 + 16, std::size_t{128}) * 128;
-  const int rows = static_cast<int>(RowPlaces::kBytes / bytes) - parameters;
-  return {static_cast<int>(bytes / sizeof(T)), rows < RowPlaces::kMost ? rows : RowPlaces::kMost};
+  const int count = static_cast<int>(RowStages::kBytes / bytes) - parameters;
+  return {static_cast<int>(bytes / sizeof(T)), count < RowStages::kMost ? count : RowStages::kMost};
 }
 
 /// A cluster for a row, and what each of its blocks has in shared memory.
 struct RowPlan {
   int blocks;  // 0: none holds the row
-  RowPlaces places;
+  RowStages stages;
 };
 
 /// The smallest cluster whose blocks hold the row in registers, `vectors` of 16 bytes each, and
@@ -86,11 +86,11 @@ template <class T>
 RowPlan plan_rows_ahead(int cols, int vectors, int parameters) {
   RowPlan plan{0, {}};
   for (const int blocks : {1, 2, 4, 8}) {
-    const RowPlaces places = row_places<T>(cols, blocks, parameters);
+    const RowStages stages = row_stages<T>(cols, blocks, parameters);
     constexpr int kSize = 16 / sizeof(T);
-    if (RowShare<T>(cols, blocks - 1, blocks).cols / kSize > vectors) continue;
-    if (places.rows >= 1) plan = {blocks, places};
-    if (places.rows >= RowPlaces::kWanted) break;
+    if (RowPartition<T>(cols, blocks - 1, blocks).cols / kSize > vectors) continue;
+    if (stages.count >= 1) plan = {blocks, stages};
+    if (stages.count >= RowStages::kWanted) break;
   }
   return plan;
 }

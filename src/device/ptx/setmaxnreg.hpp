@@ -4,9 +4,9 @@
 // have different jobs, those that need few give some back and the others take them:
 //
 //   if (warpgroup == 0) {
-//     give_registers_back<40>();     keeps 40 per thread
+//     setmaxnreg_dec<40>();     keeps 40 per thread
 //   } else {
-//     take_registers<232>();         waits until they are there
+//     setmaxnreg_inc<232>();         waits until they are there
 //   }
 //
 // All threads of a warpgroup execute it, at the same place in the program. Numbers are multiples of
@@ -25,12 +25,12 @@
 namespace ladder::ptx {
 
 template <int kRegisters>
-__device__ __forceinline__ void give_registers_back() {
+__device__ __forceinline__ void setmaxnreg_dec() {
   static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }
 template <int kRegisters>
-__device__ __forceinline__ void take_registers() {
+__device__ __forceinline__ void setmaxnreg_inc() {
   static_assert(kRegisters % 8 == 0 && kRegisters >= 24 && kRegisters <= 256);
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kRegisters));
 }

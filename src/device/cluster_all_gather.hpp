@@ -1,0 +1,69 @@
+// An all-gather of 16 bytes of each block of a cluster, again and again, as sums of row after row:
+// each block pushes its message into the shared memory of all (st.async), and waits for what they
+// push. Unlike a barrier of the cluster this does not wait until the L2 has the results that a block
+// has stored before.
+#pragma once
+
+#include "device/ptx/cluster.hpp"
+
+#include <cstring>
+#include <type_traits>
+
+namespace ladder {
+
+/// Between two calls of gather there is a __syncthreads. Messages alternate between two stages: a
+/// block that is one call ahead writes to the other stage, and none can be two ahead, because it
+/// waits for every block's next message, which comes after that block's __syncthreads. A block may
+/// end after its last call: it has received all that is pushed to it.
+template <class Message, int kBlocks>
+class ClusterAllGather {
+ public:
+  static_assert(sizeof(Message) == sizeof(float4) && std::is_trivially_copyable_v<Message>);
+
+  struct Storage {  // in shared memory
+    float4 of_block[2][kBlocks];
+    ptx::Mbarrier received[2];
+  };
+
+  __device__ explicit ClusterAllGather(Storage& storage) : storage_(storage) {}
+
+  /// By one thread, before a cluster_sync.
+  __device__ void init() const {
+    for (auto& received : storage_.received) {
+      ptx::mbarrier_init(&received, 1);
+      expect(&received);
+    }
+    ptx::fence_mbarrier_init();
+  }
+
+  /// Lane n gets the message of the block of rank n % kBlocks. `mine` is the block's in all of its
+  /// threads.
+  __device__ Message gather(const Message& mine) {
+    const int stage = calls_ % 2;
+    ptx::Mbarrier* const received = &storage_.received[stage];
+    float4 bytes;
+    std::memcpy(&bytes, &mine, sizeof bytes);
+    if (threadIdx.x < kBlocks) {
+      const float4* const to = &storage_.of_block[stage][ptx::cluster_rank()];
+      ptx::cluster_store_async(ptx::cluster_address(to, threadIdx.x), bytes,
+                               ptx::cluster_address(received, threadIdx.x));
+    }
+    ptx::mbarrier_wait_cluster(received, calls_ / 2 % 2);
+    if (threadIdx.x == 0) expect(received);  // the messages of the call after the next
+    ++calls_;
+    bytes = storage_.of_block[stage][threadIdx.x % kBlocks];
+    Message of_rank;
+    std::memcpy(static_cast<void*>(&of_rank), &bytes, sizeof of_rank);
+    return of_rank;
+  }
+
+ private:
+  __device__ static void expect(ptx::Mbarrier* received) {
+    ptx::mbarrier_arrive_expect_tx(received, kBlocks * sizeof(float4));
+  }
+
+  Storage& storage_;
+  unsigned calls_ = 0;
+};
+
+}  // namespace ladder
