@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of scripts/autotune with a ./bench that replays a CSV."""
+"""Tests of scripts/autotune.py with a ./bench that replays a CSV."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SCRIPT = ROOT / "scripts" / "autotune"
+SCRIPT = ROOT / "scripts" / "autotune.py"
 sys.dont_write_bytecode = True  # none beside the script
 sys.path.insert(0, str(ROOT / "scripts"))
 

@@ -281,7 +281,7 @@ for row in rows:
 TEST_F(BenchCli, TheLadderScriptShowsWhatMoved) {
   if (*LADDER_PYTHON == '\0') GTEST_SKIP() << "no Python";
   const std::string build = std::filesystem::path(LADDER_BENCH).parent_path();
-  const std::string command = LADDER_PYTHON " " LADDER_SOURCE_DIR "/scripts/ladder --build='" +
+  const std::string command = LADDER_PYTHON " " LADDER_SOURCE_DIR "/scripts/ladder.py --build='" +
                               build + "' transpose 2 v03 >'" + file("out.txt") + "'";
   EXPECT_EQ(std::system(command.c_str()), 0);
   EXPECT_THAT(slurp(file("out.txt")),

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of scripts/upkeep/check_architectures with a played nvcc, which refuses what it is told to."""
+"""Tests of scripts/upkeep/check_architectures.py with a played nvcc, which refuses
+what it is told to."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "upkeep" / "check_architectures"
+SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "upkeep" / "check_architectures.py"
 
 # Refuses sources with a text of $REFUSE in them, for the architecture $REFUSE_FOR.
 NVCC = r"""#!/bin/sh

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tests of the drawings of gemm_tensor's versions: those that are committed are what
-scripts/upkeep/draw_gemm_tensor makes, show what the kernels do, and can be read."""
+scripts/upkeep/draw_gemm_tensor.py makes, show what the kernels do, and can be read."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def code(path: Path) -> str:
 class Drawings(unittest.TestCase):
     def test_committed_drawings_are_what_the_script_makes(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            script = ROOT / "scripts" / "upkeep" / "draw_gemm_tensor"
+            script = ROOT / "scripts" / "upkeep" / "draw_gemm_tensor.py"
             subprocess.run([sys.executable, "-B", script, "-o", folder], check=True)
             made = {p.name: p.read_text(encoding="utf-8") for p in Path(folder).iterdir()}
         kept = {p.name: p.read_text(encoding="utf-8") for p in (FAMILY / "drawings").iterdir()}

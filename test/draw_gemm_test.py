@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the drawings of gemm's versions: those that are committed are what scripts/upkeep/draw_gemm
+"""Tests of the drawings of gemm's versions: those that are committed are what scripts/upkeep/draw_gemm.py
 makes, show what the kernels do, and can be read."""
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ def code(path: Path) -> str:
 class Drawings(unittest.TestCase):
     def test_committed_drawings_are_what_the_script_makes(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            script = ROOT / "scripts" / "upkeep" / "draw_gemm"
+            script = ROOT / "scripts" / "upkeep" / "draw_gemm.py"
             subprocess.run([sys.executable, "-B", script, "-o", folder], check=True)
             made = {p.name: p.read_text(encoding="utf-8") for p in Path(folder).iterdir()}
         kept = {p.name: p.read_text(encoding="utf-8") for p in (GEMM / "drawings").iterdir()}
         self.assertEqual(made.keys(), kept.keys())
         for name, svg in made.items():
-            self.assertTrue(svg == kept[name], f"{name} is out of date: run scripts/upkeep/draw_gemm")
+            self.assertTrue(svg == kept[name], f"{name} is out of date: run draw_gemm.py")
 
     def test_every_version_is_drawn_as_its_code_says(self) -> None:
         for path in KERNELS:

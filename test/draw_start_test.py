@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of the picture of docs/start.md: the committed one is what scripts/upkeep/draw_start makes,
+"""Tests of the picture of docs/start.md: the committed one is what scripts/upkeep/draw_start.py makes,
 shows what the kernels do, and can be read."""
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ NAME = "start-gpu"
 class Drawing(unittest.TestCase):
     def test_committed_drawing_is_what_the_script_makes(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
-            script = ROOT / "scripts" / "upkeep" / "draw_start"
+            script = ROOT / "scripts" / "upkeep" / "draw_start.py"
             subprocess.run([sys.executable, "-B", script, "-o", folder], check=True)
             made = {p.name: p.read_text(encoding="utf-8") for p in Path(folder).iterdir()}
         kept = (ROOT / "docs" / f"{NAME}.svg").read_text(encoding="utf-8")
         self.assertEqual([*made], [f"{NAME}.svg"])
-        self.assertTrue(made[f"{NAME}.svg"] == kept, "it is out of date: run scripts/upkeep/draw_start")
+        self.assertTrue(made[f"{NAME}.svg"] == kept, "it is out of date: run draw_start.py")
 
     def test_tiles_are_as_wide_as_in_the_code(self) -> None:
         files = ("v02_smem_tile.cu", "v03_padded.cu")

@@ -1,4 +1,4 @@
-// What scripts/upkeep/mutate links into its copies of the host executor's library. In front of
+// What scripts/upkeep/mutate.py links into its copies of the host executor's library. In front of
 // host::barrier (ld's --wrap): LADDER_WITHOUT_BARRIER=src/kernels/gemm/v03_smem_tile.cu:28 lets all
 // threads run on through the __syncthreads of that line, as if it were not there. And
 // LADDER_STEPS=200000000 ends endless loops, which mutated kernels often have, after so many steps of

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tests of scripts/upkeep/mutate: which mistakes it finds a place for, and what it says of survivors."""
+"""Tests of scripts/upkeep/mutate.py: which mistakes it finds a place for, and what it
+says of survivors."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ sys.path.insert(0, str(SCRIPTS))
 from mutations import kernels, operators, survivors  # noqa: E402
 from mutations.source import Source  # noqa: E402
 
-loader = importlib.machinery.SourceFileLoader("mutate", str(SCRIPTS / "mutate"))
+loader = importlib.machinery.SourceFileLoader("mutate", str(SCRIPTS / "mutate.py"))
 mutate = importlib.util.module_from_spec(importlib.util.spec_from_loader("mutate", loader))
 loader.exec_module(mutate)
 
@@ -232,7 +233,7 @@ class Verdicts(unittest.TestCase):
 class CommandLine(unittest.TestCase):
     def refusal(self, *arguments: str) -> str:
         result = subprocess.run(
-            [sys.executable, str(SCRIPTS / "mutate"), *arguments], capture_output=True, text=True
+            [sys.executable, str(SCRIPTS / "mutate.py"), *arguments], capture_output=True, text=True
         )
         self.assertNotEqual(result.returncode, 0)
         return result.stderr

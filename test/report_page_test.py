@@ -23,7 +23,7 @@ import ladder_csv  # isort: skip
 import report  # isort: skip
 
 SCRIPT = SCRIPTS / "report.py"
-MEASURED = sorted(  # but for the hundreds of shapes of scripts/autotune, which are no ladder
+MEASURED = sorted(  # but for the hundreds of shapes of scripts/autotune.py, which are no ladder
     path for path in (ladder_csv.ROOT / "results" / "h100").glob("20*.csv")
     if "-autotune-" not in path.name
 )  # fmt: skip

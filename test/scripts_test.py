@@ -814,7 +814,7 @@ class Updating(TreeCase):
 
 
 class LadderScript(Case):
-    """scripts/ladder on the kernels of this tree, and on a bench that is made up here."""
+    """scripts/ladder.py on the kernels of this tree, and on a bench that is made up here."""
 
     NAMES = (
         "elementwise/add/f32/v01_naive/65536", "elementwise/add/f32/v01_naive/100003",
@@ -834,7 +834,7 @@ class LadderScript(Case):
         (self.folder / "libladder_host.so").touch()
 
     def ladder(self, *arguments: str) -> tuple[object, ...]:
-        return SCRIPTS / "ladder", f"--build={self.folder}", *arguments
+        return SCRIPTS / "ladder.py", f"--build={self.folder}", *arguments
 
     def test_the_difference_and_the_two_rows(self) -> None:
         result = self.run_script(*self.ladder("gemm", "3", "v04_tile1d"))
@@ -882,7 +882,7 @@ class LadderScript(Case):
 
 class Help(Case):
     def test_help_has_examples(self) -> None:
-        for name in ("roofline.py", "upkeep/update_readme.py", "ladder"):
+        for name in ("roofline.py", "upkeep/update_readme.py", "ladder.py"):
             result = self.run_script(SCRIPTS / name, "--help")
             self.assertEqual(result.returncode, 0)
             self.assertIn("examples:", result.stdout)

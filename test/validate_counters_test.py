@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests of scripts/upkeep/validate_counters on made-up CSVs of ./bench and of Nsight Compute."""
+"""Tests of scripts/upkeep/validate_counters.py on made-up CSVs of ./bench and of Nsight Compute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import unittest
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 
-SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "upkeep" / "validate_counters"
+SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "upkeep" / "validate_counters.py"
 sys.dont_write_bytecode = True  # none beside the script
 sys.path.insert(0, str(SCRIPT.parent))
 loader = SourceFileLoader("validate_counters", str(SCRIPT))

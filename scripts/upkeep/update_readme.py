@@ -4,7 +4,7 @@ README and of docs/.
 
 The numbers come from the CSVs under results/<gpu>/: for each family from the GPU's newest one that
 has its rows. Left out are *-shapes.csv, further problems of some versions, and what
-scripts/autotune measured. Of several GPUs the one measured last comes first, by the protocol of
+scripts/autotune.py measured. Of several GPUs the one measured last comes first, by the protocol of
 equal rounds if any was; README.md has a row of it for each family, results/README.md all rows of
 all GPUs.
 

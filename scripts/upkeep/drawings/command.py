@@ -1,4 +1,4 @@
-"""What scripts/upkeep/draw_gemm, scripts/upkeep/draw_gemm_tensor and scripts/upkeep/draw_start have in common."""
+"""What scripts/upkeep/draw_gemm.py, draw_gemm_tensor.py and draw_start.py have in common."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 // Built with LADDER_ALL_TILES: every shape of tile_shapes.hpp as a version, on the GPU only,
-// for scripts/autotune to time. The names tell the shapes: v20a_128x256x8_64x64_4_1_0.
+// for scripts/autotune.py to time. The names tell the shapes: v20a_128x256x8_64x64_4_1_0.
 #if defined(LADDER_ALL_TILES)
 #include "tile_shapes.hpp"
 

@@ -1,4 +1,4 @@
-// The shapes of tiles that scripts/autotune tries: BM, BN, BK, WM, WN, stages, blocks per SM
+// The shapes of tiles that scripts/autotune.py tries: BM, BN, BK, WM, WN, stages, blocks per SM
 // and K-tiles of a run.
 #pragma once
 

@@ -15,7 +15,7 @@
 // partial sums their bytes through L2 and a second launch. Where rows of B do not start at
 // multiples of 16 bytes, many rows of A are worth a copy of B whose rows do.
 //
-// scripts/autotune measures the speeds, and chooses the shapes among those of tile_shapes.hpp.
+// scripts/autotune.py measures the speeds, and chooses the shapes among those of tile_shapes.hpp.
 #include "device/gpu_name.hpp"
 #include "last_wave.hpp"
 #include "pack_rows.hpp"

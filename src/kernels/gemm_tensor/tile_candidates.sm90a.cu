@@ -1,5 +1,5 @@
 // Built with LADDER_ALL_TILES: every shape of tile_shapes.hpp, with every number of splits, as a
-// version for nt of bf16, for scripts/autotune to time. The names tell the rung whose kernel it is,
+// version for nt of bf16, for scripts/autotune.py to time. The names tell the rung whose kernel it is,
 // the tile, the blocks per SM and the splits: v20a_v15_128x64_2_3.
 #if defined(LADDER_ALL_TILES)
 #include "tile_shapes.hpp"

@@ -1,5 +1,5 @@
 // What v20 chooses from: the kernels of v13 (compiled there), of v15 (split_k.hpp) and of v24
-// (pushed_sums.hpp), each with one shape of tile; and those that scripts/autotune tries.
+// (pushed_sums.hpp), each with one shape of tile; and those that scripts/autotune.py tries.
 #pragma once
 
 #include "device/sm_count.hpp"

@@ -13,7 +13,7 @@
 // of the sum of their squares, because they overlap, but not quite. For v15 and v24 also the
 // accumulators of each block, which go through shared memory.
 //
-// scripts/autotune fits the table to times that it measures, and chooses the shapes among those of
+// scripts/autotune.py fits the table to times that it measures, and chooses the shapes among those of
 // tile_shapes.hpp.
 #include "device/gpu_name.hpp"
 #include "tile_shapes.hpp"

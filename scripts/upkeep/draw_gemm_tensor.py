@@ -5,8 +5,8 @@ The drawings are SVG files as those of draw_gemm, computed from the numbers and 
 kernels; ctest checks that those still stand there.
 
 examples:
-  scripts/upkeep/draw_gemm_tensor              into src/kernels/gemm_tensor/drawings
-  scripts/upkeep/draw_gemm_tensor -o /tmp      into another folder
+  scripts/upkeep/draw_gemm_tensor.py              into src/kernels/gemm_tensor/drawings
+  scripts/upkeep/draw_gemm_tensor.py -o /tmp      into another folder
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """Draws the picture of docs/start.md, an SVG file as those of draw_gemm.
 
 examples:
-  scripts/upkeep/draw_start              into docs
-  scripts/upkeep/draw_start -o /tmp      into another folder
+  scripts/upkeep/draw_start.py              into docs
+  scripts/upkeep/draw_start.py -o /tmp      into another folder
 """
 
 from __future__ import annotations

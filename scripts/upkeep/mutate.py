@@ -16,10 +16,10 @@ Takes the build that scripts/test has made, and leaves it as it is: the kernels 
 and copies of the host executor's library are linked from its objects.
 
 examples:
-  scripts/upkeep/mutate                    40 of them, drawn by a seed
-  scripts/upkeep/mutate --full             all
-  scripts/upkeep/mutate gemm/v03           those in files whose path contains gemm/v03
-  scripts/upkeep/mutate --class order      those of a class
+  scripts/upkeep/mutate.py                    40 of them, drawn by a seed
+  scripts/upkeep/mutate.py --full             all
+  scripts/upkeep/mutate.py gemm/v03           those in files whose path contains gemm/v03
+  scripts/upkeep/mutate.py --class order      those of a class
 """
 
 from __future__ import annotations

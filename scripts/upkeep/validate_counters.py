@@ -8,9 +8,9 @@ results/<gpu>/counters.csv; exits with 1 when a pair differs for no known cause,
 missing on the GPU, or when less than 95 % of the pairs are equal.
 
 examples:
-  scripts/upkeep/validate_counters                         everything; needs a GPU and ncu
-  scripts/upkeep/validate_counters --filter=reduction      some kernels, by name; writes no file
-  scripts/upkeep/validate_counters --ncu-csv=build/release/counters.ncu.csv    Nsight Compute's output of
+  scripts/upkeep/validate_counters.py                         everything; needs a GPU and ncu
+  scripts/upkeep/validate_counters.py --filter=reduction      some kernels, by name; writes no file
+  scripts/upkeep/validate_counters.py --ncu-csv=build/release/counters.ncu.csv    Nsight Compute's output of
                                                     an earlier run, instead of a new one
 """
 

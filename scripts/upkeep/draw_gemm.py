@@ -5,8 +5,8 @@ The drawings are SVG files that suit light and dark pages; they need no package 
 computed from the numbers and formulas of the kernels; ctest checks that those still stand there.
 
 examples:
-  scripts/upkeep/draw_gemm              into src/kernels/gemm/drawings
-  scripts/upkeep/draw_gemm -o /tmp      into another folder
+  scripts/upkeep/draw_gemm.py              into src/kernels/gemm/drawings
+  scripts/upkeep/draw_gemm.py -o /tmp      into another folder
 """
 
 from __future__ import annotations

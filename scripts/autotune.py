@@ -9,9 +9,9 @@ results/<gpu>/<date>-autotune-<family>.csv. Needs a GPU and
   cmake --build build/autotune --target bench
 
 examples:
-  scripts/autotune                      gemm and gemm_tensor
-  scripts/autotune gemm                 only src/kernels/gemm/v20_autotuned.cu
-  scripts/autotune --build=build/other  with the ./bench of another build folder
+  scripts/autotune.py                      gemm and gemm_tensor
+  scripts/autotune.py gemm                 only src/kernels/gemm/v20_autotuned.cu
+  scripts/autotune.py --build=build/other  with the ./bench of another build folder
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> int:
             fail(f"{family} has no table; {' and '.join(TUNED)} have one.")
     program = options.build.resolve() / "bench"
     if not os.access(program, os.X_OK):
-        fail(f"{program} is not there; scripts/autotune --help says how it is built.")
+        fail(f"{program} is not there; scripts/autotune.py --help says how it is built.")
 
     for family in options.families:
         bench = Bench(program)

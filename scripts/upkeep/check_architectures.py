@@ -11,8 +11,8 @@ nvcc is $CUDACXX, or else on PATH, in /usr/local/cuda, or what the last build us
 compiler is $CUDAHOSTCXX or g++.
 
 examples:
-  scripts/upkeep/check_architectures            all of them, and 90a
-  scripts/upkeep/check_architectures 75 sm_120  two
+  scripts/upkeep/check_architectures.py            all of them, and 90a
+  scripts/upkeep/check_architectures.py 75 sm_120  two
 
 exit codes:
   0   every file compiles for every architecture

@@ -3,8 +3,8 @@
 which of the host executor's counts moved. Needs no GPU, but a build (scripts/test makes one).
 
 examples:
-  scripts/ladder gemm v03 v04             the step from v03 to v04; 3 and v03_smem_tile are v03 too
-  scripts/ladder reduction 2 3 max/f16    of one operation and type, not of the family's first ones
+  scripts/ladder.py gemm v03 v04             the step from v03 to v04; 3 and v03_smem_tile are v03 too
+  scripts/ladder.py reduction 2 3 max/f16    of one operation and type, not of the family's first ones
 """
 
 import argparse
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # scripts/ladder … | head ends quietly
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # scripts/ladder.py … | head ends quietly
     try:
         main()
     except LadderError as error:
