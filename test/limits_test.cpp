@@ -36,9 +36,7 @@ constexpr std::size_t period_of(std::size_t bytes) {
 constexpr unsigned kSeconds = 300;  // for a problem
 
 /// The more blocks, the less work each of them has.
-constexpr int sm_count_for(std::size_t elements) {
-  return elements >> 35 ? 1 << 16 : 1 << 12;
-}
+constexpr int sm_count_for(std::size_t elements) { return elements >> 35 ? 1 << 16 : 1 << 12; }
 
 // --- Problems ------------------------------------------------------------------------------------
 

@@ -72,7 +72,7 @@ TYPED_TEST(RowPartitions, WindowsHoldThemAndFitTheirStages) {
           EXPECT_EQ(window.end * sizeof(TypeParam) % 16, 0);
           EXPECT_LE(window.end, all / kVector * kVector);
           EXPECT_LE(window.begin, from);
-          EXPECT_EQ(window.begin + RowWindow<TypeParam>::place_of(from), from);
+          EXPECT_EQ(window.begin + RowWindow<TypeParam>::offset_of(from), from);
           EXPECT_LE(window.end - window.begin, place);
           const bool is_whole = window.end >= from + part.cols;
           EXPECT_TRUE(is_whole || window.end > all - kVector);  // but for the array's last bytes
@@ -104,7 +104,7 @@ TEST(RowPlan, HasNoMoreRowsAheadThanAreOfUse) {  // of 32 KiB there is room for 
 TEST(RowPlan, MakesDoWithOneRow) {
   const RowPlan plan = plan_rows_ahead<float>(131072, kHeld, 2);
   EXPECT_EQ(plan.blocks, 8);
-  EXPECT_EQ(plan.stages.rows, 1);
+  EXPECT_EQ(plan.stages.count, 1);
 }
 
 TEST(RowPlan, RefusesWhatNoClusterHolds) {

@@ -147,7 +147,7 @@ void transfer(auto& io, Like<Group> auto& group) {
 void transfer(auto& io, Like<DeviceInfo> auto& info) {
   io(info.name);
   io(info.compute_capability);
-  io(info.multiprocessors);
+  io(info.sm_count);
   io(info.l2_bytes);
   io(info.toolkit);
   io(info.driver);

@@ -79,8 +79,7 @@ void Console::header(const Machine& machine, std::uint64_t seed) const {
   const DeviceInfo& device = machine.info;
   if (backend_ == Backend::cuda) {
     fmt::print(out_, "{}, sm_{}, {} SMs · CUDA {}, driver {} · seed {}\n", device.name,
-               device.compute_capability, device.multiprocessors, device.toolkit, device.driver,
-               seed);
+               device.compute_capability, device.sm_count, device.toolkit, device.driver, seed);
   } else {
     fmt::print(
         out_,

@@ -19,7 +19,7 @@ namespace ladder {
 struct DeviceInfo {
   std::string name;             ///< "NVIDIA H100 80GB HBM3", or the CPU's name
   int compute_capability = 0;   ///< 90 for sm_90; 0 on the host executor
-  int sm_count = 0;      ///< 0 on the host executor
+  int sm_count = 0;             ///< 0 on the host executor
   std::size_t l2_bytes = 0;     ///< 0 on the host executor
   std::string toolkit, driver;  ///< CUDA versions; empty on the host executor
   double pin_gbps = 0;          ///< DRAM: memory clock times bus width, GB/s

@@ -11,8 +11,8 @@
 //
 // v20 launches the second kernel too, through partial_sums.hpp.
 #include "aligned_rows.hpp"
-#include "device/sm_count.hpp"
 #include "device/ptx/cp_async.hpp"
+#include "device/sm_count.hpp"
 #include "partial_sums.hpp"
 
 namespace {
@@ -235,8 +235,7 @@ struct SplitK {
   /// Whether big tiles leave no SM without a block, and are not mostly padding.
   static bool is_big(const gemm::Args<float>& g) {
     const std::int64_t big = tiles_of<Big>(g);
-    return big * 100 >= ladder::sm_count() * std::int64_t{96} &&
-           tiles_of<Small>(g) > 3 * big;
+    return big * 100 >= ladder::sm_count() * std::int64_t{96} && tiles_of<Small>(g) > 3 * big;
   }
   static int splits(const gemm::Args<float>& g) {
     if (g.m == 0 || g.n == 0 || is_big(g)) return 1;

@@ -24,8 +24,8 @@
 // Where that makes fewer blocks than fit the GPU at a time, K is split, as in v15. v20 launches the
 // kernels too, through skinny.hpp.
 #include "aligned_rows.hpp"
-#include "device/sm_count.hpp"
 #include "device/ptx/cp_async.hpp"
+#include "device/sm_count.hpp"
 #include "skinny.hpp"
 
 namespace {

@@ -20,8 +20,8 @@
 //   load b    columns 4x + 16j: 4 vectors, side by side; lanes l and l + 2 want the same one
 //
 // That is when the hardware serves two groups of 8 lanes at once: two wavefronts per load.
-#include "device/sm_count.hpp"
 #include "device/ptx/tma.hpp"
+#include "device/sm_count.hpp"
 #include "device/tensor_map.hpp"
 #include "device/vector.hpp"
 #include "gemm.hpp"

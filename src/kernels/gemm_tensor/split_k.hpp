@@ -1,8 +1,8 @@
 // v15's kernel, generalised for v20: any operation, and C in fp32 too.
 #pragma once
 
-#include "device/sm_count.hpp"
 #include "device/ptx/cluster.hpp"
+#include "device/sm_count.hpp"
 #include "device/vector.hpp"
 #include "k_tiles.hpp"
 #include "tiles.hpp"

@@ -14,8 +14,8 @@
 // C in fp32 (tn_f32) goes from registers to memory, since stmatrix is for 16 bits (store.hpp). v20
 // and v21 launch this kernel too, v20 with BN = 224 as well (persistent.hpp); v22 has it with an
 // epilogue.
-#include "device/sm_count.hpp"
 #include "device/ptx/setmaxnreg.hpp"
+#include "device/sm_count.hpp"
 #include "persistent.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
@@ -114,8 +114,8 @@ void gemm_persistent::launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stre
   const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, BN);
   const Destination<C> c(g.c, g.m, g.n);
   const TileOrder<BN> tiles(g.m, g.n);
-  ladder::launch(multiply<T, C, kA, kB, BN>, tiles.blocks(ladder::sm_count()), kThreads,
-                 kShared, stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);
+  ladder::launch(multiply<T, C, kA, kB, BN>, tiles.blocks(ladder::sm_count()), kThreads, kShared,
+                 stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);
 }
 
 using ladder::bfloat16;

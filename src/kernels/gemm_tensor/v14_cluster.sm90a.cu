@@ -8,9 +8,9 @@
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      256 x 256 x 64 of a cluster; of a block 128 x 256 x 64, two warpgroups of 64 x 256, 4
 //           stages of 48 KiB and 4 KiB of epilogue tiles per warp, one block per SM
-#include "device/sm_count.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/setmaxnreg.hpp"
+#include "device/sm_count.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
 

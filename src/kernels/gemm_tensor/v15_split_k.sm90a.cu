@@ -11,8 +11,8 @@
 //           24; two blocks per SM. Up to 128 128 x 128 x 64, 7 stages of 32 KiB; else 256 x 128 x
 //           64, 4 stages of 48 KiB; one block per SM. A warpgroup has 64 columns. v20 has this
 //           kernel for other operations and shapes (split_k.hpp)
-#include "device/sm_count.hpp"
 #include "device/ptx/cluster.hpp"
+#include "device/sm_count.hpp"
 #include "k_tiles.hpp"
 #include "tiles.hpp"
 

@@ -19,8 +19,8 @@
 // cancel, and each is as large as the last bit of the sum so far. So they accumulate two K-tiles
 // only, the small products of each first, and these are added in fp32, rounded to nearest (Ootomo
 // and Yokota, Recovering single precision accuracy from Tensor Cores, 2022).
-#include "device/sm_count.hpp"
 #include "device/ptx/setmaxnreg.hpp"
+#include "device/sm_count.hpp"
 #include "device/vector.hpp"
 #include "store.hpp"
 #include "tiles.hpp"

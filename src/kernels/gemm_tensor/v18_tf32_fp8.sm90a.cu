@@ -11,8 +11,8 @@
 // Accumulators of e4m3 keep 14 bits only, cut off after every 32 products: what cuBLASLt calls fast
 // accumulation, which v00b does not request. v19 does better. v23 launches this kernel too
 // (k_major.hpp).
-#include "device/sm_count.hpp"
 #include "device/ptx/setmaxnreg.hpp"
+#include "device/sm_count.hpp"
 #include "k_major.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
@@ -133,8 +133,8 @@ void gemm_k_major::launch(const Operand<T>& a, const Operand<T>& b, const gemm_t
   CUtensorMap map_c{};
   if constexpr (kByTma<T>) map_c = output_map(g.c, g.m, g.n, EpilogueTile::kRows);
   const TileOrder tiles(g.m, g.n);
-  ladder::launch(multiply<T>, tiles.blocks(ladder::sm_count()), kThreads, kShared<T>, stream,
-                 map_a, map_b, map_c, g, tiles);
+  ladder::launch(multiply<T>, tiles.blocks(ladder::sm_count()), kThreads, kShared<T>, stream, map_a,
+                 map_b, map_c, g, tiles);
 }
 
 using ladder::float8_e4m3;

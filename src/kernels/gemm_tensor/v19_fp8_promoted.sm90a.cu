@@ -7,8 +7,8 @@
 // Limits    compute capability 9.0; K is a multiple of 16, N of 8
 // Tile      128 x 128 x 128, two warpgroups of 64 x 128, 6 stages of 32 KiB and 4 KiB of epilogue
 //           tiles per warp; one block per SM
-#include "device/sm_count.hpp"
 #include "device/ptx/setmaxnreg.hpp"
+#include "device/sm_count.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
 

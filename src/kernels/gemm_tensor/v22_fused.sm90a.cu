@@ -6,8 +6,8 @@
 // Bound by  power, as v13
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes; K at least 1
 // Tile      as in v13; 32 words of bias in the registers of a thread
-#include "device/sm_count.hpp"
 #include "device/ptx/setmaxnreg.hpp"
+#include "device/sm_count.hpp"
 #include "epilogue.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
@@ -104,8 +104,8 @@ struct Fused {
     const CUtensorMap b = operand_map(Major::k, g.b, g.n, g.k, BN);
     const Destination<T> c(g.c, g.m, g.n);
     const TileOrder tiles(g.m, g.n);
-    ladder::launch(multiply<T>, tiles.blocks(ladder::sm_count()), kThreads, kShared, stream,
-                   a, b, c, ladder::ceil_div(g.k, BK), tiles, BiasGelu<T, BN>{g.bias, g.n});
+    ladder::launch(multiply<T>, tiles.blocks(ladder::sm_count()), kThreads, kShared, stream, a, b,
+                   c, ladder::ceil_div(g.k, BK), tiles, BiasGelu<T, BN>{g.bias, g.n});
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
     if (p.k == 0) return ladder::unsupported("K is 0: no K-tile, and so no tile");

@@ -9,9 +9,9 @@
 // Tile      128 x 64 x 64, a warpgroup with 64 columns; stages of 24 KiB, as many as fit beside at
 //           most 32 KiB of accumulators; one block per SM. v20 has this kernel for other operations
 //           and shapes (pushed_sums.hpp)
-#include "device/sm_count.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/stmatrix.hpp"
+#include "device/sm_count.hpp"
 #include "device/vector.hpp"
 #include "k_tiles.hpp"
 #include "tiles.hpp"

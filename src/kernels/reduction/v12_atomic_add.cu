@@ -31,8 +31,7 @@ struct AtomicAdd {
   template <class T>
   static void launch(const reduction::Args<reduction::sum, T>& a, cudaStream_t stream) {
     const std::int64_t tiles = ladder::ceil_div(a.n, reduction::kTile<T, kBlock>);
-    const std::int64_t blocks =
-        max(min(tiles, std::int64_t{ladder::sm_count()}), std::int64_t{1});
+    const std::int64_t blocks = max(min(tiles, std::int64_t{ladder::sm_count()}), std::int64_t{1});
     ladder::fill_async(a.y, 0, sizeof *a.y, stream);
     ladder::launch(atomic_add<T>, blocks, kBlock, 0, stream, a);
   }

@@ -4,8 +4,8 @@
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0
 // Tile      1024 vectors; six slots, 96 KiB of shared memory, two blocks per SM
-#include "device/sm_count.hpp"
 #include "device/ptx/tma.hpp"
+#include "device/sm_count.hpp"
 #include "device/vector.hpp"
 #include "roofs.hpp"
 
