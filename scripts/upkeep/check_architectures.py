@@ -131,8 +131,8 @@ def googletest() -> list[Path]:
 
 def together(files: list[Path]) -> str:
     """A source of all of them. Names of different versions may be the same, so each version gets a
-    namespace around it; and all headers come first, or they would lie in the first namespace that
-    includes them."""
+    namespace around it, in which the family's own namespaces know those of its headers; and all headers
+    come first, or they would lie in the first namespace that includes them."""
     headers: dict[str, None] = {}
     bodies = []
     for number, file in enumerate(files):
@@ -142,6 +142,8 @@ def together(files: list[Path]) -> str:
             headers[f'"{own}"' if name[0] == '"' and own.exists() else name] = None
         body = f'#include "{file}"'
         if re.match(r"v\d", file.name):
+            for name in dict.fromkeys(re.findall(r"^namespace (\w+) {", text, re.MULTILINE)):
+                body = f"namespace {name} {{ using namespace ::{name}; }}\n{body}"
             body = f"namespace version_{number} {{\n{body}\n}}"
         bodies.append(body)
     return "\n".join([*(f"#include {name}" for name in headers), *bodies, ""])

@@ -167,10 +167,8 @@ class CudaDevice final : public Device {
     // Errors of a call are its own; those of a fault come back from every call that follows.
     return cudaStreamSynchronize(stream_) != cudaSuccess;
   }
-  // In pages of its own: what lies beside it is the same in every process, nothing.
   void* allocate(std::size_t bytes) override {
-    constexpr std::size_t kPage = 2 << 20;
-    return allocate_on_gpu(ceil_div(bytes, kPage) * kPage, "an array on the GPU");
+    return allocate_on_gpu(bytes, "an array on the GPU");
   }
   void release(void* pointer) noexcept override { cudaFree(pointer); }
   // By way of pinned memory, which all cores fill: the driver's own way there has one.

@@ -415,11 +415,13 @@ namespace {
 struct Skinny {
   static constexpr ladder::Version version{"few rows or columns: one pass over the big matrix"};
 
-  static std::size_t workspace(const gemm::Args<float>& g) { return skinny_workspace(g); }
-  static void launch(const gemm::Args<float>& g, cudaStream_t stream) { launch_skinny(g, stream); }
+  static std::size_t workspace(const gemm::Args<float>& g) { return ::skinny_workspace(g); }
+  static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
+    ::launch_skinny(g, stream);
+  }
   static ladder::Support supports(const gemm::Problem& p) {
     if (p.m > kFew * 65535 && p.n > kFew) return ladder::unsupported("M is over 1048560");
-    return ladder::needs_shared_memory(skinny_shared_bytes(p.m, p.n));
+    return ladder::needs_shared_memory(::skinny_shared_bytes(p.m, p.n));
   }
 };
 
