@@ -140,8 +140,8 @@ struct OutputOf<C, T> {
   using type = typename C::template Output<T>;
 };
 
-/// A family whose inputs are of the kernels' element type, and which has one output: of that type, or
-/// C::Output<T>.
+/// A family whose inputs are of the kernels' element type, and which has one output: of that type,
+/// or C::Output<T>.
 template <class C>
 concept OneOutput = requires(const typename C::Problem& p, DType dtype,
                              std::span<float* const> inputs, float* output,
@@ -153,22 +153,27 @@ concept OneOutput = requires(const typename C::Problem& p, DType dtype,
   { C::reference(p, values) } -> std::same_as<Expected>;
 };
 
-/// A family whose arrays are of any number, types and roles. reference is what is right, for each array
-/// that is written, in their order. Where that is not one answer, element by element (a permutation,
-/// a sort), mistake looks at what was there before and after a kernel ran, and says what is wrong, or
-/// nothing.
+/// Says what is right, for each array that is written, in their order; or where that is not one
+/// answer, element by element (a permutation, a sort), looks at what was there before and after a
+/// kernel ran, and says what is wrong, or nothing.
 template <class C>
-concept SeveralArrays = requires(const typename C::Problem& p, Operands operands) {
+concept AnswersOrJudges = requires(const typename C::Problem& p, Operands operands) {
+  { C::template reference<float>(p, operands) } -> std::same_as<std::vector<Expected>>;
+}
+|| requires(const typename C::Problem& p, Operands operands) {
+  { C::template mistake<float>(p, operands, operands) } -> std::same_as<std::string>;
+};
+
+/// A family whose arrays are of any number, types and roles.
+template <class C>
+concept SeveralArrays = AnswersOrJudges<C> &&
+    requires(const typename C::Problem& p, Operands operands) {
   { C::template arrays<float>(p) } -> std::same_as<std::vector<Array>>;
   { C::template bind<float>(p, operands) } -> std::same_as<typename C::template Args<float>>;
-}
-&&(
-    requires(const typename C::Problem& p, Operands operands) {
-      { C::template reference<float>(p, operands) } -> std::same_as<std::vector<Expected>>;
-    } ||
-    requires(const typename C::Problem& p, Operands operands) {
-      { C::template mistake<float>(p, operands, operands) } -> std::same_as<std::string>;
-    });
+};
+
+template <class C>
+concept DescribesArrays = OneOutput<C> || SeveralArrays<C>;
 
 /// What a family (or one op of it) must define. text is the last part of a benchmark's name, and parse
 /// its inverse. bind makes the kernel's Args from device pointers; Args has a member
@@ -184,8 +189,8 @@ concept SeveralArrays = requires(const typename C::Problem& p, Operands operands
 ///                                             by chance: makes of what an input set has filled in
 ///                                             host memory lengths that add up, a permutation, …
 template <class C>
-concept Contract = requires(const typename C::Problem& p, Backend backend, DType dtype,
-                            std::string_view text) {
+concept Contract = DescribesArrays<C> &&
+    requires(const typename C::Problem& p, Backend backend, DType dtype, std::string_view text) {
   { C::family } -> std::convertible_to<std::string_view>;
   { C::op } -> std::convertible_to<std::string_view>;
   { C::problem_help } -> std::convertible_to<std::string_view>;
@@ -195,8 +200,7 @@ concept Contract = requires(const typename C::Problem& p, Backend backend, DType
   { C::bench_problems(backend) } -> std::same_as<std::vector<typename C::Problem>>;
   { C::input_sets() } -> std::same_as<std::vector<InputSet>>;
   { C::cost(p, dtype) } -> std::same_as<Cost>;
-}
-&&(OneOutput<C> || SeveralArrays<C>);
+};
 
 /// A problem in one element type, with the Args that kernels of that type are launched with: made of
 /// addresses that someone else owns, one for each of arrays().
