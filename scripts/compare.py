@@ -13,7 +13,7 @@ change, and all of them come from the files:
                those of the row's own group are further apart, it is so large that their median is
                at the end of a 95 % interval. Of kernels below 10 % of the memory roof that bounds
                them it is 30 %: whether these find their data in a cache depends on where it lies,
-               and some took half as long again in another process.
+               which another process decides anew.
   error        of each time: from the samples, where `./bench --samples` wrote them beside the CSV
                (results.json beside results.csv), else as of normal samples.
 

@@ -41,11 +41,6 @@ void launch(const void* args, cudaStream_t) {
   F{}(*static_cast<const Args*>(args));
 }
 
-/// The host device, but with canaries: nothing watches the accesses of the kernels here.
-struct Unwatched final : ForwardingDevice {
-  std::size_t canary_bytes() const override { return Device::canary_bytes(); }
-};
-
 class Check : public testing::Test {
  protected:
   template <class F>

@@ -100,10 +100,6 @@ struct Contract : Own {
   static Cost cost(const Problem&, DType) { return {}; }
 };
 
-struct Unwatched final : ForwardingDevice {
-  std::size_t canary_bytes() const override { return Device::canary_bytes(); }
-};
-
 /// What the check says of a kernel.
 template <class Own, class T>
 CheckResult check_of(std::function<void(const typename Own::template Args<T>&)> kernel) {

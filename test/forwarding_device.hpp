@@ -39,4 +39,9 @@ struct ForwardingDevice : Device {
   }
 };
 
+/// The host device, but with canaries, for kernels whose accesses nothing watches.
+struct Unwatched final : ForwardingDevice {
+  std::size_t canary_bytes() const override { return Device::canary_bytes(); }
+};
+
 }  // namespace ladder

@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SKIPPED = 77
 WITHIN = 0.02
 
-# Bound by memory and by arithmetic; so long that what small kernels of two processes of one program are
-# apart, as whole groups about half a microsecond, is not 2 %.
+# Bound by memory and by arithmetic; long ones, as two processes of one program see short kernels
+# further apart than their samples tell.
 PROBLEMS = ("--softmax=8192x4096,8192x8192", "--layernorm=8192x4096", "--gemm=2048x2048x2048",
             "--elementwise=16777216")  # fmt: skip
 FILTER = "^(softmax/bf16|layernorm/f32|gemm/f32|elementwise/add/f32)/"
