@@ -87,6 +87,33 @@ struct Partition {
   }
 };
 
+/// The numbers in place, in ascending order.
+struct Sort {
+  struct Problem {
+    std::size_t n;
+  };
+  template <class T>
+  struct Args {
+    T* x;
+    std::size_t n;
+  };
+
+  template <class T>
+  static std::vector<Array> arrays(const Problem& p) {
+    return {in_place<T>("x", p.n, {})};
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, Operands arrays) {
+    return {.x = arrays[0], .n = p.n};
+  }
+  template <class T>
+  static std::string mistake(const Problem&, Operands before, Operands after) {
+    const std::span<const T> x = before[0].elements<const T>(), y = after[0].elements<const T>();
+    if (!std::is_permutation(x.begin(), x.end(), y.begin())) return "x has other numbers";
+    return std::is_sorted(y.begin(), y.end()) ? "" : "x is not sorted";
+  }
+};
+
 /// What every family has, and no test here asks for.
 template <class Own>
 struct Contract : Own {
@@ -214,6 +241,15 @@ TEST(OwnJudgement, TakesWhateverIsRight) {
             }),
             "y has one below zero behind another");
   EXPECT_EQ(wrong_partition([](const auto&) {}), "y has other numbers than x");
+}
+
+TEST(OwnJudgement, KnowsWhatWasInPlace) {
+  const auto wrong = [](std::function<void(const Sort::Args<float>&)> kernel) {
+    return check_of<Sort, float>(std::move(kernel)).reason;
+  };
+  EXPECT_EQ(wrong([](const auto& a) { std::sort(a.x, a.x + a.n); }), "");
+  EXPECT_EQ(wrong([](const auto&) {}), "x is not sorted");
+  EXPECT_EQ(wrong([](const auto& a) { std::fill(a.x, a.x + a.n, 0.0f); }), "x has other numbers");
 }
 
 TEST(OwnInputs, AreArrangedAnewForEverySeed) {
