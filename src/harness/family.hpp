@@ -5,9 +5,9 @@
 #include "harness/array.hpp"
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
+#include "support/large_array.hpp"
 #include "support/out_of_memory.hpp"
 #include "support/parallel.hpp"
-#include "support/uninitialized.hpp"
 
 #include <concepts>
 #include <cstdint>

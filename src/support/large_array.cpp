@@ -1,4 +1,4 @@
-#include "support/uninitialized.hpp"
+#include "support/large_array.hpp"
 
 #include <sys/mman.h>
 
