@@ -100,7 +100,8 @@ if(Python3_Interpreter_FOUND)
   set(fuzz_files Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/fuzz_files_test.py $<TARGET_FILE:bench>)
   add_test(NAME scripts.damaged_files COMMAND ${fuzz_files} --seed=1)
   add_test(NAME scripts.many_damaged_files COMMAND ${fuzz_files} --seconds=60)
-  set_tests_properties(scripts.many_damaged_files PROPERTIES LABELS full)
+  set_tests_properties(scripts.many_damaged_files PROPERTIES
+    LABELS full COST 500) # long ones do not begin last
 endif()
 
 # The command line of ./bench, and the driver that its GPU's clocks are locked by
@@ -253,7 +254,7 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/docs_test.py ${CMAKE_BINARY_DIR})
   set_tests_properties(docs.commands_and_examples PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
   set_tests_properties(docs.commands_and_examples scripts.compare scripts.peers_torch
-                       PROPERTIES COST 500) # long ones do not begin last
+                       PROPERTIES COST 500)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/upkeep/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's
