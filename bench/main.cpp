@@ -33,7 +33,7 @@ namespace {
 Opened open_device(const Options& options) {
   if (options.backend == Backend::host) return {open_host_device(), "asked for"};
   try {
-    return {open_cuda_device(options.device.value_or(0)), ""};
+    return {open_cuda_device(options.device.value_or(0), Placement::own_pages), ""};
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {

@@ -104,9 +104,13 @@ class Device {
 /// The host executor.
 std::unique_ptr<Device> open_host_device();
 
+/// Where arrays lie on a GPU: packed by cudaMalloc, so that compute-sanitizer knows their ends; or each
+/// in pages of its own, so that a time does not depend on which of them happen to share one.
+enum class Placement { packed, own_pages };
+
 /// GPU number `ordinal`. Throws std::runtime_error with the reason when there is no such GPU, no
 /// driver, or the build has no CUDA.
-std::unique_ptr<Device> open_cuda_device(int ordinal);
+std::unique_ptr<Device> open_cuda_device(int ordinal, Placement = Placement::packed);
 
 /// Whether a kernel file's suffix (vNN_name[.gpu][.sm90a].cu) allows it to run on a device.
 Support architecture_supports(std::string_view file, const DeviceInfo& device);

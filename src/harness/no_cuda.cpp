@@ -5,7 +5,7 @@
 
 namespace ladder {
 
-std::unique_ptr<Device> open_cuda_device(int) {
+std::unique_ptr<Device> open_cuda_device(int, Placement) {
   throw std::runtime_error("this build has no CUDA backend (cmake --preset release has one)");
 }
 

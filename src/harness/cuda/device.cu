@@ -20,6 +20,7 @@ namespace ladder {
 namespace {
 
 constexpr int kBlocks = 256, kThreads = 256;
+constexpr std::size_t kPage = 2 << 20;  // of an array in own pages
 
 template <class T>
 __global__ void compare_kernel(const T* actual, const double* expected, const double* magnitude,
@@ -122,7 +123,8 @@ struct Staging {
 
 class CudaDevice final : public Device {
  public:
-  explicit CudaDevice(int ordinal) : ordinal_(choose(ordinal)), nvml_(pci_bus_id(ordinal_)) {
+  CudaDevice(int ordinal, Placement placement)
+      : ordinal_(choose(ordinal)), placement_(placement), nvml_(pci_bus_id(ordinal_)) {
     LADDER_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
     cudaDeviceProp properties{};
     LADDER_CUDA(cudaGetDeviceProperties(&properties, ordinal_));
@@ -168,6 +170,7 @@ class CudaDevice final : public Device {
     return cudaStreamSynchronize(stream_) != cudaSuccess;
   }
   void* allocate(std::size_t bytes) override {
+    if (placement_ == Placement::own_pages) bytes = ceil_div(bytes, kPage) * kPage;
     return allocate_on_gpu(bytes, "an array on the GPU");
   }
   void release(void* pointer) noexcept override { cudaFree(pointer); }
@@ -283,6 +286,7 @@ class CudaDevice final : public Device {
   void wait() const { LADDER_CUDA(cudaStreamSynchronize(stream_)); }
 
   int ordinal_;
+  Placement placement_;
   Nvml nvml_;
   DeviceInfo info_;
   cudaStream_t stream_ = nullptr;
@@ -293,8 +297,8 @@ class CudaDevice final : public Device {
 
 }  // namespace
 
-std::unique_ptr<Device> open_cuda_device(int ordinal) {
-  return std::make_unique<CudaDevice>(ordinal);
+std::unique_ptr<Device> open_cuda_device(int ordinal, Placement placement) {
+  return std::make_unique<CudaDevice>(ordinal, placement);
 }
 
 }  // namespace ladder
