@@ -28,6 +28,7 @@ const Exception kExceptions[] = {
     // A thread's 8 x 8 results: its 8 columns are stored one float at a time, or 4. Of B 16 lanes
     // want 16 vectors 32 bytes apart, 8 wavefronts for 4; of A all want two, 2 for 2.
     {"gemm/f32/v05_.*", {.global_store = 8, .shared_load = (8 + 2.) / (4 + 2)}},
+    {"gemm/f32/v05b_.*", {.global_store = 2, .shared_load = (8 + 2.) / (4 + 2)}},
     {"gemm/f32/v06_.*",
      {.global_store = 2, .shared_load = (8 + 2.) / (4 + 2), .shared_store = 1.5}},
     // With 4 rows of B, 16 whole sectors each, come half sectors of 16 rows of A.

@@ -1,6 +1,8 @@
-"""How the work is shared: by lanes, warps, blocks and SMs (v10, v11, v14 to v16, v20)."""
+"""How the work is shared: by lanes, warps, blocks and SMs (v09b, v10, v11, v14 to v16, v20)."""
 
 from __future__ import annotations
+
+from typing import Callable
 
 from drawings.picture import LINE, MARGIN, WIDTH, Box, Picture
 from drawings.rung import rung
@@ -9,7 +11,49 @@ V = 4
 SMS = 132  # of an H100
 
 
-# ---- v10: warp tiles
+# ---- v09b: warp tiles
+
+
+@rung(
+    "v09b_warp_tile",
+    "What a warp makes of the block's tile in v09 and in v09b, and what of A and B it reads for that",
+    "BM = 128, BN = 128, BK = 8, WM = 32, WN = 64;",
+    "PM = 4 * V, PN = 8 * V;",
+    "row = warp / (BN / WN) * WM + (lane / 16 * 2 + lane % 2) * V;",
+    "col = warp % (BN / WN) * WN + lane % 16 / 2 * V;",
+)
+def warp_tile() -> Picture:
+    bm, bn, wm, wn, warp = 128, 128, 32, 64, 2
+    pm, pn, side, size = 4 * V, 8 * V, 224, 224 / 32
+    picture = Picture("A warp tile: fewer numbers for as many FMAs", 392)
+
+    def spread(lane: int) -> tuple[int, int]:  # v09
+        t = warp * 32 + lane
+        return t // 16 * V, t % 16 * V
+
+    def tiled(lane: int) -> tuple[int, int]:
+        return (warp // (bn // wn) * wm + (lane // 16 * 2 + lane % 2) * V,
+                warp % (bn // wn) * wn + lane % 16 // 2 * V)  # fmt: skip
+
+    def panel(x: float, name: str, place: Callable[[int], tuple[int, int]], dm: int, dn: int) -> None:
+        y = 106
+        rows = {(place(lane)[0] + i) // V for lane in range(32) for i in (0, dm)}
+        cols = {(place(lane)[1] + j) // V for lane in range(32) for j in (0, dn)}
+        picture.text(x, y - 34, f"{name}: {len(rows) * V} of A, {len(cols) * V} of B a step")
+        picture.grid(x - 22, y, bm // V, 1, (14, size), lambda i, j: "A" if i in rows else "a")
+        picture.grid(x, y - 22, 1, bn // V, (size, 14), lambda i, j: "B" if j in cols else "b")
+        picture.grid(x, y, bm // V, bn // V, size,
+                     lambda i, j: "C" if i in rows and j in cols else "idle")  # fmt: skip
+        picture.text(x, y + side + 22, f"block: {bm} x {bn}, a cell is {V} x {V}", "small", "quiet")
+
+    panel(MARGIN + 22, "v09", spread, bm // 2, bn // 2)
+    panel(362, "v09b", tiled, pm, pn)
+    picture.text(MARGIN, 376, f"strong: warp {warp}, and what it reads in a step of k", "small",
+                 "quiet")  # fmt: skip
+    return picture
+
+
+# ---- v10: bigger tiles
 
 
 @rung(

@@ -176,7 +176,44 @@ def tile2d() -> Picture:
     return thread_tile("A thread tile of 8 x 8", 128, 128, tm, tn, 5 * 16 + 10, text)
 
 
-# ---- v06: vectors
+# ---- v05b: vectors of global memory
+
+
+@rung(
+    "v05b_vec_global",
+    "B's K-tile: in v05 a warp loads a quarter of a row, four times; in v05b a row at once",
+    "b_row = t / (BN / V), b_col = t % (BN / V) * V;",
+    "next_b = Vec::load(b_from);",
+    "next_b.store(&tile_b[b_row][b_col]);",
+)
+def vec_global() -> Picture:
+    bk, bn, threads, thread, cell = 8, 128, 256, 11, (4.6, 13)
+    picture = Picture("One vector of each K-tile per thread", 380)
+
+    def scalar(t: int) -> set[tuple[int, int]]:
+        return {(t // bn + i, t % bn) for i in range(0, bk, threads // bn)}
+
+    def vector(t: int) -> set[tuple[int, int]]:
+        return {(t // (bn // V), t % (bn // V) * V + e) for e in range(V)}
+
+    def panel(y: float, text: str, touched: Callable[[int], set[tuple[int, int]]]) -> None:
+        mine = touched(thread)
+        warps = {at for t in range(32) for at in touched(t)}
+
+        def look(k: int, n: int) -> str:
+            return "B" if (k, n) in mine else "b" if (k, n) in warps else "idle"
+
+        picture.text(MARGIN, y - 12, text)
+        picture.grid(MARGIN, y, bk, bn, cell, look)
+
+    panel(80, f"v05: {V} loads, of {4 * 32} bytes for a warp", scalar)
+    panel(230, f"v05b: 1 load, of {4 * 32 * V} bytes for a warp", vector)
+    picture.text(MARGIN, 358, f"B's K-tile, {bk} x {bn}; strong: thread {thread}; pale: its warp",
+                 "small", "quiet")  # fmt: skip
+    return picture
+
+
+# ---- v06: A transposed
 
 
 @rung(

@@ -1,4 +1,4 @@
-"""What happens at the same time: buffers, queues, barriers and waves (v09, v12, v13, v17, v18)."""
+"""What happens at the same time: buffers, queues, barriers and waves (v09, v09c, v12, v13, v17, v18)."""
 
 from __future__ import annotations
 
@@ -66,6 +66,47 @@ def double_buffer() -> Picture:
     legend(picture, y + 3 * BAR + 26, (("idle", "on its way"), ("a", "stored to the buffer"),
                                        ("c", "multiplied"), ("F", "barrier")))  # fmt: skip
     picture.text(MARGIN, y + 3 * BAR + 50, "Lengths are not to scale.", "small", "quiet")
+    return picture
+
+
+# ---- v09c: fragments ahead
+
+
+@rung(
+    "v09c_fragments_ahead",
+    "Timelines: in v09b the FMAs wait for fragments behind the barrier, in v09c they do not",
+    "if (k == BK - 1) {",
+    "if (more) store(now ^= 1);",
+    "fragments(now, (k + 1) % BK);",
+)
+def fragments_ahead() -> Picture:
+    bk, load, fmas, first = 8, 0.6, 1.0, 5  # an example's; the first step that is shown
+    shown = 6
+    total = shown * fmas + load
+    unit = (WIDTH - MARGIN - LEFT) / total
+    picture = Picture("Fragments load one step of k ahead, across K-tiles too", 306)
+    for y, text, ahead in ((72, "v09b: the barrier, then a K-tile's first fragments", False),
+                           (172, "v09c: the barrier, then the last FMAs", True)):  # fmt: skip
+        loads, multiplies, time, barrier = [], [], 0.0, 0.0
+        for step in range(first, first + shown):
+            k = step % bk
+            if not ahead and k == 0:
+                barrier = time
+                loads.append((time, time + load, f"{k}", "a"))
+                time += load
+            if ahead and k == bk - 1:
+                barrier = time
+            if ahead or k != bk - 1:
+                loads.append((time, time + load, f"{(k + 1) % bk}", "a"))
+            multiplies.append((time, time + fmas, f"k = {k}", "c"))
+            time += fmas
+        picture.text(MARGIN, y - 10, text)
+        track(picture, LEFT, y, "fragments", unit, loads)
+        track(picture, LEFT, y + BAR, "FMAs", unit, multiplies)
+        barriers(picture, y - 2, y + 2 * BAR, unit, [barrier])
+    legend(picture, 258, (("a", "loaded from shared memory"), ("c", "multiplied"),
+                          ("F", "barrier")))  # fmt: skip
+    picture.text(MARGIN, 282, "Lengths are not to scale.", "small", "quiet")
     return picture
 
 

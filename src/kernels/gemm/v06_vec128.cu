@@ -1,7 +1,7 @@
-// Idea      128-bit loads and stores, of global memory too; and the K-tile of A is kept transposed,
-//           so that the 8 numbers of it a thread needs in one step of k are neighbours
-// Vs v05    a quarter of the loads and stores of global memory, and of the stores of B's K-tile; of
-//           A, 8 numbers at a time take registers instead of 32
+// Idea      the K-tile of A is kept transposed, so that the 8 numbers of it a thread needs in one
+//           step of k are neighbours
+// Vs v05b   of A, 8 numbers at a time take registers instead of 32, for as many loads; in return a
+//           vector of A is stored number by number
 // Bound by  shared-memory bandwidth: two-way bank conflicts, where the K-tile of A is stored
 //           transposed, and where 8 threads load their fragments of B, 32 bytes apart
 // Limits    none: rows that do not start at multiples of 16 bytes are loaded number by number

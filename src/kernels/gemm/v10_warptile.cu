@@ -1,20 +1,10 @@
-// Idea      each warp computes a warp tile, 64 x 64 of the block's 128 x 256, with its lanes as 4 x
-//           8; fragments too are double-buffered, in registers
-// Vs v09    thread tiles of 16 x 8: 6 loads of fragments for 128 FMAs instead of 4 for 64. They are
-//           loaded one step of k ahead, across K-tiles too, so that no FMA waits for them
+// Idea      bigger tiles: 16 x 8 elements per thread, 64 x 64 per warp, 128 x 256 per block
+// Vs v09c   6 loads of fragments for 128 FMAs instead of 4 for 64. Shapes are template parameters,
+//           and a thread loads several vectors of a K-tile: here one of A and two of B
 // Bound by  instruction issue: 6 loads of fragments, and the loop's own work, beside 128 FMAs
 // Limits    none
 // Tile      128 x 256 x 8, 256 threads of 16 x 8; 24 KiB of shared memory; one block per SM: 128
 //           accumulators, 2 x 24 numbers of fragments and 12 of the next K-tile fill the registers
-//
-// Lane l takes row y = l / 16 * 2 + l % 2 and column x = l % 16 / 2 of the 4 x 8.
-//
-//   load a, 8 lanes at a time  tile_a[k][4y + 16i]: 2 vectors, side by side   one wavefront
-//   load b, 8 lanes at a time  tile_b[k][4x + 32j]: 4 vectors, side by side   one wavefront
-//
-// 16 lanes together read 2 vectors of A or 8 of B: 128 bytes at most, and always the same
-// ones as the lanes one or two further. That is when the hardware can serve two groups of 8 at
-// once.
 #include "device/vector.hpp"
 #include "gemm.hpp"
 
