@@ -4,6 +4,7 @@ which of the host executor's counts moved. Needs no GPU, but a build (scripts/te
 
 examples:
   scripts/ladder.py gemm v03 v04             the step from v03 to v04; 3 and v03_smem_tile are v03 too
+  scripts/ladder.py softmax v04b v04c        rungs in between have a letter; 4b is v04b too
   scripts/ladder.py reduction 2 3 max/f16    of one operation and type, not of the family's first ones
 """
 
@@ -34,10 +35,10 @@ def versions(family: str) -> list[Path]:
 
 
 def version(family: str, name: str) -> Path:
-    """The file that 3, v03 or v03_smem_tile means."""
+    """The file that 3, v03 or v03_smem_tile means; 4b is v04b."""
     files = versions(family)
-    number = re.fullmatch(r"v?0*(\d+[a-z]*)", name)
-    prefix = f"v{number[1]:0>2}_" if number else ""
+    number = re.fullmatch(r"v?0*(\d+)([a-z]?)", name)
+    prefix = f"v{number[1]:0>2}{number[2]}_" if number else ""
     found = [p for p in files if label(p) == name or prefix and label(p).startswith(prefix)]
     if len(found) != 1:
         what = f"{len(found)} versions" if found else "no version"

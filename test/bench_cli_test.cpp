@@ -587,11 +587,12 @@ TEST_F(BenchCli, TheEnvironmentIsReadAsFlags) {
 }
 
 TEST_F(BenchCli, WhatWasNotCheckedDidNotPass) {
-  const std::string odd = "--dtype=f32 --softmax=3x5 ";  // v05 and v06 take rows of whole vectors
+  const std::string odd = "--dtype=f32 --softmax=3x5 ";  // v04b to v06 take rows of whole vectors
   const Result some = bench(odd + "--benchmark_filter=softmax/f32/v0[456]");
   EXPECT_EQ(some.exit_code, 0) << some.err;
-  EXPECT_THAT(some.out, HasSubstr("softmax f32: The version passed its checks. Not checked, as "
-                                  "unsupported: v05_vec128, v06_fast_exp.\n"));
+  EXPECT_THAT(some.out,
+              HasSubstr("softmax f32: The version passed its checks. Not checked, as unsupported: "
+                        "v04b_vectors, v04c_registers, v05_vec128, v06_fast_exp.\n"));
   const Result none = bench(odd + "--benchmark_filter=softmax/f32/v0[56]");
   EXPECT_EQ(none.exit_code, 1);
   EXPECT_THAT(none.out, AllOf(HasSubstr("softmax f32: Not checked, as unsupported: "),

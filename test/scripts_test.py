@@ -821,6 +821,7 @@ class LadderScript(Case):
         "elementwise/add/f32/v03_vec128/65536", "elementwise/add/f32/v03_vec128/100003",
         "elementwise/relu/f16/v01_naive/65536", "elementwise/relu/f16/v03_vec128/65536",
         "gemm/f32/v03_smem_tile/128x128x128", "gemm/f32/v04_tile1d/128x128x128",
+        "softmax/f32/v04_online/16x1024", "softmax/f32/v04b_vectors/16x1024",
     )  # fmt: skip
 
     def setUp(self) -> None:
@@ -856,6 +857,14 @@ class LadderScript(Case):
         self.assertEqual(chosen(), "elementwise/add/f32/(v01_naive|v03_vec128)/65536$")
         for ladder in ("relu", "f16", "relu/f16"):
             self.assertEqual(chosen(ladder), "elementwise/relu/f16/(v01_naive|v03_vec128)/65536$")
+
+    def test_a_rung_in_between_has_a_letter(self) -> None:
+        for a, b in (("4", "4b"), ("v04", "v04b"), ("v04_online", "v04b_vectors")):
+            result = self.run_script(*self.ladder("softmax", a, b))
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertIn("+++ src/kernels/softmax/v04b_vectors.cu\n", result.stdout)
+            self.assertIn("=^softmax/f32/(v04_online|v04b_vectors)/16x1024$", result.stdout)
+        self.refuses("softmax has no version 4z: v00_cudnn", *self.ladder("softmax", "4", "4z"))
 
     def test_a_version_for_gpus_only_has_a_difference(self) -> None:
         result = self.run_script(*self.ladder("gemm", "0", "1"))

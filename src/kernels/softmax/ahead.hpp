@@ -8,7 +8,7 @@
 
 namespace softmax_rows {
 
-/// A block, alone on its SM, holds 16384 elements of a row in registers.
+/// A block, from v08c on alone on its SM, holds 16384 elements of a row in registers.
 constexpr int kAheadBlock = 512, kAheadElements = 32;  // threads, and elements of a thread
 
 /// The cluster for rows of this length; none, of 0 blocks, holds more than 131072 elements.

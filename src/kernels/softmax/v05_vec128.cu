@@ -1,11 +1,11 @@
-// Idea      128-bit loads and stores, and the row stays in registers: x is read from memory once,
-//           and one exp per element is left
-// Vs v04    the traffic is the compulsory 2n, with 128 bytes (of 16-bit types 64) in flight per
-//           thread
+// Idea      the row's length decides how many threads share it: a warp has a short row, up to 1024
+//           threads have a long one
+// Vs v04c   rows of up to 1024 elements need no barrier, and four of them share a block; few
+//           registers hold nothing; rows of 8193 to 32768 elements are read from memory once
 // Bound by  DRAM bandwidth
 // Limits    columns that are a multiple of the vector's elements: other rows start between its
 //           boundaries. What of a row is beyond 32768 elements, the registers of 1024 threads, is
-//           read twice, as in v04.
+//           read twice, as in v04c.
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
 //           device/row_length.hpp
 #include "device/row_length.hpp"
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(softmax
 }
 
 struct Vec128 {
-  static constexpr ladder::Version version{"128-bit vectors, the row in registers"};
+  static constexpr ladder::Version version{"a warp or a block for a row, by its length"};
 
   template <class T>
   static ladder::Support supports(const softmax::Problem& p) {

@@ -1,14 +1,14 @@
-// Idea      persistent clusters take row after row, and bulk copies (TMA) bring the next rows to
-//           shared memory while one is summed up and stored
-// Vs v08    while a cluster waits for its sums, and while it stores, more is on its way from DRAM:
-//           bytes in flight are no longer in the registers that wait. The all-gather of the
-//           blocks' pairs pushes them by st.async: a barrier of the cluster would wait for the
-//           stores of the row before. The rows are scheduled dynamically: with a static partition
-//           the fastest cluster would wait for the slowest
+// Idea      a dynamic scheduler: clusters draw their rows from an atomic counter
+// Vs v08d   who is faster takes more rows: with a static partition the fastest cluster would wait
+//           for the slowest at the end. The block of rank 0 draws a row a while ahead, so that
+//           nobody waits for the counter, and broadcasts it in the message that the all-gather sends
+//           anyway: device/row_scheduler.hpp. The ring has not changed; it is in
+//           device/rows_ahead.hpp, because other families have it too
 // Bound by  DRAM bandwidth; of 132 SMs some are left over, because the blocks of a cluster are in
 //           one GPC
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes; rows of up to 131072
-//           elements, the registers of eight blocks; no two launches may overlap
+//           elements, the registers of eight blocks; no two launches may overlap: they would draw
+//           from the same counter
 // Tile      a row is partitioned among 1, 2, 4 or 8 blocks of 512 threads, 32 elements of it in each
 //           thread; up to 3 stages of rows that are on their way: device/row_partition.hpp
 #include "ahead.hpp"
@@ -109,7 +109,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
 namespace {
 
 struct RowsAhead {
-  static constexpr ladder::Version version{"rows on their way before they are needed"};
+  static constexpr ladder::Version version{"rows drawn from a counter by the clusters"};
 
   template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {

@@ -1,0 +1,158 @@
+// Idea      a ring of stages in shared memory: bulk copies (TMA) bring the next rows while one is
+//           summed up and stored
+// Vs v08b   bytes in flight are in shared memory, no longer in registers that wait: while a cluster
+//           waits for its sums, and while it stores, up to 3 rows are on their way from DRAM. The
+//           stages take an SM's shared memory, so that it has one block, not two
+// Bound by  DRAM bandwidth, but for the barrier of the cluster: it hands over what was written
+//           before, so that it waits until the L2 has the results of the row before
+// Limits    compute capability 9.0; matrices start at multiples of 32 bytes; rows of up to 131072
+//           elements, the registers of eight blocks
+// Tile      a row is partitioned among 1, 2, 4 or 8 blocks of 512 threads, 32 elements of it in each
+//           thread; up to 3 stages of rows that are on their way: device/row_partition.hpp
+//
+// The ring: row i of a block goes to stage i % stages, and is phase i / stages of that stage's
+// barrier. One thread arrives there with the bytes that it asks for, all threads wait for them by
+// the phase's parity. When all have read the row, the copy of row i + stages may overwrite it. No
+// thread can fall two phases behind, because every copy is issued behind a __syncthreads.
+#include "ahead.hpp"
+#include "cluster.hpp"
+#include "softmax.hpp"
+
+#include <cfloat>
+#include <cmath>
+
+namespace softmax_rows {
+namespace {
+
+template <int kBlocks, class T>
+__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
+    bulk_ring(softmax::Args<T> a, ladder::RowStages stages) {
+  using Vec = ladder::Vec128<T>;
+  constexpr int kBlock = kAheadBlock, kElements = kAheadElements;
+  constexpr int kVectors = kElements / Vec::size, kWarps = kBlock / 32;
+  __shared__ Online of_warp[kWarps];
+  __shared__ ClusterSlot slot;
+  __shared__ ladder::ptx::Mbarrier full[ladder::RowStages::kMost];
+  T* const ring = ladder::dynamic_shared<T>();
+  const int rank = static_cast<int>(ladder::ptx::cluster_rank());
+  const ladder::RowPartition<T> part(a.cols, rank, kBlocks);
+  const int t = static_cast<int>(threadIdx.x);
+  const std::int64_t first_row = blockIdx.x / kBlocks, clusters = gridDim.x / kBlocks;
+  const std::int64_t all = std::int64_t{a.rows} * a.cols;
+
+  // By thread 0: asks for the block's part of a row.
+  auto issue = [&](std::int64_t row, int stage) {
+    if (row >= a.rows) return;
+    const ladder::RowWindow<T> window(row * a.cols + part.first, part.cols, all);
+    const auto bytes = static_cast<unsigned>((window.end - window.begin) * sizeof(T));
+    ladder::ptx::mbarrier_arrive_expect_tx(&full[stage], bytes);
+    if (bytes == 0) return;
+    ladder::ptx::bulk_load(ring + stage * stages.elements, a.x + window.begin, bytes, &full[stage]);
+  };
+  if (t == 0) {
+#pragma unroll 1  // here and below: done once, not worth the instructions
+    for (int i = 0; i < stages.count; ++i) ladder::ptx::mbarrier_init(&full[i], 1);
+    ladder::ptx::fence_proxy_async();
+#pragma unroll 1
+    for (int i = 0; i < stages.count; ++i) issue(first_row + i * clusters, i);
+  }
+  __syncthreads();  // the barriers exist
+
+  int stage = 0;
+  unsigned parity = 0;
+  for (std::int64_t row = first_row; row < a.rows; row += clusters) {
+    ladder::ptx::mbarrier_wait(&full[stage], parity);
+    // The block has the same columns of every row. Thread t takes vectors t, t + kBlock, … of them;
+    // the first threads each also handle one edge element.
+    const std::int64_t start = row * a.cols + part.first;
+    const Cut<T> cut(start, part.cols);
+    const bool has_edge = t < cut.edges;
+    const int edge_column = cut.edge_column(t);
+    const T* const x = ring + stage * stages.elements + ladder::RowWindow<T>::offset_of(start);
+
+    // First relative to the largest element of this thread …
+    float held[kElements];
+    float edge = -INFINITY;
+    if (has_edge) {  // the matrix's last elements may be in no window
+      const bool is_copied = start + edge_column < all / Vec::size * Vec::size;
+      edge = static_cast<float>(is_copied ? x[edge_column] : a.x[start + edge_column]);
+    }
+    float max = fmaxf(edge, -FLT_MAX);
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kBlock + t;
+      Vec loaded;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) loaded[e] = T(-INFINITY);  // beyond the row
+      if (v < cut.vectors) loaded = Vec::load(x + cut.head + v * Vec::size);
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        held[k * Vec::size + e] = static_cast<float>(loaded[e]);
+        max = fmaxf(max, held[k * Vec::size + e]);
+      }
+    }
+
+    // All threads have read the row: the stage is free for another.
+    __syncthreads();
+    if (t == 0) issue(row + stages.count * clusters, stage);
+    if (++stage == stages.count) {
+      stage = 0;
+      parity ^= 1;
+    }
+    Online total{max, fast_exp(edge - max)};
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      held[i] = fast_exp(held[i] - max);
+      total.sum += held[i];
+    }
+
+    // … then to the block's, and to the row's.
+    total = merge<32>(total);
+    total = merge_warps(total, of_warp);
+    if constexpr (kBlocks > 1) total = merge<kBlocks>(gather<kBlocks>(total, slot));
+    const float scale = 1.0f / total.sum;
+    const float scale_held = fast_exp(max - total.max) * scale;
+    auto result = [&](float of_held) { return of_held * scale_held; };
+
+    T* const y = a.y + start;
+    if (has_edge) y[edge_column] = T(result(fast_exp(edge - max)));
+#pragma unroll
+    for (int k = 0; k < kVectors; ++k) {
+      const int v = k * kBlock + t;
+      if (v >= cut.vectors) break;
+      Vec out;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
+      out.store(y + cut.head + v * Vec::size);
+    }
+    // All blocks have read this one's slot: the next row, or the end, may come. That all have read
+    // of_warp, too, a block alone knows from the next row's __syncthreads.
+    if constexpr (kBlocks > 1) ladder::ptx::cluster_wait();
+  }
+}
+
+struct BulkRing {
+  static constexpr ladder::Version version{"bulk copies bring the next rows to a ring of stages"};
+  // several rows for each stage
+  static constexpr softmax::Problem test_problems[] = {{1000, 333}, {120, 70001}};
+
+  template <class T>
+  static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
+    const auto plan = ahead_plan<T>(a.cols);
+    ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
+      ladder::launch_rows_ahead<bulk_ring<kBlocks, T>, kBlocks>(a, kAheadBlock, plan.stages,
+                                                                stream);
+    });
+  }
+  template <class T>
+  static ladder::Support supports(const softmax::Problem& p) {
+    if (ahead_plan<T>(p.cols).blocks > 0) return ladder::supported();
+    return ladder::unsupported(
+        "rows of more than 131072 elements do not fit a cluster's registers");
+  }
+};
+
+const ladder::Register<BulkRing, softmax, float> registration;
+
+}  // namespace
+}  // namespace softmax_rows
