@@ -83,7 +83,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1024 / 
       Vec out;
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
-      out.store(y + cut.head + v * Vec::size);
+      store_held<ladder::Row<Vec, kBlock, kElements>>(out, y + cut.head + v * Vec::size);
     }
 
     // All have read of_warp and all blocks this one's slot: the next row, or the end, may come.

@@ -123,7 +123,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       Vec out;
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
-      out.store(y + cut.head + v * Vec::size);
+      store_held<ladder::Row<Vec, kBlock, kElements>>(out, y + cut.head + v * Vec::size);
     }
     // All blocks have read this one's slot: the next row, or the end, may come. That all have read
     // of_warp, too, a block alone knows from the next row's __syncthreads.

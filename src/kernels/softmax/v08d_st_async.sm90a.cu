@@ -13,6 +13,7 @@
 // The ring is v08c's. device/cluster_all_gather.hpp says why messages alternate between two places,
 // and why a block may end after its last row.
 #include "ahead.hpp"
+#include "device/row_length.hpp"
 #include "softmax.hpp"
 
 #include <cfloat>
@@ -129,7 +130,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
       Vec out;
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) out[e] = T(result(held[k * Vec::size + e]));
-      out.store(y + cut.head + v * Vec::size);
+      store_held<ladder::Row<Vec, kBlock, kElements>>(out, y + cut.head + v * Vec::size);
     }
   }
 }
