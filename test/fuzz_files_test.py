@@ -149,7 +149,7 @@ def said_by(main: Callable[[], int | None], arguments: list[str]) -> tuple[objec
 class Readers:
     def __init__(self, bench: str, folder: Path, rng: random.Random) -> None:
         self.bench, self.folder, self.rng = bench, folder, rng
-        with (ROOT / "results" / "h200" / "2026-11-22.csv").open(newline="") as file:
+        with (ROOT / "results" / "h200" / "2026-11-23.csv").open(newline="") as file:
             reader = csv.DictReader(file)
             rows = [
                 r
@@ -205,7 +205,7 @@ class Readers:
     def update_readme(self) -> str:
         root = self.folder / "tree"
         shutil.rmtree(root, ignore_errors=True)
-        self.write("tree/results/h200/2026-11-22.csv", self.csv)
+        self.write("tree/results/h200/2026-11-23.csv", self.csv)
         for readme in [
             Path("README.md"),
             *(p.relative_to(ROOT) for p in ROOT.glob("src/kernels/*/README.md")),
