@@ -1,8 +1,8 @@
 // Idea      a grid that fills the GPU once; each thread strides over the elements
 // Vs v01    the number of blocks no longer grows with n: no waves of short blocks to start and end
 // Bound by  how many loads are in flight: an element per thread, as in v01. So it gains where
-//           starting blocks was the limit: with 2-byte elements, and on an H200 with fp32 too, by 4
-//           to 12 %; but at 2^20 elements it loses 7 %
+//           starting blocks was the limit: with 2-byte elements, and on an H200 with fp32 too, by 3
+//           to 11 %; but at 2^20 elements it loses 7 %
 // Limits    none
 #include "elementwise.hpp"
 

@@ -2,7 +2,7 @@
 // Vs v04    __ldcs and __stcs; the instructions are as many and as wide
 // Bound by  DRAM bandwidth. What this kernel is through with no longer pushes out of the L2 what
 //           other kernels will want. By itself it gains nothing, and on an H200 large problems take
-//           5 to 10 % longer: it stands here to show that a hint is to be measured, not believed
+//           5 to 9 % longer: it stands here to show that a hint is to be measured, not believed
 // Limits    none; arrays start at multiples of 16 bytes
 #include "device/vector.hpp"
 #include "elementwise.hpp"

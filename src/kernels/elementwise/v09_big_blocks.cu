@@ -1,7 +1,7 @@
 // Idea      one vector of each input per thread, in blocks of 1024 threads, whatever the size
 // Vs v07    a large problem has a quarter of the bytes in flight. With two inputs that still keeps
 //           DRAM busy: on an H200 it is up to 1 % faster. With one it is too little there, and 1 to
-//           9 % slower; an H100's slower DRAM moves up to 3 % more. A small problem has as many
+//           8 % slower; an H100's slower DRAM moves up to 3 % more. A small problem has as many
 //           threads as before
 // Bound by  DRAM bandwidth; small problems by a launch, one latency and their bytes
 // Limits    none; arrays start at multiples of 16 bytes

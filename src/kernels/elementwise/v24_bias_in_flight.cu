@@ -2,7 +2,7 @@
 // Vs v23    there each vector's remainder and bias stand between the arithmetic of two vectors, and
 //           the wait for the bias with them. Where cols is no multiple of a vector, a vector that
 //           doesn't cross a row's end no longer tests where each element's column is. On an H200 it
-//           gains 3 to 5 % in small problems; in bf16 at 65536x4096 v23 is 4 % faster
+//           gains 2 to 3 % in small problems; in bf16 at 65536x4096 v23 is 3 % faster
 // Bound by  DRAM bandwidth
 // Limits    none; arrays start at multiples of 16 bytes. Where cols is no multiple of a vector, the
 //           bias is loaded element by element

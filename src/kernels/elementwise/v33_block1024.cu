@@ -1,5 +1,5 @@
 // Idea      block size: 1024 threads
-// Vs v32    a quarter of the blocks, the same threads per SM, in two blocks: 5 % slower at
+// Vs v32    a quarter of the blocks, the same threads per SM, in two blocks: 4 to 5 % slower at
 //           large problems on an H200, up to 1 % faster on an H100
 // Bound by  DRAM bandwidth
 // Limits    none

@@ -2,7 +2,8 @@
 //           memory into registers, then stored into a second pair of buffers
 // Vs v08    the latency of global memory is hidden behind 512 FMAs per thread; one barrier per
 //           K-tile instead of two, because no thread writes into the buffers that are being read
-// Bound by  instruction issue: 4 loads of fragments, and the loop's own work, beside 64 FMAs
+// Bound by  instruction issue: 4 loads of fragments, and the loop's own work, beside 64 FMAs; and
+//           the wait for fragments, which v09c loads ahead
 // Limits    none
 // Tile      128 x 128 x 8, 256 threads of 8 x 8; 16 KiB of shared memory, two blocks per SM
 #include "device/vector.hpp"

@@ -1,8 +1,8 @@
 // Idea      warp specialisation: a producer warp issues TMA, two consumer warpgroups issue wgmma
 // Vs v11    no warpgroup waits for another: each releases a stage when it has read it, and the
 //           producer issues the next load. setmaxnreg moves the producer's registers to the
-//           warpgroups that have the accumulators. By itself that gains next to nothing (up to 1 %
-//           on an H200); it is what v13 is built on
+//           warpgroups that have the accumulators. By itself that gains next to nothing (within
+//           0.5 % on an H200); it is what v13 is built on
 // Bound by  the start and the end of a block, during which its SM multiplies nothing
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB, one block per SM

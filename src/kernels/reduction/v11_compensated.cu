@@ -2,7 +2,7 @@
 //           additions (Knuth's two-sum; Ogita, Rump and Oishi, Accurate Sum and Dot Product, 2005;
 //           the idea is Kahan's, 1965), and is added to the sum in the end
 // Vs v10    seven operations per element instead of one, most of which hide behind the loads: on an
-//           H200 it takes as long at 2^30, 2 to 4 % longer from 2^24 to 2^28. The sum is as good as
+//           H200 it takes as long at 2^30, 3 to 5 % longer from 2^24 to 2^28. The sum is as good as
 //           if it were made in twice the precision and then rounded, also where large numbers
 //           cancel
 // Bound by  DRAM bandwidth, as v10

@@ -3,7 +3,7 @@
 // Vs v10    no block has more than 1024 partial results to read in the end, where v10's last block
 //           has up to 16384, while the rest of the GPU is idle. So there may be more blocks: one
 //           per tile of x up to 65536, which the GPU starts in the order of their addresses; on an
-//           H200 sums of fp32 take 16 % longer at 2^28
+//           H200 sums of fp32 take 17 % longer at 2^28
 // Bound by  DRAM bandwidth; at small n by one launch, one trip to DRAM, and three to the L2 cache
 // Limits    two launches must not overlap, as they share the counters. x starts at a multiple of 16
 //           bytes.

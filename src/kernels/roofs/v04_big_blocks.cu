@@ -1,6 +1,6 @@
 // Idea      the same 16 KiB of each stream by a block of 1024 threads
 // Vs v01    32 KiB in flight per SM, not 128. A copy needs no more: on an H100 it is up to 3 %
-//           faster, on an H200 1 to 3 % slower. To read alone it is too little
+//           faster, on an H200 up to 2 % slower. To read alone it is too little
 // Bound by  DRAM bandwidth
 // Limits    none
 #include "device/vector.hpp"
