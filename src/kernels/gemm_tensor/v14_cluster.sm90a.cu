@@ -28,7 +28,7 @@ constexpr std::size_t kShared = kElements * sizeof(half) + 1024;  // to begin at
 using TileOrder = Tiles<kCluster * BM, BN, 8>;                    // of clusters
 
 template <class T, Major kA, Major kB>
-__global__ void __cluster_dims__(kCluster) __launch_bounds__(kThreads, 1)
+__global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(kCluster)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
              const __grid_constant__ CUtensorMap map_c, int k_tiles, TileOrder tiles) {
   __shared__ Mbarrier full[kStages], empty[kStages];

@@ -56,7 +56,7 @@ struct SharedLayout {
 
 /// The tile is multiplied as its transpose: columns of C are the 64 rows of wgmma.
 template <class T, class S, int kParts>
-__global__ void __cluster_dims__(kParts) __launch_bounds__(S::kThreads, S::kBlocksPerSm)
+__global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) __cluster_dims__(kParts)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
              T* c, int m, int n, int k_tiles) {
   using R = SharedLayout<S, kParts>;

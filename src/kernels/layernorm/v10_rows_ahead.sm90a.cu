@@ -60,7 +60,7 @@ __device__ Moments merge(Moments mine, Count count, Count all) {
 }
 
 template <class T, int kBlocks, bool kAligned>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
+__global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
     rows_ahead(layernorm::Args<T> a, ladder::RowStages stages) {
   using namespace ladder::ptx;
   using Vec = ladder::Vec128<T>;

@@ -15,7 +15,7 @@ namespace {
 constexpr int kVectors = 4;  // that a thread holds; as many of the residual are in flight with them
 
 template <class T, class Team, bool kAligned>
-__global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
+__global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock) __cluster_dims__(Team::kBlocks)
     cluster_add(layernorm_add::Args<T> a) {
   __shared__ ladder::SumStorage<Team> of_total, of_m2;
   using Vec = ladder::Vec128<T>;

@@ -44,7 +44,7 @@ __device__ float cluster_reduce(float mine, float (&of_warp)[kWarps]) {
 __device__ unsigned clusters_done = 0;
 
 template <class Op, class T>
-__global__ void __cluster_dims__(kCluster) __launch_bounds__(kBlock)
+__global__ void __launch_bounds__(kBlock) __cluster_dims__(kCluster)
     by_clusters(reduction::Args<Op, T> a) {
   alignas(16) __shared__ float of_warp[kWarps];
   __shared__ float of_last_warp[kWarps];

@@ -18,7 +18,7 @@ namespace {
 constexpr int kVectors = 8;  // that a thread holds
 
 template <class T, class Team, bool kAligned>
-__global__ void __cluster_dims__(Team::kBlocks) __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
+__global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock) __cluster_dims__(Team::kBlocks)
     cluster(rmsnorm::Args<T> a) {
   __shared__ ladder::SumStorage<Team> of_sum_sq;
   using Vec = ladder::Vec128<T>;

@@ -33,7 +33,7 @@ struct alignas(16) RowMessage {
 static __device__ ladder::RowCounters row_counters;
 
 template <class T, int kBlocks, bool kAligned>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock, 1)
+__global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
     rows_ahead(rmsnorm::Args<T> a, ladder::RowStages stages) {
   using namespace ladder::ptx;
   using Vec = ladder::Vec128<T>;

@@ -16,7 +16,7 @@ namespace {
 
 /// partials: [of the grid's clusters][sums][Held::kPart]
 template <class T, class Held>
-__global__ void __cluster_dims__(Held::Team::kBlocks) __launch_bounds__(Held::Team::kBlock, 1)
+__global__ void __launch_bounds__(Held::Team::kBlock, 1) __cluster_dims__(Held::Team::kBlocks)
     cluster_backward(rmsnorm_backward::Args<T> a, float* partials) {
   using Vec = typename Held::Vec;
   using Team = typename Held::Team;

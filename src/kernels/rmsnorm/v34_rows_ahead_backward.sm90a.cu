@@ -24,7 +24,7 @@ namespace rmsnorm_rows {
 
 /// partials: [of the grid's clusters][sums][Held::kPart]
 template <class T, class Held>
-__global__ void __cluster_dims__(Held::kBlocks) __launch_bounds__(row_norm::kAheadBlock, 1)
+__global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Held::kBlocks)
     rows_ahead_backward(rmsnorm_backward::Args<T> a, float* partials, ladder::RowStages stages) {
   using namespace ladder::ptx;
   using OfBlock = typename Held::OfBlock;

@@ -23,7 +23,7 @@ namespace softmax_rows {
 namespace {
 
 template <class Row, int kBlocks, class T>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
+__global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) __cluster_dims__(kBlocks)
     cluster(softmax::Args<T> a) {
   using Vec = typename Row::Vec;
   constexpr int kThreads = Row::kThreads * kBlocks;  // of the cluster

@@ -20,7 +20,7 @@ namespace softmax_rows {
 namespace {
 
 template <int kBlocks, class T>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1024 / kAheadBlock)
+__global__ void __launch_bounds__(kAheadBlock, 1024 / kAheadBlock) __cluster_dims__(kBlocks)
     persistent(softmax::Args<T> a) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = kAheadBlock, kElements = kAheadElements;

@@ -25,7 +25,7 @@ namespace softmax_rows {
 namespace {
 
 template <int kBlocks, class T>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
+__global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
     bulk_ring(softmax::Args<T> a, ladder::RowStages stages) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = kAheadBlock, kElements = kAheadElements;

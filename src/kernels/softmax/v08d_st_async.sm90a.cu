@@ -29,7 +29,7 @@ struct alignas(16) PushedTotal {
 };
 
 template <int kBlocks, class T>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
+__global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
     pushed_totals(softmax::Args<T> a, ladder::RowStages stages) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = kAheadBlock, kElements = kAheadElements;

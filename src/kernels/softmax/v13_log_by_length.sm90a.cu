@@ -19,7 +19,7 @@ static __device__ ladder::RowCounters row_counters;
 
 /// As v09, for rows of up to 131072 elements.
 template <int kBlocks, class T>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
+__global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
     log_rows_ahead(softmax::Args<T> a, ladder::RowStages stages) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = kAheadBlock, kElements = kAheadElements;
@@ -101,7 +101,7 @@ __global__ void __cluster_dims__(kBlocks) __launch_bounds__(kAheadBlock, 1)
 
 /// As v08, for what that does not hold.
 template <class Row, int kBlocks, class T>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
+__global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) __cluster_dims__(kBlocks)
     log_cluster(softmax::Args<T> a) {
   using Vec = typename Row::Vec;
   constexpr int kThreads = Row::kThreads * kBlocks;  // of the cluster

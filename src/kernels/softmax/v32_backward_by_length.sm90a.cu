@@ -24,7 +24,7 @@ template <class T>
 constexpr int kLongestBackwardOfBlock = sizeof(T) == 4 ? 32768 : 65536;
 
 template <class Op, class Row, int kBlocks, class T>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(Row::kBlock, Row::kLeastBlocks)
+__global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) __cluster_dims__(kBlocks)
     backward_cluster(softmax_gradient::Args<T> a) {
   using Vec = typename Row::Vec;
   constexpr int kThreads = Row::kThreads * kBlocks;  // of the cluster

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(kThreads, 32 / ladder::Vec128<T>::size)
     tma(const __grid_constant__ CUtensorMap in, const __grid_constant__ CUtensorMap out) {
   using Vec = ladder::Vec128<T>;
   constexpr int V = Vec::size, kBox = kThreadTiles * V;
-  __shared__ alignas(1024) T boxes[kBoxes * kBoxes][V][kThreadTiles][kThreadTiles][V];
+  alignas(1024) __shared__ T boxes[kBoxes * kBoxes][V][kThreadTiles][kThreadTiles][V];
   __shared__ Mbarrier arrived;
   const int row0 = blockIdx.y * kBoxes * kBox, col0 = blockIdx.x * kBoxes * kBox;
   const bool leader = threadIdx.x == 0;
