@@ -33,10 +33,12 @@ target_include_directories(ladder_on_host SYSTEM INTERFACE ${LADDER_CUDA_INCLUDE
 target_link_libraries(ladder_on_host INTERFACE ladder_warnings)
 
 # The executor itself
-set(sources counting executor fiber global_races hooks launch_bounds memory module ptx races source steps
-            touches warp)
+set(sources asynchronous cluster cluster_order counting executor fiber global_races hooks
+            launch_bounds mbarrier memory module ptx races source steps tensor_map touches warp
+            warpgroup wgmma)
 list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/host_executor/\\1.cpp")
 add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/support/out_of_memory.cpp
+                                 ${CMAKE_SOURCE_DIR}/src/device/tensor_map.cpp
                                  ${CMAKE_SOURCE_DIR}/src/harness/registry.cpp)
 set_target_properties(host_executor PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(host_executor PRIVATE ladder_on_host)

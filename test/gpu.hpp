@@ -1,12 +1,37 @@
-// What tests on a GPU share: the fixture, which skips where they can't run, and memory.
+// What tests of instructions share that run on a GPU, and on the host executor too: the fixture,
+// which skips where they can't run, and memory.
 #pragma once
 
 #include <gtest/gtest.h>
+
+#if defined(LADDER_HOST_EXECUTOR)
+
+#include <cstring>
+
+#include "host_executor/executor.hpp"
+#include "host_executor/memory.hpp"
+
+/// Under several orders of the threads, in which asynchronous work is late and early.
+#define LADDER_ORDERS testing::Values(0u, 20240606u, 20240607u)
+template <int, int>
+class GpuTest : public testing::TestWithParam<unsigned> {
+ protected:
+  void SetUp() override { ladder::host::set_lane_order(GetParam()); }
+  void TearDown() override { ladder::host::set_lane_order(0); }
+};
+
+using ladder::host::allocate;
+using ladder::host::release;
+inline void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
+#else
 
 #include <cstdlib>
 #include <string>
 
 #include "harness/cuda/error.hpp"
+
+#define LADDER_ORDERS testing::Values(0u)
 
 /// 90 for 9.0.
 inline int compute_capability() {
@@ -46,3 +71,5 @@ inline void release(void* pointer) { cudaFree(pointer); }
 inline void copy(void* to, const void* from, std::size_t bytes) {
   LADDER_CUDA(cudaMemcpy(to, from, bytes, cudaMemcpyDefault));
 }
+
+#endif

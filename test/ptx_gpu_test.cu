@@ -1,4 +1,4 @@
-// The tests of device/ptx/ on a GPU. What only Hopper has: ptx_hopper_test.sm90a.cu.
+// The tests of device/ptx/ on a GPU. What only Hopper has: ptx_hopper_tests.hpp.
 #include "device/ptx/mma.hpp"
 #include "gpu.hpp"
 

@@ -148,9 +148,10 @@ target_compile_definitions(faults_test PRIVATE
 add_dependencies(faults_test faulty_bench)
 
 # The host executor
-ladder_test(host_executor_test)
+ladder_test(host_executor_test test/tensor_map_test.cpp test/wgmma_host_test.cpp)
 ladder_host_executor(host_executor_test KERNELS
-  test/host_counters_test.cpp test/host_executor_test.cpp test/host_faults_test.cpp test/host_global_test.cpp)
+  test/cluster_host_test.cpp test/hopper_faults_test.cpp test/host_counters_test.cpp
+  test/host_executor_test.cpp test/host_faults_test.cpp test/host_global_test.cpp)
 target_link_libraries(host_executor_test PRIVATE GTest::gtest_main)
 target_link_libraries(host_executor_test_kernels PRIVATE GTest::gtest)
 target_compile_definitions(host_executor_test_kernels
@@ -176,7 +177,8 @@ add_test(NAME library.exports_its_functions
 
 # The PTX wrappers, on both backends; and what is done to the results of one that the host lacks
 ladder_test(ptx_on_host_test)
-ladder_host_executor(ptx_on_host_test KERNELS test/epilogue_test.cpp test/ptx_host_test.cpp)
+ladder_host_executor(ptx_on_host_test KERNELS
+  test/epilogue_test.cpp test/ptx_hopper_host_test.cpp test/ptx_host_test.cpp)
 target_link_libraries(ptx_on_host_test PRIVATE GTest::gtest_main)
 target_link_libraries(ptx_on_host_test_kernels PRIVATE GTest::gtest)
 if(LADDER_CUDA)
@@ -189,7 +191,7 @@ if(LADDER_CUDA)
 endif()
 if(LADDER_HOPPER)
   add_executable(ptx_on_hopper_test
-    test/ptx_hopper_test.sm90a.cu test/rows_ahead_test.sm90a.cu test/wgmma_test.sm90a.cu
+    test/ptx_hopper_gpu_test.sm90a.cu test/wgmma_gpu_test.sm90a.cu
     src/device/tensor_map.cpp src/harness/registry.cpp)
   target_include_directories(ptx_on_hopper_test PRIVATE src)
   target_link_libraries(ptx_on_hopper_test PRIVATE ladder_cuda ladder_warnings GTest::gtest_main)

@@ -23,6 +23,7 @@ constexpr double kFewLanes = 16;  ///< of 32; fewer are marked
 const char* const kLegend =
     R"(ld, st   requests, each one instruction of one warp; then the 32-byte sectors of global memory that
          a request touches, of the fewest for its bytes; or the n-way bank conflict in shared memory
+bulk     copies of the copy engine (TMA), and the bytes of one
 atoms    requests of atomic operations
 sync     barriers of a block (__syncthreads), over all blocks
 lanes    active threads of a warp, over all requests
@@ -107,6 +108,15 @@ std::vector<Column> table_columns(std::span<const Row> rows) {
       const Requests r = kind.of(c);
       if (r.requests == 0) return {"", "–"};
       return {count(r.requests), efficiency(kind.space, r), is_bad(r)};
+    }));
+  }
+  for (const auto& [title, kind] :
+       {std::pair("bulk ld", &Counters::bulk_load), std::pair("bulk st", &Counters::bulk_store)}) {
+    if (!any([&](const Counters& c) { return (c.*kind).copies > 0; })) continue;
+    columns.push_back(column(title, rows, [&](const Counters& c, const Row&) -> Cell {
+      const BulkCopies& bulk = c.*kind;
+      if (bulk.copies == 0) return {"", "–"};
+      return {count(bulk.copies), fmt::format("{} B", count(bulk.bytes / bulk.copies))};
     }));
   }
   auto atomics = [](const Counters& c) { return Requests(c.global_atomic) += c.shared_atomic; };

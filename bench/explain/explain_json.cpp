@@ -50,6 +50,12 @@ std::string json(const Row& row) {
                                     json(c.of(space, access))));
       }
     }
+    for (const auto& [name, bulk] :
+         {std::pair("bulk_load", c.bulk_load), {"bulk_store", c.bulk_store}}) {
+      kinds.push_back(
+          fmt::format("\n    \"{}\": {{\"copies\": {}, \"bytes\": {}, \"sectors\": {}}}", name,
+                      bulk.copies, bulk.bytes, bulk.sectors));
+    }
     member("counters", fmt::format("{{{}}}", fmt::join(kinds, ",")));
     for (const LineCounters& line : c.lines) {
       lines.push_back(fmt::format(

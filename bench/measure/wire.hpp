@@ -176,6 +176,11 @@ void transfer(auto& io, Like<Counters> auto& counters) {
   io(counters.shared_store);
   io(counters.shared_atomic);
   io(counters.shared_async);
+  for (auto* bulk : {&counters.bulk_load, &counters.bulk_store}) {
+    io(bulk->copies);
+    io(bulk->bytes);
+    io(bulk->sectors);
+  }
   io(counters.barriers);
 }
 

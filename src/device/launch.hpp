@@ -81,7 +81,8 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_byte
   const auto* function = reinterpret_cast<const void*>(kernel);
   record_launch({function, grid, block, shared_bytes});
   host::expect_launch_bounds(function, block);
-  host::run(grid, block, shared_bytes, [&] { kernel(static_cast<P>(args)...); });
+  host::run(grid, block, shared_bytes, host::cluster_size(function),
+            [&] { kernel(static_cast<P>(args)...); });
 }
 
 #endif

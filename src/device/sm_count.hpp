@@ -7,6 +7,11 @@ namespace ladder {
 
 #if defined(LADDER_HOST_EXECUTOR)
 inline int sm_count() { return host::sm_count(); }
+
+template <class Kernel>
+int blocks_at_once(Kernel*, int cluster, int, std::size_t) {
+  return max(1, sm_count() / cluster) * cluster;
+}
 #else
 inline int sm_count() {
   static const int count = [] {

@@ -4,9 +4,16 @@
 #include <stdexcept>
 #include <string>
 
+#if defined(LADDER_HOST_EXECUTOR)
+#include "host_executor/tensor_map.hpp"
+#endif
+
 namespace ladder {
 namespace {
 
+#if defined(LADDER_HOST_EXECUTOR)
+constexpr auto encode = host::encode_tensor_map;
+#else
 /// The driver's function, asked for at run time: nothing links the driver's library, which is there
 /// only where a GPU is.
 decltype(&cuTensorMapEncodeTiled) encode_function() {
@@ -27,6 +34,18 @@ decltype(&cuTensorMapEncodeTiled) encode_function() {
   }();
   return reinterpret_cast<decltype(&cuTensorMapEncodeTiled)>(function);
 }
+
+template <class... Arguments>
+CUtensorMap encode(Arguments... arguments) {
+  CUtensorMap map;
+  const CUresult result = encode_function()(&map, arguments...);
+  if (result != CUDA_SUCCESS) {
+    throw std::runtime_error("cuTensorMapEncodeTiled refused (CUresult " + std::to_string(result) +
+                             ")");
+  }
+  return map;
+}
+#endif
 
 CUtensorMapDataType data_type(DType type) {
   switch (type) {
@@ -65,16 +84,10 @@ CUtensorMap tensor_map(DType type, const void* base, std::initializer_list<Tenso
     every[rank] = 1;
     ++rank;
   }
-  CUtensorMap map;
-  const CUresult result = encode_function()(
-      &map, data_type(type), static_cast<cuuint32_t>(rank), const_cast<void*>(base), sizes.data(),
-      strides.data() + 1, box.data(), every.data(), CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
-      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
-  if (result != CUDA_SUCCESS) {
-    throw std::runtime_error("cuTensorMapEncodeTiled refused (CUresult " + std::to_string(result) +
-                             ")");
-  }
-  return map;
+  return encode(data_type(type), static_cast<cuuint32_t>(rank), const_cast<void*>(base),
+                sizes.data(), strides.data() + 1, box.data(), every.data(),
+                CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 }
 
 }  // namespace ladder

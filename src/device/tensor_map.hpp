@@ -22,7 +22,7 @@ struct TensorDimension {
 ///
 /// A version may encode its maps in every launch: that is a little arithmetic on the CPU, done
 /// before the launch is enqueued, and no part of the time between two events. Throws
-/// std::runtime_error when the driver refuses.
+/// std::runtime_error when the driver refuses; on the host executor it names the rule.
 CUtensorMap tensor_map(DType type, const void* base, std::initializer_list<TensorDimension> tensor,
                        CUtensorMapSwizzle swizzle);
 

@@ -2,6 +2,7 @@
 
 #include "host_executor/executor.hpp"
 #include "host_executor/lanes.hpp"
+#include "host_executor/per_block.hpp"
 #include "host_executor/source.hpp"
 
 #include <algorithm>
@@ -51,8 +52,10 @@ struct Instruction {
   Requests requests;
 };
 
-std::array<Trace, kMaxThreads> traces;
-std::array<std::uintptr_t, kMaxThreads / kWarpSize> meetings;  // so far, by warp
+std::vector<Trace> traces(kMaxThreads);
+std::vector<std::uintptr_t> meetings(kMaxThreads / kWarpSize);  // so far, by warp
+PerBlock per_block_traces(traces);
+PerBlock per_block_meetings(meetings);
 Counters totals;
 std::unordered_map<std::uintptr_t, std::vector<Instruction>> instructions;  // by pc
 
@@ -428,6 +431,18 @@ void merge_traces(unsigned warp) {
   const std::span<Trace> lanes{&traces[std::size_t{warp} * kWarpSize], kWarpSize};
   Merge(lanes).run();
   for (Trace& trace : lanes) trace.clear();
+}
+
+void begin_traces() {
+  traces.resize(kMaxThreads);
+  meetings.resize(kMaxThreads / kWarpSize);
+}
+
+void count_bulk(Access access, const BulkCopies& copy) {
+  BulkCopies& total = access == Access::load ? totals.bulk_load : totals.bulk_store;
+  total.copies += copy.copies;
+  total.bytes += copy.bytes;
+  total.sectors += copy.sectors;
 }
 
 void count_barrier() { ++totals.barriers; }

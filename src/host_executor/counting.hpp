@@ -30,7 +30,12 @@ void trace_source(const void* address);
 /// The thread enters the basic block at pc.
 void trace_block(const void* pc);
 
+void count_bulk(Access access, const BulkCopies& copy);
+
 // Called by the executor, while counting:
+
+/// A block is selected, for the first time maybe.
+void begin_traces();
 
 /// The lanes of a warp, by the bits of `lanes`, have met; those of `ended` have ended.
 void trace_meeting(unsigned warp, unsigned lanes, unsigned ended);

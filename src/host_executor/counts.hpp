@@ -9,8 +9,10 @@ namespace ladder {
 
 enum class Space : std::uint8_t { global, shared };
 
-/// async is the shared side of cp.async, which writes past the registers; its global side is a load.
-enum class Access : std::uint8_t { load, store, atomic, async };
+/// async is the shared side of cp.async, which writes past the registers; its global side is a
+/// load. What the copy engine writes and reads (bulk, bulk_read), wgmma reads (product) and
+/// st.async writes (pushed) is watched, not counted.
+enum class Access : std::uint8_t { load, store, atomic, async, bulk, bulk_read, product, pushed };
 
 /// Requests of one kind: a request is one instruction of one warp. Its units are 32-byte sectors in
 /// global memory and wavefronts, the passes through the 32 banks, in shared memory.
@@ -39,6 +41,15 @@ struct Requests {
   bool operator==(const Requests&) const = default;
 };
 
+/// Copies of the copy engine between global and shared memory, in one direction.
+struct BulkCopies {
+  std::uint64_t copies = 0;   ///< instructions
+  std::uint64_t bytes = 0;    ///< of global memory
+  std::uint64_t sectors = 0;  ///< that each copy touches, added up
+
+  bool operator==(const BulkCopies&) const = default;
+};
+
 /// The requests of one width that one line of a kernel makes.
 struct LineCounters {
   std::string file;  ///< the kernel's file, as the compiler was given it
@@ -55,6 +66,7 @@ struct LineCounters {
 struct Counters {
   Requests global_load, global_store, global_atomic;
   Requests shared_load, shared_store, shared_atomic, shared_async;
+  BulkCopies bulk_load, bulk_store;
   std::uint64_t barriers = 0;       ///< times that a block met at __syncthreads, over all blocks
   std::vector<LineCounters> lines;  ///< by file, line, space, access and width
 
@@ -67,10 +79,9 @@ struct Counters {
         return global ? global_store : shared_store;
       case Access::atomic:
         return global ? global_atomic : shared_atomic;
-      case Access::async:
-        break;
+      default:
+        return shared_async;
     }
-    return shared_async;
   }
 
   /// Of 32, over all requests; what divergence leaves of a warp. 0 of no requests.
@@ -84,9 +95,10 @@ struct Counters {
                              : static_cast<double>(all.lanes) / static_cast<double>(all.requests);
   }
 
-  /// What the sectors of all requests to global memory move.
+  /// What the sectors of all requests and copies to and from global memory move.
   double moved_bytes() const {
-    return 32.0 * static_cast<double>(global_load.units + global_store.units + global_atomic.units);
+    return 32.0 * static_cast<double>(global_load.units + global_store.units + global_atomic.units +
+                                      bulk_load.sectors + bulk_store.sectors);
   }
 
   bool operator==(const Counters&) const = default;

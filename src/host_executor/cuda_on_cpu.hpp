@@ -55,6 +55,14 @@
 #else
 #define __launch_bounds__(...)
 #endif
+#undef __cluster_dims__
+#if defined(__x86_64__) && !defined(__clang__)
+// A room of so many bytes behind the kernel's entry.
+#define LADDER_ENTRY(blocks, ...) patchable_function_entry((blocks)*1, 0)
+#define __cluster_dims__(...) __attribute__((LADDER_ENTRY(__VA_ARGS__, )))
+#else
+#define __cluster_dims__(...)
+#endif
 #undef __maxnreg__
 #define __maxnreg__(...)
 #undef __grid_constant__
@@ -93,6 +101,10 @@ LADDER_INLINE void __syncwarp(unsigned mask = 0xffffffffu, LADDER_HERE) {
 LADDER_INLINE void __threadfence() { ladder::host::fence(); }
 LADDER_INLINE void __threadfence_block() {}
 LADDER_INLINE void __threadfence_system() { ladder::host::fence(); }
+
+LADDER_INLINE long long clock64() { return ladder::host::clock(); }
+LADDER_INLINE void __nanosleep(unsigned) {}
+[[noreturn]] LADDER_INLINE void __trap() { ladder::host::fail_thread("__trap"); }
 
 // --- Warps -------------------------------------------------------------------------------------
 

@@ -2,20 +2,27 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <new>
+#include <set>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "host_executor/asynchronous.hpp"
+#include "host_executor/cluster.hpp"
 #include "host_executor/counting.hpp"
 #include "host_executor/fiber.hpp"
 #include "host_executor/global_races.hpp"
 #include "host_executor/lanes.hpp"
+#include "host_executor/mbarrier.hpp"
 #include "host_executor/memory.hpp"
+#include "host_executor/per_block.hpp"
 #include "host_executor/ptx.hpp"
 #include "host_executor/steps.hpp"
 #include "host_executor/touches.hpp"
@@ -36,12 +43,13 @@ constexpr unsigned kMaxBlockZ = 64;
 constexpr unsigned kMaxGridX = 0x7fffffff;
 constexpr unsigned kMaxGridYZ = 0xffff;
 
-/// A thread of the running block.
+/// A thread of a block.
 struct Lane {
-  enum class State { ready, at_barrier, in_collective, ended };
+  enum class State { ready, at_barrier, in_collective, parked, ended };
 
   uint3 index;      // threadIdx
   unsigned number;  // in the block
+  unsigned rank;    // of the block, in its cluster
 
   State state;
   Fiber* fiber;             // null until the thread starts
@@ -52,6 +60,11 @@ struct Lane {
   unsigned mask;
   void* record;
 
+  // While parked:
+  const void* object;
+  std::uint64_t detail;
+  Describe describe;
+
   unsigned warp() const { return number / kWarpSize; }
   unsigned bit() const { return 1u << number % kWarpSize; }
 };
@@ -61,6 +74,11 @@ struct Warp {
   unsigned ended;          // bits of lanes; those beyond the block's last thread count as ended
   unsigned in_collective;  // bits of lanes
 };
+
+std::size_t random_below(std::size_t count, std::uint64_t& state) {
+  state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
+  return (state >> 32) * count >> 32;
+}
 
 /// The threads that can run, in the order in which they became ready.
 class ReadyQueue {
@@ -87,10 +105,7 @@ class ReadyQueue {
     return ring_[i < ring_.size() ? i : i - ring_.size()];
   }
 
-  std::size_t pick() {
-    random_ = random_ * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
-    return (random_ >> 32) * count_ >> 32;
-  }
+  std::size_t pick() { return random_below(count_, random_); }
 
   std::vector<Lane*> ring_;
   std::size_t first_ = 0, count_ = 0;
@@ -127,6 +142,10 @@ class FiberPool {
 };
 
 // The executor's state. One kernel runs at a time.
+unsigned blocks = 1;            // of a cluster
+uint3 index_of[kMostBlocks]{};  // of the cluster's blocks
+unsigned alive_in_cluster = 0;
+std::uint64_t random_block = 0;  // 0: blocks take turns in the order of their ranks
 unsigned lane_order = 0;
 BlockChoice choose_blocks;            // null: all
 const void* launch_stream = nullptr;  // that launches go into
@@ -147,6 +166,12 @@ struct {
   const Lane* first = nullptr;
   Votes result{};  // of the last barrier; all have read it before the next can complete
 } barrier_state;
+
+PerBlock per_block_ready(ready);
+PerBlock per_block_lanes(lanes);
+PerBlock per_block_warps(warps);
+PerBlock per_block_alive(alive);
+PerBlock per_block_barrier(barrier_state);
 
 // --- Errors ------------------------------------------------------------------------------------
 
@@ -173,17 +198,21 @@ std::string hex(unsigned mask) {
 
 /// What a thread waits for, and where: "__shfl_sync with mask 0x0000ffff (v02.cu:14:9)".
 std::string waits_at(const Lane& lane) {
-  const std::string what = lane.state == Lane::State::in_collective
-                               ? lane.collective->name + (" with mask " + hex(lane.mask))
-                               : "__syncthreads";
-  return what + " (" + to_string(lane.at) + ")";
+  const auto what = [&]() -> std::string {
+    if (lane.state == Lane::State::in_collective) {
+      return lane.collective->name + (" with mask " + hex(lane.mask));
+    }
+    return lane.state == Lane::State::parked ? lane.describe(lane.object, lane.detail)
+                                             : "__syncthreads";
+  };
+  return what() + " (" + to_string(lane.at) + ")";
 }
 
 /// The error of a lane's; or of another one's, if what that did is the error.
 std::string error_text(const Lane& lane, const std::string& what) {
   const auto race = race_in_warp();
   const Lane& of = race ? lanes[race->thread] : lane;
-  return "block " + to_string(block_index) + " thread " + to_string(of.index) + ": " +
+  return "block " + to_string(index_of[of.rank]) + " thread " + to_string(of.index) + ": " +
          (race ? race->text : what);
 }
 
@@ -212,7 +241,8 @@ const Lane* find_other_mask(const Lane& lane) {
   return found;
 }
 
-std::string describe_deadlock() {
+/// Of the selected block.
+std::string describe_waiting() {
   std::vector<std::pair<std::string, unsigned>> places;
   for (const Lane& lane : lanes) {
     if (lane.state == Lane::State::ended) continue;
@@ -222,7 +252,7 @@ std::string describe_deadlock() {
     if (known == places.end()) known = places.insert(known, {std::move(place), 0});
     ++known->second;
   }
-  std::string text = "deadlock: ";
+  std::string text;
   for (const auto& [place, count] : places) {
     text += std::to_string(count) + (count == 1 ? " thread waits at " : " threads wait at ") +
             place + ", ";
@@ -232,15 +262,22 @@ std::string describe_deadlock() {
 
 [[noreturn]] void fail_deadlock() {
   const Lane* first = nullptr;
-  for (const Lane& lane : lanes) {
-    if (lane.state == Lane::State::ended) continue;
-    if (!first) first = &lane;
-    if (lane.state != Lane::State::in_collective) continue;
-    if (const Lane* other = find_other_mask(lane)) {
-      fail(lane, disagreement("lanes disagree on the mask", lane, *other));
+  std::string text = "deadlock: ";
+  for (unsigned rank = 0; rank < blocks; ++rank) {
+    BlockVariable::select(rank);
+    for (const Lane& lane : lanes) {
+      if (lane.state == Lane::State::ended) continue;
+      if (race_in_warp()) fail(lane, {});
+      if (!first) first = &lane;
+      if (lane.state != Lane::State::in_collective) continue;
+      if (const Lane* other = find_other_mask(lane)) {
+        fail(lane, disagreement("lanes disagree on the mask", lane, *other));
+      }
     }
+    if (blocks > 1) text += (rank > 0 ? "; rank " : "rank ") + std::to_string(rank) + ": ";
+    text += describe_waiting();
   }
-  fail(*first, describe_deadlock());
+  fail(*first, text);
 }
 
 // --- Turns -------------------------------------------------------------------------------------
@@ -251,6 +288,10 @@ void make_ready(Lane& lane) {
 }
 
 void set_current(Lane& lane) {
+  if (blocks > 1) {
+    move_in(lane.rank);
+    block_index = index_of[lane.rank];
+  }
   current = &lane;
   thread_index = lane.index;
 }
@@ -262,11 +303,8 @@ void end_interval() {
 }
 
 void release_barrier() {
-  end_interval();
-  if (counting) {
-    for (unsigned i = 0; i < warps.size(); ++i) trace_meeting(i, ~warps[i].ended, warps[i].ended);
-    count_barrier();
-  }
+  meet();
+  if (counting) count_barrier();
   barrier_state.result = {barrier_state.yes, barrier_state.arrived};
   barrier_state.arrived = barrier_state.yes = 0;
   for (Lane& lane : lanes) {
@@ -300,6 +338,33 @@ void try_complete(Warp& warp, unsigned mask) {
   for_each_lane(taking_part, [&](unsigned i) { make_ready(warp.lanes[i]); });
 }
 
+/// The next thread of any block of the cluster, which it selects.
+Lane* next_in_cluster() {
+  const unsigned first = random_block == 0
+                             ? BlockVariable::selected()
+                             : static_cast<unsigned>(random_below(blocks, random_block));
+  for (bool goes_on = true; goes_on;) {
+    for (unsigned i = 0; i < blocks; ++i) {
+      BlockVariable::select((first + i) % blocks);
+      if (Lane* const next = ready.pop()) return next;
+    }
+    goes_on = false;
+    for (unsigned i = 0; i < blocks && !goes_on; ++i) {
+      BlockVariable::select((first + i) % blocks);
+      goes_on = alive > 0 && carry_out_next();
+    }
+  }
+  return nullptr;
+}
+
+/// The next thread that can run. If there is none, asynchronous work goes on until there is.
+Lane* next_ready() {
+  Lane* next = ready.pop();
+  if (!next && blocks > 1) return next_in_cluster();
+  while (!next && alive > 0 && carry_out_next()) next = ready.pop();
+  return next;
+}
+
 /// The running thread has ended; others may have waited for nobody else.
 void end_current() {
   Lane& lane = *current;
@@ -307,7 +372,13 @@ void end_current() {
   lane.state = Lane::State::ended;
   warp.ended |= lane.bit();
   --alive;
-  if (alive == 0) end_interval();
+  --alive_in_cluster;
+  if (alive == 0) {
+    end_interval();
+    end_asynchronous_work();
+    if (in_cluster) end_block_in_cluster();
+  }
+  if (in_cluster) leave_cluster();
   if (barrier_state.arrived > 0 && barrier_state.arrived == alive) release_barrier();
   for_each_lane(warp.in_collective, [&](unsigned i) {
     if (warp.in_collective >> i & 1) try_complete(warp, warp.lanes[i].mask);
@@ -338,13 +409,13 @@ void run_fiber() {
   for (;;) {
     run_current();
     end_current();
-    Lane* next = ready.pop();
+    Lane* next = next_ready();
     if (next && !next->fiber) {  // a thread that starts can have this stack
       next->fiber = &Fiber::current();
       set_current(*next);
       continue;
     }
-    if (!next && alive > 0) fail_deadlock();
+    if (!next && alive_in_cluster > 0) fail_deadlock();
     fibers.put(Fiber::current());
     if (next) set_current(*next);
     (next ? *next->fiber : Fiber::caller()).resume();
@@ -360,7 +431,7 @@ void go_on_with(Lane& lane) {
 
 /// The running thread waits; returns when it has been made ready and its turn has come.
 void wait() {
-  Lane* next = ready.pop();
+  Lane* next = next_ready();
   if (!next) fail_deadlock();
   go_on_with(*next);
 }
@@ -411,7 +482,7 @@ class OverflowWatch {
 
 // --- Blocks ------------------------------------------------------------------------------------
 
-void check_launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes) {
+void check_launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsigned cluster) {
   const auto refuse = [](const std::string& what) { throw std::runtime_error(what); };
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;
   if (block.x > kMaxThreads || block.y > kMaxThreads || threads > kMaxThreads || threads == 0) {
@@ -427,6 +498,16 @@ void check_launch(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes) {
     refuse("a block has at most 232448 bytes (227 KiB) of dynamic shared memory, not " +
            std::to_string(dynamic_shared_bytes));
   }
+  if (cluster > kMostBlocks) {
+    refuse("a cluster has at most 8 blocks, not " + std::to_string(cluster));
+  }
+  if (cluster > 0 && grid.x % cluster != 0) {
+    refuse("a grid of " + to_string(uint3(grid)) + " blocks is none of clusters of " +
+           std::to_string(cluster));
+  }
+#if defined(__SANITIZE_ADDRESS__)
+  if (cluster > 1) refuse("under AddressSanitizer the host executor has no clusters");
+#endif
 }
 
 void prepare_threads(dim3 block) {
@@ -437,17 +518,24 @@ void prepare_threads(dim3 block) {
   for (unsigned i = 0; i < threads; ++i) {
     lanes[i].index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
     lanes[i].number = i;
+    lanes[i].rank = BlockVariable::selected();
   }
   warps.resize((threads + kWarpSize - 1) / kWarpSize);
 }
 
-void run_block() {
+/// The selected block, which becomes block `index`.
+void start_block(uint3 index) {
+  index_of[BlockVariable::selected()] = index;
   begin_block(static_cast<unsigned>(lanes.size()));
-  begin_block_of_launch(block_index);
-  allow_steps();
+  begin_block_of_launch(index);
   reset_async_copies();
+  reset_mbarriers();
+  reset_asynchronous_work();
+  reset_reads();
+  if (counting) begin_traces();
   barrier_state = {};
   alive = static_cast<unsigned>(lanes.size());
+  alive_in_cluster += alive;
   for (std::size_t i = 0; i < warps.size(); ++i) warps[i] = {&lanes[i * kWarpSize], 0, 0};
   if (alive % kWarpSize != 0) warps.back().ended = ~0u << alive % kWarpSize;
   ready.clear();
@@ -455,40 +543,65 @@ void run_block() {
     lane.fiber = nullptr;
     make_ready(lane);
   }
-  go_on_with(*ready.pop());
+  if (in_cluster) begin_block_in_cluster();
+}
+
+/// A block, or the blocks of a cluster, from `first` on.
+void run_blocks(uint3 first) {
+  allow_steps();
+  begin_cluster(in_cluster);
+  begin_cluster_barrier(blocks);
+  alive_in_cluster = 0;
+  block_index = first;
+  for (unsigned rank = blocks; rank-- > 0;) {
+    BlockVariable::select(rank);
+    start_block({first.x + rank, first.y, first.z});
+  }
+  go_on_with(*next_ready());
   if (overflowed) error = error_text(*current, kOverflow);
   overflowed = 0;
   current = nullptr;
-  if (counting) {
-    for (unsigned i = 0; i < warps.size(); ++i) merge_traces(i);
+  for (unsigned rank = blocks; rank-- > 0;) {
+    BlockVariable::select(rank);
+    for (unsigned i = 0; counting && i < warps.size(); ++i) merge_traces(i);
   }
 }
 
 }  // namespace
 
-void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, Body kernel) {
-  check_launch(grid, block, dynamic_shared_bytes);
-  prepare_shared(dynamic_shared_bytes);
-  prepare_threads(block);
+void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsigned cluster,
+                 Body kernel) {
+  check_launch(grid, block, dynamic_shared_bytes, cluster);
+  blocks = std::max(cluster, 1u);
+  in_cluster = cluster > 0;
+  random_block = lane_order;
+  prepare_shared(dynamic_shared_bytes, blocks);
+  for (unsigned rank = blocks; rank-- > 0;) {
+    BlockVariable::select(rank);
+    prepare_threads(block);
+  }
   const OverflowWatch watch;
   body = kernel;
   block_dim = block;
   grid_dim = grid;
   begin_launch();
-  const auto run = [](uint3 index) {
-    block_index = index;
-    run_block();
+  const auto run = [](uint3 first) {
+    run_blocks(first);
     if (error.empty()) return;
     fibers.reclaim();
     throw std::runtime_error(std::exchange(error, {}));
   };
   if (choose_blocks) {
-    for (const uint3 index : choose_blocks(grid)) run(index);
+    std::set<std::tuple<unsigned, unsigned, unsigned>> begun;
+    for (uint3 index : choose_blocks(grid)) {
+      index.x -= index.x % blocks;
+      if (!in_cluster || begun.emplace(index.x, index.y, index.z).second) run(index);
+    }
     return;
   }
   for (unsigned z = 0; z < grid.z; ++z) {
     for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; ++x) run({x, y, z});
+      for (unsigned x = 0; x < grid.x; x += blocks) run({x, y, z});
     }
   }
 }
@@ -509,6 +622,40 @@ void expect_stream(const void* stream) {
 }
 
 void set_lane_order(unsigned seed) { lane_order = seed; }
+
+bool is_eager() { return lane_order % 2 != 0; }
+
+void park(const void* object, std::uint64_t detail, Describe describe, std::source_location at) {
+  Lane& lane = *current;
+  lane.state = Lane::State::parked;
+  lane.at = at;
+  lane.object = object;
+  lane.detail = detail;
+  lane.describe = describe;
+  wait();
+}
+
+void wake(const void* object) {
+  for (Lane& lane : lanes) {
+    if (lane.state == Lane::State::parked && lane.object == object) make_ready(lane);
+  }
+}
+
+void meet() {
+  end_interval();
+  if (!counting) return;
+  for (unsigned i = 0; i < warps.size(); ++i) trace_meeting(i, ~warps[i].ended, warps[i].ended);
+}
+
+unsigned threads_of_block() { return alive; }
+unsigned threads_of_cluster() { return alive_in_cluster; }
+unsigned blocks_of_cluster() { return blocks; }
+unsigned block_rank() { return BlockVariable::selected(); }
+
+long long clock() {
+  static long long count = 0;
+  return count += 1000;
+}
 
 Votes barrier(bool vote, std::source_location at) {
   Lane& lane = *current;

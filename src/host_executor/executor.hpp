@@ -1,5 +1,6 @@
 // The host executor: runs the blocks of a launch one after the other, and the threads of a block by
-// turns, on the CPU thread that calls it. The same launch always runs in the same order.
+// turns, on the CPU thread that calls it. The same launch always runs in the same order. Of a
+// cluster a block runs until none of its threads can, and then another one.
 //
 // A thread runs until it must wait for others or ends. One that must wait needs a stack to come
 // back to, a fiber; those that never wait run one after the other on the same fiber, so that a
@@ -17,6 +18,7 @@
 #include <vector_types.h>
 
 #include "host_executor/counts.hpp"
+#include "host_executor/races.hpp"
 
 namespace ladder::host {
 
@@ -26,22 +28,25 @@ struct Body {
   const void* callable;
 };
 
-/// Runs body once for every thread of every block. Throws std::runtime_error when the launch is not
-/// one a GPU can make, and when the kernel does what would hang or be undefined on a GPU; such a
-/// message starts with the block and the thread.
-void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, Body body);
+/// Runs body once for every thread of every block; `cluster` blocks along x are a cluster, and none
+/// if it is 0. Throws std::runtime_error when the launch is not one a GPU can make, and when the
+/// kernel does what would hang or be undefined on a GPU; such a message starts with the block and
+/// the thread.
+void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsigned cluster,
+                 Body body);
 
 template <class F>
-void run(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const F& body) {
-  run_threads(grid, block, dynamic_shared_bytes,
+void run(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsigned cluster, const F& body) {
+  run_threads(grid, block, dynamic_shared_bytes, cluster,
               {[](const void* callable) { (*static_cast<const F*>(callable))(); }, &body});
 }
 
 /// The blocks of a grid that run, in their order.
 using BlockChoice = std::function<std::vector<uint3>(dim3 grid)>;
 
-/// Lets launches run no more than these blocks, whose accesses are checked as always: so the limits
-/// of a kernel are tried on problems that are too large to be computed. Null: all blocks.
+/// Lets launches run no more than these blocks and those of their clusters, whose accesses are
+/// checked as always: so the limits of a kernel are tried on problems that are too large to be
+/// computed. Null: all blocks.
 void set_blocks(BlockChoice choose);
 
 /// How many multiprocessors kernels find, to fill them: 2, so that little work fills them.
@@ -87,6 +92,29 @@ struct Collective {
 /// Waits until the lanes in mask, less those that have ended, are in the same collective.
 void collective(const Collective& what, unsigned mask, void* record, std::source_location at);
 
+/// What a thread waits for that other threads, or asynchronous work, bring about; in messages.
+using Describe = std::string (*)(const void* object, std::uint64_t detail);
+
+/// The running thread waits until someone wakes those that wait for the object.
+void park(const void* object, std::uint64_t detail, Describe describe, std::source_location at);
+void wake(const void* object);  // of the selected block
+
+/// Asynchronous work is carried out as late as the program allows, when no thread can run, under
+/// the ascending order of threads and every even one; under the others as soon as it is asked for.
+bool is_eager();
+
+/// All threads of the selected block (per_block.hpp) that have not ended have met. How many those
+/// are, there and in its cluster.
+void meet();
+unsigned threads_of_block();
+unsigned threads_of_cluster();
+
+unsigned blocks_of_cluster();
+unsigned block_rank();
+
+/// A count that rises as the threads run; no measure of time.
+long long clock();
+
 /// The running thread's number in its block.
 unsigned thread_number();
 
@@ -115,6 +143,17 @@ void note_access(const void* pc, const void* address, std::size_t bytes, Access 
 /// Tells of a cp.async of `bytes` bytes, of which it reads the first valid_bytes.
 void note_copy(const void* pc, const void* shared, const void* global, std::size_t bytes,
                std::size_t valid_bytes);
+
+/// Where bytes of shared memory are. Ends the launch if they are not all in it.
+struct SharedRange {
+  SharedPart part;
+  std::size_t offset;
+};
+SharedRange shared_range(const void* pc, const void* address, std::size_t bytes, Access access);
+
+/// Tells of an asynchronous access to global memory, of any size. Ends the launch if it is out of
+/// bounds.
+void note_global(const void* pc, const void* address, std::size_t bytes, Access access);
 
 /// Tells that a cp.async of the running thread's to this address of shared memory is complete.
 void note_arrival(const void* address, std::size_t bytes);

@@ -2,6 +2,7 @@
 
 #include "host_executor/executor.hpp"
 #include "host_executor/lanes.hpp"
+#include "host_executor/per_block.hpp"
 #include "host_executor/source.hpp"
 #include "host_executor/touches.hpp"
 #include "support/out_of_memory.hpp"
@@ -27,7 +28,9 @@ struct Block {
   Epoch began;
   uint3 index;
 };
-std::vector<Block> blocks;  // of this launch, that have begun
+std::vector<Block> blocks;  // of this launch, that have begun; of a cluster they go on by turns
+uint3 own_index;
+PerBlock per_block_index(own_index);
 
 Epoch launch_began = 1;
 
@@ -40,9 +43,20 @@ struct Fence {
   std::uint32_t time;
 };
 using Clock = std::array<std::uint32_t, kWarpSize>;
-std::array<Fence, kMaxThreads> last_fence;      // by thread
-std::array<Clock, kMaxThreads> clock_at_fence;  // by thread
+std::vector<Fence> last_fence;      // by thread
+std::vector<Clock> clock_at_fence;  // by thread
 unsigned fences_in_block = 0;
+PerBlock per_block_last_fence(last_fence);
+PerBlock per_block_clock_at_fence(clock_at_fence);
+PerBlock per_block_fences(fences_in_block);
+
+/// Whose access it was.
+uint3 block_of(const Touch& past) {
+  return std::prev(std::partition_point(blocks.begin(), blocks.end(),
+                                        [&](const Block& b) { return b.began <= past.epoch; }))
+      ->index;
+}
+bool same(uint3 a, uint3 b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
 /// An address by which blocks meet, and how many of its releases someone knows.
 struct Place;
@@ -50,7 +64,8 @@ using Known = std::vector<std::pair<const Place*, std::size_t>>;
 
 /// A thread of a block has met whoever accesses the same address next.
 struct Release {
-  Epoch block_began, epoch;
+  Epoch cluster_began, epoch;
+  uint3 block;
   unsigned thread;
   std::uint32_t time;
   Clock clock, clock_at_fence;  // the thread's
@@ -58,6 +73,7 @@ struct Release {
   Known known;
 
   bool passes_on(const Touch& past) const {
+    if (in_cluster && !same(block, block_of(past))) return !fences.empty();  // of the cluster
     const bool in_warp = past.thread / kWarpSize == thread / kWarpSize;
     const unsigned lane = past.thread % kWarpSize;
     const bool known_to_thread = past.epoch < epoch ||
@@ -93,9 +109,12 @@ void add(Known& known, const Known& more) {
 struct Seen {
   Known known, unfenced;
 };
-std::array<Seen, kMaxThreads> seen_by;  // by thread
-Seen seen_by_block;                     // by all its threads, at their last barrier
-bool anything_seen = false;             // by a thread of the block
+std::vector<Seen> seen_by;   // by thread
+Seen seen_by_block;          // by all its threads, at their last barrier
+bool anything_seen = false;  // by a thread of the block
+PerBlock per_block_seen_by(seen_by);
+PerBlock per_block_seen_by_block(seen_by_block);
+PerBlock per_block_anything_seen(anything_seen);
 
 void add(Seen& to, const Seen& from) {
   add(to.known, from.known);
@@ -109,7 +128,7 @@ bool passed_on(const Known& known, const Touch& past,
     const auto begin = place->releases.begin(), end = begin + static_cast<std::ptrdiff_t>(count);
     const auto of_block = std::partition_point(
         begin, end, [&](const Release& release) { return release.epoch < past.epoch; });
-    for (auto at = of_block; at != end && at->block_began <= past.epoch; ++at) {
+    for (auto at = of_block; at != end && at->cluster_began <= past.epoch; ++at) {
       if (at->passes_on(past)) return true;
     }
     for (auto at = of_block; at != end; ++at) {
@@ -134,11 +153,9 @@ std::string text(uint3 v) {
 }
 
 [[noreturn, gnu::cold]] void fail_between_blocks(const Touch& past, const Touch& now) {
-  const auto block = std::prev(std::partition_point(
-      blocks.begin(), blocks.end(), [&](const Block& b) { return b.began <= past.epoch; }));
   fail_thread(std::string("race in global memory: the ") + name_of(now.access()) + " at " +
               source_text(now.address()) + " and the " + name_of(past.access()) + " of block " +
-              text(block->index) + " thread " + thread_text(past.thread) + " at " +
+              text(block_of(past)) + " thread " + thread_text(past.thread) + " at " +
               source_text(past.address()) +
               " are in no order: between blocks that takes a __threadfence and an atomic operation "
               "on both sides");
@@ -146,11 +163,11 @@ std::string text(uint3 v) {
 
 [[gnu::always_inline]] inline void expect_order(const Touch& past, const Touch& now) {
   if (past.epoch < launch_began || (past.strong && now.strong)) return;
-  const bool same_block = past.epoch >= block_began;
-  if (same_block && ordered(past, now.thread)) [[likely]]
+  const bool same_cluster = past.epoch >= cluster_began;
+  if (same_cluster && ordered(past, now.thread)) [[likely]]
     return;
   if (passed_on(now.thread, past)) return;
-  if (!same_block) fail_between_blocks(past, now);
+  if (!same_cluster) fail_between_blocks(past, now);
   report("global", past, now);
 }
 
@@ -237,19 +254,25 @@ void GlobalShadow::note(const void* pc, std::size_t offset, std::size_t bytes, A
 }
 
 void begin_launch() {
-  launch_began = epoch + 1;
+  launch_began = last_epoch + 1;
   blocks.clear();
   places.clear();
 }
 
 void begin_block_of_launch(uint3 index) {
-  blocks.push_back({block_began, index});
+  own_index = index;
+  note_epoch();
+  last_fence.resize(kMaxThreads);
+  clock_at_fence.resize(kMaxThreads);
+  seen_by.resize(kMaxThreads);
   fences_in_block = 0;
   if (!anything_seen) return;
   anything_seen = false;
   seen_by_block = {};
   for (Seen& seen : seen_by) seen = {};
 }
+
+void note_epoch() { blocks.push_back({epoch, own_index}); }
 
 void fence() {
   const unsigned thread = thread_number();
@@ -276,8 +299,9 @@ void meet_blocks(const void* address, Access access) {
     }
   }
   if (access == Access::load || fences_in_block == 0) return;
-  Release release{.block_began = block_began,
+  Release release{.cluster_began = cluster_began,
                   .epoch = epoch,
+                  .block = own_index,
                   .thread = thread,
                   .time = own_time(thread),
                   .clock = clocks[thread],
@@ -298,6 +322,21 @@ void share_in_block() {
   for (Seen& seen : seen_by) {
     add(seen_by_block, seen);
     seen = {};
+  }
+}
+
+void share_in_cluster(unsigned blocks_of_cluster) {
+  Seen together;
+  for (unsigned rank = 0; rank < blocks_of_cluster; ++rank) {
+    const InBlock each(rank);
+    share_in_block();
+    add(together, seen_by_block);
+  }
+  if (together.known.empty() && together.unfenced.empty()) return;
+  for (unsigned rank = 0; rank < blocks_of_cluster; ++rank) {
+    const InBlock each(rank);
+    seen_by_block = together;
+    anything_seen = true;
   }
 }
 

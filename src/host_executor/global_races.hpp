@@ -5,7 +5,8 @@
 // thread's own or, beyond a barrier, the thread's that meets the other block.
 //
 // Blocks run one after another, so that of two that race the earlier one has always come first;
-// whether the later one is bound to come later is what is asked.
+// whether the later one is bound to come later is what is asked. The blocks of a cluster count as
+// ordered with each other; what they race for among themselves is found in shared memory alone.
 #pragma once
 
 #include "host_executor/counts.hpp"
@@ -51,8 +52,11 @@ class GlobalShadow {
 /// A new launch: all that came before it is in order.
 void begin_launch();
 
-/// Block `index` of the launch runs.
+/// The selected block is block `index` of the launch.
 void begin_block_of_launch(uint3 index);
+
+/// Another epoch of the block, of a cluster, begins.
+void note_epoch();
 
 /// The running thread has passed a __threadfence.
 void fence();
@@ -63,5 +67,7 @@ void meet_blocks(const void* address, Access access);
 /// What some threads know of other blocks, all of the block now know, or all of some lanes.
 void share_in_block();
 void share_in_warp(unsigned warp, unsigned lanes);
+/// Or of all blocks of the cluster.
+void share_in_cluster(unsigned blocks_of_cluster);
 
 }  // namespace ladder::host

@@ -114,6 +114,34 @@ void note_copy(const void* pc, const void* shared, const void* global, std::size
   if (valid_bytes > 0) access(pc, global, valid_bytes, Access::load);
 }
 
+SharedRange shared_range(const void* pc, const void* address, std::size_t bytes, Access kind) {
+  SharedRange range{SharedPart::fixed, static_shared.offset(address)};
+  std::size_t size = static_shared.size();
+  if (range.offset >= size) {
+    const auto dynamic = dynamic_shared_offset(address);
+    if (!dynamic) fail_access(pc, address, bytes, kind, "is outside shared memory");
+    range = {SharedPart::dynamic, static_cast<std::size_t>(*dynamic)};
+    size = dynamic_shared_bytes();
+  }
+  if (range.offset >= size || bytes > size - range.offset) {
+    fail_access(pc, address, bytes, kind,
+                "is outside shared memory: at byte " +
+                    std::to_string(static_cast<std::ptrdiff_t>(range.offset)) + " of " +
+                    std::to_string(size));
+  }
+  return range;
+}
+
+void note_global(const void* pc, const void* address, std::size_t bytes, Access kind) {
+  if (global_memory.contains(address)) {
+    if (const GlobalMemory::Range* const range = global_memory.find(address, bytes, pc)) {
+      const std::size_t offset = reinterpret_cast<std::uintptr_t>(address) - range->begin;
+      return range->shadow->watch(pc, offset, bytes, kind, false);
+    }
+  }
+  fail_access(pc, address, bytes, kind, "is out of bounds: " + global_memory.describe(address));
+}
+
 void note_arrival(const void* address, std::size_t bytes) {
   const std::size_t fixed = static_shared.offset(address);
   if (fixed < static_shared.size()) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
@@ -37,6 +38,17 @@ std::uint64_t launch_bounds(const void* kernel) {
 }
 
 }  // namespace
+
+unsigned cluster_size(const void* kernel) {
+  constexpr unsigned char kEndbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};  // with -fcf-protection
+  const auto* begin = static_cast<const unsigned char*>(kernel);
+  if (std::equal(std::begin(kEndbr64), std::end(kEndbr64), begin)) begin += sizeof kEndbr64;
+  const auto* const last = __stop___patchable_function_entries;
+  if (std::find(__start___patchable_function_entries, last, begin) == last) return 0;
+  unsigned size = 0;
+  while (begin[size] == kNop) ++size;
+  return size;
+}
 
 void expect_launch_bounds(const void* kernel, dim3 block) {
   const std::uint64_t threads = std::uint64_t{block.x} * block.y * block.z;

@@ -1,11 +1,13 @@
 #include "host_executor/memory.hpp"
 
+#include "host_executor/per_block.hpp"
 #include "support/out_of_memory.hpp"
 
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -124,32 +126,104 @@ std::string GlobalMemory::describe(const void* pointer) const {
   return text(address - before.end, "past the end of", before.end - before.begin);
 }
 
-void* dynamic_shared() {
-  static void* const region = [] {
-    void* memory = mmap(nullptr, kDynamicGap + kMaxDynamicShared + kDynamicGap,
-                        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) throw_no_memory(kDynamicGap + kMaxDynamicShared + kDynamicGap);
-    return static_cast<char*>(memory) + kDynamicGap;
-  }();
-  return region;
+namespace {
+
+char* map(std::size_t bytes) {
+  void* const memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw_no_memory(bytes);
+  return static_cast<char*>(memory);
 }
+
+/// By rank, when a block has first had it.
+std::array<char*, kMostBlocks> dynamic_of{}, static_of{};
+
+char* dynamic_region = nullptr;  // the running block's
+
+unsigned resident = 0;                                // whose static shared memory is in place
+std::size_t static_begin = SIZE_MAX, static_end = 0;  // of what the cluster has written
+
+}  // namespace
+
+void move_in(unsigned rank) {
+  dynamic_region = dynamic_of[rank];
+  if (rank == resident) return;
+  if (static_begin < static_end) {
+    char* const place = reinterpret_cast<char*>(static_shared.begin());
+    const std::size_t bytes = static_end - static_begin;
+    std::memcpy(static_of[resident] + static_begin, place + static_begin, bytes);
+    std::memcpy(place + static_begin, static_of[rank] + static_begin, bytes);
+  }
+  resident = rank;
+}
+
+void note_static_write(std::size_t offset, std::size_t bytes) {
+  static_begin = std::min(static_begin, offset);
+  static_end = std::max(static_end, offset + bytes);
+}
+
+void* memory_of(unsigned rank, SharedPart part, std::size_t offset) {
+  if (part == SharedPart::dynamic) return dynamic_of[rank] + offset;
+  if (rank == resident) return reinterpret_cast<char*>(static_shared.begin()) + offset;
+  return static_of[rank] + offset;
+}
+
+void* pointer_in(unsigned rank, SharedPart part, std::size_t offset) {
+  if (part == SharedPart::dynamic) return dynamic_of[rank] + offset;
+  return reinterpret_cast<char*>(static_shared.begin()) + offset;
+}
+
+void* dynamic_shared() { return dynamic_region; }
 
 std::size_t dynamic_shared_bytes() { return dynamic_bytes_in_use; }
 
 std::optional<std::ptrdiff_t> dynamic_shared_offset(const void* address) {
-  static char* const begin = static_cast<char*>(dynamic_shared());
-  const std::ptrdiff_t offset = static_cast<const char*>(address) - begin;
+  const std::ptrdiff_t offset = static_cast<const char*>(address) - dynamic_region;
   constexpr auto kBefore = static_cast<std::ptrdiff_t>(kDynamicGap);
   constexpr auto kBehind = static_cast<std::ptrdiff_t>(kMaxDynamicShared + kDynamicGap);
   if (offset < -kBefore || offset >= kBehind) return std::nullopt;
   return offset;
 }
 
-void prepare_shared(std::size_t dynamic_bytes) {
+namespace {
+constexpr unsigned kDynamicAddress = 1024, kStaticAddress = 1 << 20;
+}
+
+unsigned shared_address(const void* pointer) {
+  if (const auto dynamic = dynamic_shared_offset(pointer)) {
+    return kDynamicAddress + static_cast<unsigned>(*dynamic);
+  }
+  return kStaticAddress + static_cast<unsigned>(static_shared.offset(pointer));
+}
+
+void* shared_pointer(unsigned address) {
+  if (const unsigned rank = address >> kRankShift; rank != 0) {
+    address &= (1u << kRankShift) - 1;
+    const bool is_static = address >= kStaticAddress;
+    return memory_of(rank - 1, is_static ? SharedPart::fixed : SharedPart::dynamic,
+                     address - (is_static ? kStaticAddress : kDynamicAddress));
+  }
+  if (address < kStaticAddress) {
+    return static_cast<char*>(dynamic_shared()) + address - kDynamicAddress;
+  }
+  return reinterpret_cast<void*>(static_shared.begin() + address - kStaticAddress);
+}
+
+void prepare_shared(std::size_t dynamic_bytes, unsigned blocks) {
 #if !defined(__SANITIZE_ADDRESS__)
   static_shared.segment_ = find_module().thread_local_data;
 #endif
   dynamic_bytes_in_use = dynamic_bytes;
+  for (unsigned rank = 0; rank < blocks; ++rank) {
+    if (!dynamic_of[rank]) {
+      dynamic_of[rank] = map(kDynamicGap + kMaxDynamicShared + kDynamicGap) + kDynamicGap;
+    }
+    if (blocks > 1 && !static_of[rank]) static_of[rank] = map(static_shared.size());
+  }
+  resident = 0;
+  static_begin = SIZE_MAX;
+  static_end = 0;
+  move_in(0);
 #if defined(__SANITIZE_ADDRESS__)
   char* region = static_cast<char*>(dynamic_shared());
   __asan_unpoison_memory_region(region, dynamic_bytes);

@@ -17,6 +17,7 @@
 
 #include "host_executor/global_races.hpp"
 #include "host_executor/module.hpp"
+#include "host_executor/races.hpp"
 
 namespace ladder::host {
 
@@ -86,8 +87,28 @@ std::size_t dynamic_shared_bytes();
 /// Where an address is from the start of dynamic shared memory, if it is in it or near it.
 std::optional<std::ptrdiff_t> dynamic_shared_offset(const void* address);
 
-/// Makes shared memory ready for a launch whose blocks have dynamic_bytes of it.
-void prepare_shared(std::size_t dynamic_bytes);
+/// A number for a place in shared memory, as instructions take it, and back. Dynamic shared memory
+/// lies in the 256 KiB that a wgmma descriptor can name, static shared memory behind. An address in
+/// the cluster has the rank above it, plus one: a block's own are addresses in the cluster too.
+unsigned shared_address(const void* pointer);
+void* shared_pointer(unsigned address);
+inline constexpr unsigned kRankShift = 24;
+
+/// Makes shared memory ready for a launch whose blocks, so many in a cluster, have dynamic_bytes of
+/// it.
+void prepare_shared(std::size_t dynamic_bytes, unsigned blocks);
+
+// The blocks of a cluster have dynamic shared memory of their own each. Static shared memory is one
+// place for all of them, and holds the running block's.
+
+/// The block of this rank runs.
+void move_in(unsigned rank);
+/// Some block of the cluster writes there; what none has written is not moved.
+void note_static_write(std::size_t offset, std::size_t bytes);
+/// Where the block of this rank has its shared memory at the moment.
+void* memory_of(unsigned rank, SharedPart part, std::size_t offset);
+/// And where it finds it when it runs.
+void* pointer_in(unsigned rank, SharedPart part, std::size_t offset);
 
 /// The static shared memory of every kernel in the binary.
 class StaticShared {
@@ -97,9 +118,10 @@ class StaticShared {
     return reinterpret_cast<std::uintptr_t>(address) - segment_.begin;
   }
   std::size_t size() const { return segment_.size; }
+  std::uintptr_t begin() const { return segment_.begin; }
 
  private:
-  friend void prepare_shared(std::size_t dynamic_bytes);
+  friend void prepare_shared(std::size_t dynamic_bytes, unsigned blocks);
   Segment segment_;
 };
 extern StaticShared static_shared;

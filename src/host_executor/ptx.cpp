@@ -1,4 +1,5 @@
 #include "host_executor/ptx.hpp"
+#include "host_executor/ptx_hopper.hpp"
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -7,12 +8,13 @@
 #include <algorithm>
 #include <cstring>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "host_executor/counts.hpp"
 #include "host_executor/executor.hpp"
+#include "host_executor/fragments.hpp"
 #include "host_executor/lanes.hpp"
+#include "host_executor/per_block.hpp"
 #include "host_executor/source.hpp"
 
 namespace ladder::host {
@@ -32,6 +34,7 @@ struct Copies {
   std::uint64_t committed = 0;  // groups, in all blocks
 };
 std::vector<Copies> copies_of;  // by the thread's number in the block; grows as threads copy
+PerBlock per_block_copies(copies_of);
 
 Copies& own_copies() {
   if (copies_of.size() <= thread_number()) copies_of.resize(thread_number() + 1);
@@ -97,21 +100,38 @@ void ldmatrix(const void* pc, std::uint32_t* fragment, const void* row, std::sou
   collective(kLdmatrix, kAllLanes, &record, at);
 }
 
+struct StmatrixRecord {
+  void* row;
+  const std::uint32_t* fragment;
+};
+
+/// Each lane stores the row whose address it brings.
+template <bool kTransposed>
+void complete_stmatrix(void* const* all, unsigned lanes) {
+  const Records<const StmatrixRecord> records(all, lanes);
+  const std::uint32_t* fragments[kLanes];
+  for (int lane = 0; lane < kLanes; ++lane) fragments[lane] = records[lane].fragment;
+  std::uint16_t rows[kLanes][8];
+  store_matrices<kTransposed>(fragments, rows);
+  for (int lane = 0; lane < kLanes; ++lane)
+    std::memcpy(records[lane].row, rows[lane], sizeof(rows[lane]));
+}
+
+template <bool kTransposed>
+void stmatrix(const void* pc, void* row, const std::uint32_t* fragment, std::source_location at) {
+  static constexpr Collective kStmatrix{kTransposed ? "stmatrix_transposed" : "stmatrix",
+                                        &complete_stmatrix<kTransposed>};
+  note_access(pc, row, 16, Access::store);
+  StmatrixRecord record{row, fragment};
+  collective(kStmatrix, kAllLanes, &record, at);
+}
+
 struct MmaRecord {
   void* d;
   const std::uint32_t* a;
   const std::uint32_t* b;
   const void* c;
 };
-
-/// The elements in a register of A or B; float stands for tf32.
-template <class T>
-void unpack(std::uint32_t word, float* to) {
-  if constexpr (std::is_same_v<T, float>) word &= 0xffffe000;  // the tensor cores see no more
-  T elements[sizeof(word) / sizeof(T)];
-  std::memcpy(static_cast<void*>(elements), &word, sizeof(word));
-  for (const T element : elements) *to++ = static_cast<float>(element);
-}
 
 /// A product of fp16, bf16, tf32 or e4m3 numbers is exact in fp32. T is A's and B's type, D is C's and D's.
 template <class T, class D>
@@ -215,6 +235,13 @@ template void mma_m16n8k16<__half>(float (&)[4], A, B, const float (&)[4], std::
 template void mma_m16n8k16<__nv_bfloat16>(float (&)[4], A, B, const float (&)[4],
                                           std::source_location);
 template void mma_m16n8k16<__half>(std::uint32_t (&)[2], A, B, B, std::source_location);
+
+void stmatrix(void* row, const std::uint32_t (&fragment)[4], std::source_location at) {
+  host::stmatrix<false>(__builtin_return_address(0), row, fragment, at);
+}
+void stmatrix_transposed(void* row, const std::uint32_t (&fragment)[4], std::source_location at) {
+  host::stmatrix<true>(__builtin_return_address(0), row, fragment, at);
+}
 
 void mma_m16n8k8_tf32(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_t (&b)[2],
                       const float (&c)[4], std::source_location at) {

@@ -1,5 +1,6 @@
 #include "host_executor/touches.hpp"
 
+#include "host_executor/cluster_order.hpp"
 #include "host_executor/global_races.hpp"
 #include "host_executor/source.hpp"
 
@@ -14,16 +15,33 @@ struct Race {
   const char* memory;
   Touch past, now;
 
-  bool in_warp() const { return past.thread / kWarpSize == now.thread / kWarpSize; }
+  bool in_warp() const {
+    return past.thread / kWarpSize == now.thread / kWarpSize &&
+           std::max(past.thread, now.thread) < first_reader();
+  }
   std::string text() const {
     return std::string("race in ") + memory + " memory: the " + name_of(now.access()) + " at " +
-           source_text(now.address()) + " and the " + name_of(past.access()) + " of thread " +
-           thread_text(past.thread) + " at " + source_text(past.address()) + " have no " +
-           (in_warp() ? "__syncwarp" : "__syncthreads") + " between them";
+           source_text(now.address()) + " and the " + name_of(past.access()) + " of " +
+           name_of(past.thread) +
+           (is_remote(now.thread)
+                ? " of the block of rank " + std::to_string(BlockVariable::selected())
+                : "") +
+           " at " + source_text(past.address()) + " have no " +
+           (is_remote(past.thread) || is_remote(now.thread) ? "cluster_sync"
+            : in_warp()                                     ? "__syncwarp"
+                                                            : "__syncthreads") +
+           " between them";
   }
 };
 bool several_warps = false;
+unsigned block_threads = 0;
 std::optional<Race> first_in_warp;  // since the block's threads last met
+
+PerBlock per_block_epoch(epoch);
+PerBlock per_block_began(block_began);
+PerBlock per_block_clocks(clocks);
+PerBlock per_block_heard(heard);
+PerBlock per_block_first_in_warp(first_in_warp);
 
 }  // namespace
 
@@ -35,10 +53,24 @@ const char* name_of(Access access) {
       return "store";
     case Access::atomic:
       return "atomic operation";
+    case Access::bulk:
+      return "bulk copy";
+    case Access::bulk_read:
+      return "bulk store";
+    case Access::product:
+      return "wgmma";
+    case Access::pushed:
+      return "st.async";
     case Access::async:
       break;
   }
   return "cp.async";
+}
+
+std::string name_of(unsigned thread) {
+  if (thread < first_reader()) return "thread " + thread_text(thread);
+  if (!is_remote(thread)) return "warpgroup " + std::to_string(thread - first_reader());
+  return "the block of rank " + std::to_string((thread - remote_reader(0)) / 2);
 }
 
 [[gnu::cold, gnu::noinline]] void report(const char* memory, const Touch& past, const Touch& now) {
@@ -57,14 +89,80 @@ std::optional<WarpRace> race_in_warp() {
 }
 
 void begin_block(unsigned threads) {
-  block_began = ++epoch;
+  block_began = epoch = ++last_epoch;
+  clocks.resize(kMaxThreads + kWarpSize);
+  heard.clear();
+  block_threads = threads;
+  clock_size = threads + kMostReaders + (in_cluster ? 2 * kMostBlocks : 0);
   several_warps = threads > kWarpSize;
   first_in_warp.reset();
 }
 
+void begin_cluster(bool has_several_blocks) {
+  in_cluster = has_several_blocks;
+  cluster_began = last_epoch + 1;
+}
+
 void order_block() {
-  ++epoch;
+  if (in_cluster) share_remote_in_block();
+  epoch = ++last_epoch;
+  if (in_cluster) note_epoch();
   share_in_block();
+}
+
+namespace {
+
+void take_over(ThreadClock& to, const ThreadClock& from) {
+  if (from.empty()) return;
+  to.resize(clock_size);
+  for (unsigned i = 0; i < clock_size; ++i) to[i] = std::max(to[i], from[i]);
+}
+
+void share_heard(unsigned warp, unsigned lanes) {
+  if (heard.empty()) return;
+  ThreadClock together;
+  for_each_lane(lanes, [&](unsigned lane) { take_over(together, heard[warp * kWarpSize + lane]); });
+  for_each_lane(lanes, [&](unsigned lane) { heard[warp * kWarpSize + lane] = together; });
+}
+
+}  // namespace
+
+unsigned first_reader() { return block_threads; }
+unsigned remote_reader(unsigned rank) { return block_threads + kMostReaders + 2 * rank; }
+unsigned remote_writer(unsigned rank) { return remote_reader(rank) + 1; }
+bool is_remote(unsigned thread) { return thread >= block_threads + kMostReaders; }
+
+void release_to(ThreadClock& clock) {
+  const unsigned thread = thread_number(), warp = thread / kWarpSize;
+  tick(thread);
+  clock.resize(clock_size);
+  if (!heard.empty()) take_over(clock, heard[thread]);
+  for (unsigned lane = 0; lane < kWarpSize && warp * kWarpSize + lane < clock_size; ++lane) {
+    std::uint32_t& time = clock[warp * kWarpSize + lane];
+    time = std::max(time, clocks[thread][lane]);
+  }
+}
+
+void acquire_from(const ThreadClock& clock, unsigned thread) {
+  if (clock.empty()) return;
+  heard.resize(clock_size);
+  take_over(heard[thread], clock);
+  const unsigned warp = thread / kWarpSize;
+  for (unsigned lane = 0; lane < kWarpSize && warp * kWarpSize + lane < clock_size; ++lane) {
+    if (lane == thread % kWarpSize) continue;  // its own time is its own
+    std::uint32_t& time = clocks[thread][lane];
+    time = std::max(time, clock[warp * kWarpSize + lane]);
+  }
+}
+
+void hear(unsigned thread, unsigned of, std::uint32_t time) {
+  heard.resize(clock_size);
+  note_time(heard[thread], of, time);
+}
+
+void note_time(ThreadClock& clock, unsigned thread, std::uint32_t time) {
+  clock.resize(clock_size);
+  clock[thread] = std::max(clock[thread], time);
 }
 
 void order_lanes(unsigned warp, unsigned lanes) {
@@ -75,6 +173,7 @@ void order_lanes(unsigned warp, unsigned lanes) {
     for (unsigned i = 0; i < kWarpSize; ++i) latest[i] = std::max(latest[i], of_lane[lane][i]);
   });
   for_each_lane(lanes, [&](unsigned lane) { of_lane[lane] = latest; });
+  share_heard(warp, lanes);
   share_in_warp(warp, lanes);
 }
 

@@ -20,6 +20,10 @@
 
 #include "device/ptx/mbarrier.hpp"
 
+#if defined(LADDER_HOST_EXECUTOR)
+#include "host_executor/ptx_hopper.hpp"
+#else
+
 namespace ladder::ptx {
 
 /// The running block's.
@@ -117,3 +121,5 @@ __device__ __forceinline__ void mbarrier_wait_cluster(Mbarrier* barrier, unsigne
 }
 
 }  // namespace ladder::ptx
+
+#endif

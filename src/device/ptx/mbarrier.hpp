@@ -22,6 +22,10 @@
 
 #include "device/kernel.hpp"
 
+#if defined(LADDER_HOST_EXECUTOR)
+#include "host_executor/ptx_hopper.hpp"
+#else
+
 namespace ladder::ptx {
 
 using Mbarrier = std::uint64_t;  // opaque
@@ -70,3 +74,5 @@ __device__ __forceinline__ void mbarrier_wait(Mbarrier* barrier, unsigned parity
 }
 
 }  // namespace ladder::ptx
+
+#endif

@@ -10,6 +10,10 @@
 
 #include "device/kernel.hpp"
 
+#if defined(LADDER_HOST_EXECUTOR)
+#include "host_executor/ptx_hopper.hpp"
+#else
+
 namespace ladder::ptx {
 
 template <int kThreads>
@@ -19,3 +23,5 @@ __device__ __forceinline__ void named_barrier_sync(int barrier) {
 }
 
 }  // namespace ladder::ptx
+
+#endif

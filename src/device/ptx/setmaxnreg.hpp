@@ -22,6 +22,10 @@
 
 #include "device/kernel.hpp"
 
+#if defined(LADDER_HOST_EXECUTOR)
+#include "host_executor/ptx_hopper.hpp"
+#else
+
 namespace ladder::ptx {
 
 template <int kRegisters>
@@ -36,3 +40,5 @@ __device__ __forceinline__ void setmaxnreg_inc() {
 }
 
 }  // namespace ladder::ptx
+
+#endif

@@ -12,6 +12,10 @@
 
 #include "device/ptx/mbarrier.hpp"
 
+#if defined(LADDER_HOST_EXECUTOR)
+#include "host_executor/ptx_hopper.hpp"
+#else
+
 namespace ladder::ptx {
 
 __device__ __forceinline__ void stmatrix(void* row, const std::uint32_t (&fragment)[4]) {
@@ -28,3 +32,5 @@ __device__ __forceinline__ void stmatrix_transposed(void* row, const std::uint32
 }
 
 }  // namespace ladder::ptx
+
+#endif

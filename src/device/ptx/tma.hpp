@@ -34,6 +34,10 @@
 
 #include <cuda.h>
 
+#if defined(LADDER_HOST_EXECUTOR)
+#include "host_executor/ptx_hopper.hpp"
+#else
+
 namespace ladder::ptx {
 
 /// Shared memory that this thread has written, and barriers that it has made, are seen by the copy
@@ -116,3 +120,5 @@ __device__ __forceinline__ void bulk_wait_group_read() {
 }
 
 }  // namespace ladder::ptx
+
+#endif

@@ -81,6 +81,14 @@ __device__ constexpr std::uint64_t wgmma_step(Major major) {
   return (major == Major::mn ? 16 * 128 : 32) / 16;
 }
 
+}  // namespace ladder::ptx
+
+#if defined(LADDER_HOST_EXECUTOR)
+#include "host_executor/ptx_hopper.hpp"
+#else
+
+namespace ladder::ptx {
+
 /// What threads have written to registers of D, and what they have read, is done before products
 /// that follow.
 __device__ __forceinline__ void wgmma_fence() {
@@ -197,3 +205,5 @@ __device__ __forceinline__ void wgmma(float (&d)[N / 2], std::uint64_t a, std::u
 #undef LADDER_TEN
 
 }  // namespace ladder::ptx
+
+#endif

@@ -1,5 +1,7 @@
 // Rows that are on their way to shared memory, and what the blocks of a cluster send each other:
-// many rows for few clusters, which the kernels see only where rows are long. Compiled for sm_90a.
+// many rows for few clusters, which the kernels see only where rows are long. On both backends.
+#pragma once
+
 #include "gpu.hpp"
 
 #include "arrays.hpp"
@@ -13,7 +15,7 @@ using ladder::half;
 using ladder::RowStages;
 
 class RowsAheadOnHopper : public GpuTest<90, 90> {};
-INSTANTIATE_TEST_SUITE_P(Gpu, RowsAheadOnHopper, testing::Values(0u));
+INSTANTIATE_TEST_SUITE_P(Order, RowsAheadOnHopper, LADDER_ORDERS);
 
 constexpr int kBlock = 128, kHeld = 8;  // threads, and columns of a thread
 
@@ -27,7 +29,7 @@ __device__ ladder::RowCounters row_counters;
 
 /// y = x + the sum of its row.
 template <class T, int kBlocks>
-__global__ void __cluster_dims__(kBlocks) __launch_bounds__(kBlock)
+__global__ void __launch_bounds__(kBlock) __cluster_dims__(kBlocks)
     add_row_sums(const T* x, float* y, int rows, int cols, RowStages stages) {
   using Ahead = ladder::RowsAhead<T, kBlocks>;
   using AllGather = ladder::ClusterAllGather<Message, kBlocks>;

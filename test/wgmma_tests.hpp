@@ -1,4 +1,6 @@
-// The products of wgmma: every layout of its operands, element by element. Compiled for sm_90a only.
+// The products of wgmma, on both backends: every layout of its operands, element by element.
+#pragma once
+
 #include "gpu.hpp"
 
 #include "arrays.hpp"
@@ -16,7 +18,7 @@ using ladder::tfloat32;
 using namespace ladder::ptx;
 
 class Wgmma : public GpuTest<90, 90> {};
-INSTANTIATE_TEST_SUITE_P(Gpu, Wgmma, testing::Values(0u));
+INSTANTIATE_TEST_SUITE_P(Order, Wgmma, LADDER_ORDERS);
 
 /// How a slice of A or B lies in shared memory: rows of kRow bytes and, where M or N is the major
 /// index, panels of 64 of it that are kLeading bytes apart.

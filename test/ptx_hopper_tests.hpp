@@ -1,4 +1,6 @@
-// The tests of what device/ptx/ has for Hopper alone, but for wgmma. Compiled for sm_90a only.
+// The tests of what device/ptx/ has for Hopper alone, but for wgmma, on both backends.
+#pragma once
+
 #include "gpu.hpp"
 
 #include <cstring>
@@ -20,7 +22,7 @@ using ladder::launch;
 using namespace ladder::ptx;
 
 class Hopper : public GpuTest<90, 90> {};
-INSTANTIATE_TEST_SUITE_P(Gpu, Hopper, testing::Values(0u));
+INSTANTIATE_TEST_SUITE_P(Order, Hopper, LADDER_ORDERS);
 
 // --- stmatrix ------------------------------------------------------------------------------------
 
@@ -198,10 +200,10 @@ __global__ void __cluster_dims__(kCluster) take_turns(int rounds, float* read, u
     read[blockIdx.x * 4 + 1] = theirs.y;
     read[blockIdx.x * 4 + 2] = theirs.z;
     read[blockIdx.x * 4 + 3] = theirs.w;
-    mbarrier_arrive_remote(cluster_address(&told, other));
     for (int round = 0; round < rounds; ++round) {
+      if (rank == 0) mbarrier_arrive_remote(cluster_address(&told, other));
       mbarrier_wait(&told, round % 2);
-      if (round + 1 < rounds) mbarrier_arrive_remote(cluster_address(&told, other));
+      if (rank == 1) mbarrier_arrive_remote(cluster_address(&told, other));
     }
   }
   cluster_sync();

@@ -1,0 +1,337 @@
+#include "host_executor/asynchronous.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "host_executor/cluster.hpp"
+#include "host_executor/cluster_order.hpp"
+#include "host_executor/counting.hpp"
+#include "host_executor/executor.hpp"
+#include "host_executor/mbarrier.hpp"
+#include "host_executor/memory.hpp"
+#include "host_executor/per_block.hpp"
+#include "host_executor/races.hpp"
+#include "host_executor/source.hpp"
+#include "host_executor/tensor_map.hpp"
+#include "host_executor/touches.hpp"
+#include "host_executor/warpgroup.hpp"
+
+namespace ladder::host {
+namespace {
+
+constexpr std::size_t kUnit = 16;  // bytes, of bulk copies' addresses and sizes
+
+struct Load {
+  const void* pc;
+  Access access;
+  std::function<void()> carry_out;
+};
+std::deque<Load> loads;  // to the block, in the order in which they were asked for
+PerBlock per_block_loads(loads);
+
+struct Store {
+  const void* pc;
+  std::uint64_t read;  // of shared memory, under watch
+  std::uint64_t group;
+  std::function<void()> move;  // empty once it is done
+};
+struct Stores {
+  std::vector<Store> pending;   // in the order of their groups
+  std::uint64_t committed = 0;  // groups
+};
+std::vector<Stores> stores_of;  // by thread
+PerBlock per_block_stores(stores_of);
+
+Stores& own_stores() {
+  if (stores_of.size() <= thread_number()) stores_of.resize(thread_number() + 1);
+  return stores_of[thread_number()];
+}
+
+void expect_units(const void* pc, const char* what, const void* shared, const void* global,
+                  std::size_t bytes) {
+  for (const auto value : {reinterpret_cast<std::uintptr_t>(shared),
+                           reinterpret_cast<std::uintptr_t>(global), std::uintptr_t{bytes}}) {
+    if (value % kUnit == 0) continue;
+    fail_thread(std::string("the ") + what + " at " + source_text(pc) +
+                ": addresses and sizes are multiples of 16 bytes");
+  }
+}
+
+/// What of a load writes to shared memory, wherever the block has it then.
+using Move = std::function<void(char* to)>;
+
+/// The running thread asks for bytes in shared memory of its own.
+void begin_load(const void* pc, Access access, const SharedRange& to, std::size_t bytes,
+                std::uint64_t* barrier, Move move) {
+  expect_mbarrier(pc, barrier, access == Access::bulk);
+  const unsigned thread = thread_number(), rank = BlockVariable::selected();
+  const std::uint32_t time = own_time(thread);
+  watch_shared(pc, to.part, to.offset, bytes, access);
+  tick(thread);
+  loads.push_back({pc, access, [=, move = std::move(move)] {
+                     move(static_cast<char*>(memory_of(rank, to.part, to.offset)));
+                     mbarrier_complete(barrier, {to.part, to.offset, bytes}, thread, time);
+                   }});
+  if (is_eager()) carry_out_next();
+}
+
+/// Or of another block.
+void begin_remote_load(const void* pc, const char* operation, Access access,
+                       const ClusterPlace& place, std::size_t bytes, const ClusterPlace& barrier,
+                       Move move) {
+  const auto& [rank, to] = place;
+  const unsigned own = BlockVariable::selected();
+  const RemoteThread by(own, rank);
+  expect_block(pc, operation, rank, by);
+  std::uint64_t* const tells =
+      expect_remote_mbarrier(pc, operation, barrier, by, access == Access::bulk);
+  // What the thread knows comes with what it stores, not with what it lets the copy engine bring.
+  auto known = std::make_shared<Knowledge>();
+  if (access == Access::pushed) *known = own_knowledge(own);
+  const InBlock there(rank);
+  const unsigned writer = remote_writer(own);
+  const std::uint32_t time = own_time(writer);
+  watch_remote(pc, to.part, to.offset, bytes, access, by);
+  tick(writer);
+  loads.push_back({pc, access, [=, move = std::move(move)] {
+                     move(static_cast<char*>(memory_of(rank, to.part, to.offset)));
+                     hand_over(tells, *known);
+                     mbarrier_complete(tells, {to.part, to.offset, bytes}, writer, time);
+                   }});
+  if (is_eager()) carry_out_next();
+}
+
+void begin_store(const void* pc, const void* shared, std::size_t bytes,
+                 std::function<void()> move) {
+  const SharedRange from = shared_range(pc, shared, bytes, Access::bulk_read);
+  watch_shared(pc, from.part, from.offset, bytes, Access::bulk_read);
+  const std::uint64_t read = begin_read(pc, from.part, from.offset, bytes, Access::bulk_read);
+  if (is_eager()) {
+    move();
+    move = nullptr;
+  }
+  Stores& stores = own_stores();
+  stores.pending.push_back({pc, read, stores.committed, std::move(move)});
+}
+
+TensorMap map_at(const void* pc, const CUtensorMap* map, std::size_t rank, const void* shared) {
+  const std::optional<TensorMap> found = decode(*map);
+  if (!found) fail_thread("the tensor map at " + source_text(pc) + " is none");
+  if (found->rank != rank) {
+    fail_thread("the tensor at " + source_text(pc) + " has " + std::to_string(found->rank) +
+                " dimensions, not " + std::to_string(rank));
+  }
+  if (shared_address(shared) % found->box_alignment() != 0) {
+    fail_thread("the box at " + source_text(pc) + " begins at no multiple of " +
+                std::to_string(found->box_alignment()) + " bytes of shared memory");
+  }
+  return *found;
+}
+
+/// Counts a copy by its pieces of global memory, neighbours following each other.
+class CountedCopy {
+ public:
+  explicit CountedCopy(Access access) : access_(access) {}
+  ~CountedCopy() {
+    if (counting) count_bulk(access_, copy_);
+  }
+  CountedCopy(const CountedCopy&) = delete;
+  CountedCopy& operator=(const CountedCopy&) = delete;
+
+  void add(const char* global, std::size_t bytes) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(global) / 32;
+    const auto end = (reinterpret_cast<std::uintptr_t>(global) + bytes + 31) / 32;
+    copy_.bytes += bytes;
+    copy_.sectors += end - begin - (begin + 1 == end_);
+    end_ = end;
+  }
+
+ private:
+  Access access_;
+  BulkCopies copy_{.copies = 1};
+  std::uintptr_t end_ = 0;  // of the sectors so far
+};
+
+/// Calls visit(shared, global, bytes) for the pieces of a box; global is null outside of the
+/// tensor.
+template <class F>
+void for_each_piece(const TensorMap& map, const int* at, const void* shared, F visit) {
+  const unsigned begin = shared_address(shared);
+  auto* const base = static_cast<char*>(const_cast<void*>(shared));
+  for_each_chunk(map, at, [&](std::size_t offset, const char* global, unsigned bytes) {
+    const unsigned address = begin + static_cast<unsigned>(offset);
+    visit(base + (swizzle(map.swizzle, address) - begin), global, bytes);
+  });
+}
+
+}  // namespace
+
+void reset_asynchronous_work() {
+  loads.clear();
+  stores_of.clear();
+  reset_products();
+}
+
+bool carry_out_next() {
+  if (loads.empty()) return false;
+  const Load load = std::move(loads.front());
+  loads.pop_front();
+  load.carry_out();
+  return true;
+}
+
+void end_asynchronous_work() {
+  if (!loads.empty()) {
+    fail_thread("the block ends while the " + std::string(name_of(loads.front().access)) + " at " +
+                source_text(loads.front().pc) + " is on its way: nobody has waited for it");
+  }
+  expect_no_products();
+  expect_no_reads();
+}
+
+void bulk_load(void* shared, const void* global, std::size_t bytes, std::uint64_t* barrier) {
+  const void* const pc = __builtin_return_address(0);
+  expect_units(pc, "bulk_load", shared, global, bytes);
+  note_global(pc, global, bytes, Access::load);
+  CountedCopy(Access::load).add(static_cast<const char*>(global), bytes);
+  begin_load(pc, Access::bulk, shared_range(pc, shared, bytes, Access::bulk), bytes, barrier,
+             [=](char* to) { std::memcpy(to, global, bytes); });
+}
+
+void bulk_store(void* global, const void* shared, std::size_t bytes) {
+  const void* const pc = __builtin_return_address(0);
+  expect_units(pc, "bulk_store", shared, global, bytes);
+  note_global(pc, global, bytes, Access::store);
+  CountedCopy(Access::store).add(static_cast<const char*>(global), bytes);
+  begin_store(pc, shared, bytes, [=] { std::memcpy(global, shared, bytes); });
+}
+
+namespace {
+
+/// A box that has been asked for.
+struct Box {
+  struct Piece {
+    std::ptrdiff_t to;
+    const char* from;
+    unsigned bytes;
+  };
+  TensorMap map;
+  std::vector<Piece> pieces;
+
+  Box(const void* pc, const CUtensorMap* encoded, Corner at, const void* shared)
+      : map(map_at(pc, encoded, at.size(), shared)) {
+    CountedCopy counted(Access::load);
+    for_each_piece(map, at.begin(), shared, [&](char* to, const char* from, unsigned bytes) {
+      if (from) {
+        note_global(pc, from, bytes, Access::load);
+        counted.add(from, bytes);
+      }
+      pieces.push_back({to - static_cast<const char*>(shared), from, bytes});
+    });
+  }
+  void operator()(char* shared) const {
+    for (const Piece& piece : pieces) {
+      if (piece.from) {
+        std::memcpy(shared + piece.to, piece.from, piece.bytes);
+      } else {
+        map.fill(shared + piece.to, piece.bytes);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void tensor_load(void* shared, const CUtensorMap* map, Corner at, std::uint64_t* barrier) {
+  const void* const pc = __builtin_return_address(0);
+  const Box box(pc, map, at, shared);
+  const std::size_t bytes = box.map.box_bytes();
+  begin_load(pc, Access::bulk, shared_range(pc, shared, bytes, Access::bulk), bytes, barrier, box);
+}
+
+void tensor_load_multicast(void* shared, const CUtensorMap* map, Corner at, std::uint64_t* barrier,
+                           unsigned blocks) {
+  const void* const pc = __builtin_return_address(0);
+  const Box box(pc, map, at, shared);
+  const std::size_t bytes = box.map.box_bytes();
+  const SharedRange to = shared_range(pc, shared, bytes, Access::bulk);
+  const SharedRange tells = shared_range(pc, barrier, sizeof *barrier, Access::load);
+  if (blocks == 0 || blocks >> blocks_of_cluster() != 0) {
+    fail_thread("the tensor_load_multicast at " + source_text(pc) + " is for blocks " +
+                std::to_string(blocks) + ": the cluster has " +
+                std::to_string(blocks_of_cluster()));
+  }
+  for (unsigned rank = 0; rank < blocks_of_cluster(); ++rank) {
+    if (!(blocks >> rank & 1)) continue;
+    if (rank == BlockVariable::selected()) {
+      begin_load(pc, Access::bulk, to, bytes, barrier, box);
+    } else {
+      begin_remote_load(pc, "tensor_load_multicast", Access::bulk, {rank, to}, bytes, {rank, tells},
+                        box);
+    }
+  }
+}
+
+void cluster_store_async(unsigned address, const void* bytes, unsigned barrier) {
+  const void* const pc = __builtin_return_address(0);
+  constexpr char kName[] = "cluster_store_async";
+  std::array<char, kUnit> value;
+  std::memcpy(value.data(), bytes, kUnit);
+  const ClusterPlace to = place_at(pc, kName, address, kUnit, Access::pushed);
+  const ClusterPlace tells = place_at(pc, kName, barrier, sizeof(std::uint64_t), Access::load);
+  const auto move = [value](char* place) { std::memcpy(place, value.data(), kUnit); };
+  if (tells.rank != to.rank) {
+    fail_thread(std::string(kName) + " at " + source_text(pc) + " to rank " +
+                std::to_string(to.rank) + ", and to an mbarrier of rank " +
+                std::to_string(tells.rank));
+  }
+  if (to.rank != BlockVariable::selected()) {
+    return begin_remote_load(pc, kName, Access::pushed, to, kUnit, tells, move);
+  }
+  auto* const here =
+      static_cast<std::uint64_t*>(pointer_in(to.rank, tells.at.part, tells.at.offset));
+  begin_load(pc, Access::pushed, to.at, kUnit, here, move);
+}
+
+void tensor_store(const CUtensorMap* encoded, Corner at, const void* shared) {
+  const void* const pc = __builtin_return_address(0);
+  const TensorMap map = map_at(pc, encoded, at.size(), shared);
+  const std::vector<int> corner(at);
+  CountedCopy counted(Access::store);
+  for_each_piece(map, at.begin(), shared, [&](char*, const char* to, unsigned bytes) {
+    if (!to) return;
+    note_global(pc, to, bytes, Access::store);
+    counted.add(to, bytes);
+  });
+  begin_store(pc, shared, map.box_bytes(), [=] {
+    for_each_piece(map, corner.data(), shared,
+                   [](const char* from, const char* to, unsigned bytes) {
+                     if (to) std::memcpy(const_cast<char*>(to), from, bytes);
+                   });
+  });
+}
+
+void bulk_commit_group() { ++own_stores().committed; }
+
+void bulk_wait_group(unsigned pending) {
+  Stores& stores = own_stores();
+  const auto begin = stores.pending.begin();
+  const auto end = std::find_if(begin, stores.pending.end(), [&](const Store& store) {
+    return store.group + pending >= stores.committed;
+  });
+  std::for_each(begin, end, [](const Store& store) {
+    if (store.move) store.move();
+    end_read(store.read, thread_number());
+  });
+  stores.pending.erase(begin, end);
+}
+
+}  // namespace ladder::host

@@ -1,0 +1,41 @@
+// What a thread asks for and does not wait for: bulk copies and st.async. Carried out as late as
+// the program allows or, under every odd order of threads, at once: a wait that is missing shows in
+// the one, a buffer that is used again too soon in either.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <initializer_list>
+
+#include <cuda.h>
+
+namespace ladder::host {
+
+/// A new block runs.
+void reset_asynchronous_work();
+/// Carries out the first copy to the selected block that is pending; false if there is none.
+bool carry_out_next();
+/// All threads of the block have ended: ends the launch if something is pending that nobody has
+/// waited for.
+void end_asynchronous_work();
+
+/// Of a box in a tensor, the innermost dimension first.
+using Corner = std::initializer_list<int>;
+
+void bulk_load(void* shared, const void* global, std::size_t bytes, std::uint64_t* barrier);
+void bulk_store(void* global, const void* shared, std::size_t bytes);
+void tensor_load(void* shared, const CUtensorMap* map, Corner at, std::uint64_t* barrier);
+/// To the same place in all blocks of the cluster whose bits are set.
+void tensor_load_multicast(void* shared, const CUtensorMap* map, Corner at, std::uint64_t* barrier,
+                           unsigned blocks);
+void tensor_store(const CUtensorMap* map, Corner at, const void* shared);
+
+/// st.async of 16 bytes; addresses in the cluster.
+void cluster_store_async(unsigned address, const void* bytes, unsigned barrier);
+
+void bulk_commit_group();
+/// Carries out the running thread's stores but those of the `pending` latest groups.
+void bulk_wait_group(unsigned pending);
+
+}  // namespace ladder::host

@@ -1,0 +1,172 @@
+#include "host_executor/warpgroup.hpp"
+
+#include <array>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "host_executor/executor.hpp"
+#include "host_executor/memory.hpp"
+#include "host_executor/per_block.hpp"
+#include "host_executor/races.hpp"
+#include "host_executor/source.hpp"
+#include "host_executor/touches.hpp"
+
+namespace ladder::host {
+namespace {
+
+constexpr unsigned kThreads = 128;  // of a warpgroup
+
+struct Product {
+  Wgmma shape;
+  std::uint64_t a, b;
+  bool add;
+  const void* pc;
+  std::uint64_t group;
+  unsigned asked = 0;              // threads that have asked for it
+  std::array<float*, kThreads> d;  // of each
+  bool is_done = false;
+  std::vector<std::uint64_t> reads{};  // of shared memory, under watch
+
+  bool is_same(const Product& other) const {
+    return shape == other.shape && a == other.a && b == other.b && add == other.add &&
+           pc == other.pc && group == other.group;
+  }
+};
+
+struct Member {
+  std::uint64_t products = 0, groups = 0;  // that the thread has asked for
+  bool is_fenced = false;
+};
+
+struct Warpgroup {
+  std::array<Member, kThreads> members;
+  std::deque<Product> under_way;
+  std::uint64_t finished = 0;  // products before those
+  unsigned waiting = 0;        // threads
+};
+std::deque<Warpgroup> warpgroups;  // grows as they multiply, and moves none
+PerBlock per_block_warpgroups(warpgroups);
+
+Warpgroup& own_warpgroup() {
+  const unsigned number = thread_number() / kThreads;
+  if (warpgroups.size() <= number) warpgroups.resize(number + 1);
+  return warpgroups[number];
+}
+
+Member& own_member() { return own_warpgroup().members[thread_number() % kThreads]; }
+
+void watch(Product& product) {
+  const auto decoded = [&](const char* name, std::uint64_t descriptor) {
+    const std::string error = descriptor_error(descriptor);
+    if (!error.empty()) {
+      fail_thread("the wgmma at " + source_text(product.pc) + ": the descriptor of " + name + " " +
+                  error);
+    }
+    return MatrixDescriptor::decode(descriptor);
+  };
+  const auto watch = [&](const std::vector<AddressRange>& ranges) {
+    for (const auto& [begin, end] : ranges) {
+      const auto [part, offset] =
+          shared_range(product.pc, shared_pointer(begin), end - begin, Access::product);
+      product.reads.push_back(begin_read(product.pc, part, offset, end - begin, Access::product));
+    }
+  };
+  watch(ranges_of_a(product.shape, decoded("A", product.a)));
+  watch(ranges_of_b(product.shape, decoded("B", product.b)));
+}
+
+void carry_out(Product& product) {
+  const auto read = [&](unsigned address) -> const void* {
+    const void* const chunk = shared_pointer(address);
+    const auto [part, offset] = shared_range(product.pc, chunk, 16, Access::product);
+    watch_shared(product.pc, part, offset, 16, Access::product);
+    return chunk;
+  };
+  multiply(product.shape, MatrixDescriptor::decode(product.a), MatrixDescriptor::decode(product.b),
+           read, product.d.data(), product.add);
+  product.is_done = true;
+}
+
+/// All threads wait: what is to be done for that.
+void finish(Warpgroup& warpgroup, unsigned pending) {
+  const Member& own = own_member();
+  for (const Member& member : warpgroup.members) {
+    if (member.products == own.products && member.groups == own.groups) continue;
+    fail_thread("wgmma_wait_group: threads of the warpgroup have asked for different products");
+  }
+  const unsigned number = thread_number() / kThreads;
+  const unsigned reader = first_reader() + number;
+  bool any = false;
+  while (!warpgroup.under_way.empty()) {
+    Product& product = warpgroup.under_way.front();
+    if (product.group + pending >= own.groups) break;
+    if (!product.is_done) carry_out(product);
+    for (const std::uint64_t read : product.reads) end_read(read, reader);
+    warpgroup.under_way.pop_front();
+    ++warpgroup.finished;
+    any = true;
+  }
+  if (!any) return;
+  for (unsigned i = 0; i < kThreads; ++i) hear(number * kThreads + i, reader, own_time(reader));
+  tick(reader);
+}
+
+std::string describe(const void* object, std::uint64_t pending) {
+  return "wgmma_wait_group<" + std::to_string(pending) +
+         ">: " + std::to_string(static_cast<const Warpgroup*>(object)->waiting) +
+         " of the warpgroup's 128 threads";
+}
+
+}  // namespace
+
+void reset_products() { warpgroups.clear(); }
+
+void expect_no_products() {
+  for (const Warpgroup& warpgroup : warpgroups) {
+    if (warpgroup.under_way.empty()) continue;
+    fail_thread("the block ends while the wgmma at " + source_text(warpgroup.under_way.front().pc) +
+                " is under way: nobody has waited for it");
+  }
+}
+
+void wgmma_fence() { own_member().is_fenced = true; }
+
+void wgmma(const Wgmma& shape, float* d, std::uint64_t a, std::uint64_t b, bool add) {
+  const void* const pc = __builtin_return_address(0);
+  Warpgroup& warpgroup = own_warpgroup();
+  Member& member = own_member();
+  if (!member.is_fenced) {
+    fail_thread("the wgmma at " + source_text(pc) +
+                " follows no wgmma_fence: sums that were written before need not be seen");
+  }
+  const Product asked{
+      .shape = shape, .a = a, .b = b, .add = add, .pc = pc, .group = member.groups, .d = {}};
+  const std::uint64_t index = member.products++ - warpgroup.finished;
+  if (index == warpgroup.under_way.size()) warpgroup.under_way.push_back(asked);
+  Product& product = warpgroup.under_way[index];
+  if (!product.is_same(asked)) {
+    fail_thread("the threads of a warpgroup ask for different products: this one at " +
+                source_text(pc) + ", others at " + source_text(product.pc));
+  }
+  product.d[thread_number() % kThreads] = d;
+  if (++product.asked < kThreads) return;
+  watch(product);
+  if (is_eager()) carry_out(product);
+}
+
+void wgmma_commit_group() { ++own_member().groups; }
+
+void wgmma_wait_group(unsigned pending, bool reads, std::source_location at) {
+  Warpgroup& warpgroup = own_warpgroup();
+  if (reads) own_member().is_fenced = false;
+  if (++warpgroup.waiting < kThreads) {
+    park(&warpgroup, pending, &describe, at);
+    return;
+  }
+  warpgroup.waiting = 0;
+  finish(warpgroup, pending);
+  wake(&warpgroup);
+}
+
+}  // namespace ladder::host

@@ -1,0 +1,304 @@
+// What a GPU leaves undefined of Hopper's asynchronous instructions, and the host executor finds:
+// each kernel here has one mistake, and its message names it, under orders of the threads in which
+// asynchronous work is late and in which it is early. This file is compiled as kernels are.
+#if !defined(__SANITIZE_ADDRESS__)  // whose instrumentation takes the place of the checks'
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "gpu.hpp"
+
+#include "arrays.hpp"
+#include "device/ptx/named_barrier.hpp"
+#include "device/ptx/tma.hpp"
+#include "device/ptx/wgmma.hpp"
+#include "device/tensor_map.hpp"
+#include "swizzled.hpp"
+
+namespace {
+
+using ladder::half;
+using ladder::launch;
+using namespace ladder::ptx;
+
+class HopperFaults : public GpuTest<90, 90> {};
+INSTANTIATE_TEST_SUITE_P(Order, HopperFaults, LADDER_ORDERS);
+
+/// The message of the error that work() ends with; "" if it does not throw.
+std::string error_of(auto work) {
+  try {
+    work();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void expect_error(const std::string& error, const char* text) {
+  EXPECT_NE(error.find(text), std::string::npos) << "\"" << error << "\" has no \"" << text << "\"";
+  EXPECT_NE(error.find("hopper_faults_test.cpp:"), std::string::npos) << error;
+  EXPECT_NE(error.find("block (0,0,0)"), std::string::npos) << error;
+}
+
+// --- A ring of bulk copies -----------------------------------------------------------------------
+
+enum class Mistake {
+  none,
+  no_init,
+  no_init_fence,
+  no_barrier_after_init,
+  init_twice,
+  no_wait,
+  wrong_parity,
+  too_few_bytes,
+  too_many_bytes,
+  no_release,
+  never_waited,
+  one_more_arrival,
+  misaligned,
+  out_of_shared,
+  out_of_global,
+  overwritten_barrier,
+};
+
+constexpr int kThreads = 64, kStages = 2, kRows = 5;
+
+/// Copies kRows rows of 64 numbers by way of a ring of two stages, and adds 1.
+template <Mistake kMistake>
+__global__ void ring(const int* in, int* out) {
+  alignas(128) __shared__ int rows[kStages][kThreads];
+  __shared__ Mbarrier full[kStages];
+  const int t = threadIdx.x;
+  const auto issue = [&](int row) {
+    Mbarrier* const barrier = &full[row % kStages];
+    constexpr unsigned kBytes = kThreads * sizeof(int);
+    constexpr int kMore = kMistake == Mistake::too_few_bytes    ? 16
+                          : kMistake == Mistake::too_many_bytes ? -16
+                                                                : 0;
+    mbarrier_arrive_expect_tx(barrier, kBytes + kMore);
+    const int* from = in + row * kThreads;
+    int* to = rows[row % kStages];
+    if (kMistake == Mistake::misaligned) ++from;
+    if (kMistake == Mistake::out_of_global) from += (kRows - 1) * kThreads + 4;
+    if (kMistake == Mistake::out_of_shared) to = ladder::dynamic_shared<int>() + 4;
+    bulk_load(to, from, kBytes, barrier);
+  };
+  if (t == 0) {
+    for (int i = 0; i < kStages && kMistake != Mistake::no_init; ++i) mbarrier_init(&full[i], 1);
+    if (kMistake == Mistake::init_twice) mbarrier_init(&full[0], 1);
+    if (kMistake != Mistake::no_init_fence) fence_proxy_async();
+    if (kMistake == Mistake::overwritten_barrier) full[1] = 7;
+    for (int row = 0; row < kStages; ++row) issue(row);
+    if (kMistake == Mistake::one_more_arrival) {
+      mbarrier_wait(&full[0], 0);
+      mbarrier_arrive(&full[0]);
+      mbarrier_arrive_expect_tx(&full[0], 16);
+      mbarrier_arrive(&full[0]);
+    }
+  }
+  if (kMistake != Mistake::no_barrier_after_init) __syncthreads();
+  if (kMistake == Mistake::never_waited) return;
+  for (int row = 0; row < kRows; ++row) {
+    const int stage = row % kStages, phase = row / kStages;
+    if (kMistake != Mistake::no_wait) {
+      mbarrier_wait(&full[stage], (phase + (kMistake == Mistake::wrong_parity)) % 2);
+    }
+    const int element = rows[stage][(t + 1) % kThreads];
+    if (kMistake != Mistake::no_release) __syncthreads();
+    if (t == 0 && row + kStages < kRows) issue(row + kStages);
+    out[row * kThreads + t] = element + 1;
+  }
+}
+
+template <Mistake kMistake>
+std::string error_of_ring() {
+  Array<int> in(std::vector<int>(kRows * kThreads, 3)), out(kRows * kThreads);
+  return error_of([&] {
+    launch(ring<kMistake>, 1, kThreads, 256, nullptr, in, out);
+    for (const int element : out.read()) ASSERT_EQ(element, 4);
+  });
+}
+
+TEST_P(HopperFaults, ARingWithoutAMistakeIsRight) { EXPECT_EQ(error_of_ring<Mistake::none>(), ""); }
+TEST_P(HopperFaults, AnMbarrierThatNobodyMade) {
+  expect_error(error_of_ring<Mistake::no_init>(), "of an mbarrier that no thread has initialised");
+}
+TEST_P(HopperFaults, AnMbarrierThatTheCopyEngineDoesNotSee) {
+  expect_error(error_of_ring<Mistake::no_init_fence>(), "without fence_proxy_async");
+}
+TEST_P(HopperFaults, AnMbarrierThatOtherThreadsDoNotSee) {
+  EXPECT_NE(error_of_ring<Mistake::no_barrier_after_init>(), "");
+}
+TEST_P(HopperFaults, AnMbarrierMadeTwice) {
+  expect_error(error_of_ring<Mistake::init_twice>(), "of an mbarrier that is in use");
+}
+TEST_P(HopperFaults, AnMbarrierOverwritten) {
+  expect_error(error_of_ring<Mistake::overwritten_barrier>(), "mbarrier that has been overwritten");
+}
+TEST_P(HopperFaults, ACopyThatIsNotWaitedFor) {
+  expect_error(error_of_ring<Mistake::no_wait>(), "finds the bulk copy at");
+}
+TEST_P(HopperFaults, TheOtherParity) { EXPECT_NE(error_of_ring<Mistake::wrong_parity>(), ""); }
+TEST_P(HopperFaults, BytesThatNeverCome) {
+  expect_error(error_of_ring<Mistake::too_few_bytes>(), "of parity 0: 16 bytes missing");
+}
+TEST_P(HopperFaults, MoreBytesThanAnnounced) {
+  expect_error(error_of_ring<Mistake::too_many_bytes>(), "of parity 0: 16 bytes too many");
+}
+TEST_P(HopperFaults, AStageOverwrittenWhileItIsRead) {
+  expect_error(error_of_ring<Mistake::no_release>(), "race in shared memory");
+}
+TEST_P(HopperFaults, ACopyThatNobodyWaitsFor) {
+  if (GetParam() % 2 == 0) {
+    expect_error(error_of_ring<Mistake::never_waited>(), "the block ends while the bulk copy at");
+  }
+}
+TEST_P(HopperFaults, MoreArrivalsThanThreads) {
+  expect_error(error_of_ring<Mistake::one_more_arrival>(), "threads of the phase have arrived");
+}
+TEST_P(HopperFaults, WhatIsNoMultipleOf16Bytes) {
+  expect_error(error_of_ring<Mistake::misaligned>(), "multiples of 16 bytes");
+}
+TEST_P(HopperFaults, CopiesOutOfBounds) {
+  expect_error(error_of_ring<Mistake::out_of_shared>(), "is outside shared memory");
+  expect_error(error_of_ring<Mistake::out_of_global>(), "is out of bounds");
+}
+
+// --- Bulk stores ---------------------------------------------------------------------------------
+
+template <Mistake kMistake>
+__global__ void store(int* out) {
+  alignas(128) __shared__ int row[kThreads];
+  const int t = threadIdx.x;
+  for (int i = 0; i < 2; ++i) {
+    row[t] = i + t;
+    if (kMistake != Mistake::no_init_fence) fence_proxy_async();
+    __syncthreads();
+    if (t == 0) {
+      bulk_store(out + i * kThreads, row, sizeof row);
+      bulk_commit_group();
+      if (kMistake != Mistake::no_wait && kMistake != Mistake::never_waited) {
+        bulk_wait_group_read<0>();
+      }
+    }
+    if (kMistake == Mistake::never_waited) return;
+    if (kMistake != Mistake::no_release) __syncthreads();
+  }
+}
+
+template <Mistake kMistake>
+std::string error_of_store() {
+  Array<int> out(2 * kThreads);
+  return error_of([&] {
+    launch(store<kMistake>, 1, kThreads, 0, nullptr, out);
+    const auto stored = out.read();
+    for (int i = 0; i < 2 * kThreads; ++i) ASSERT_EQ(stored[i], i / kThreads + i % kThreads);
+  });
+}
+
+TEST_P(HopperFaults, StoresWithoutAMistakeAreRight) {
+  EXPECT_EQ(error_of_store<Mistake::none>(), "");
+}
+TEST_P(HopperFaults, AStoreOfWhatTheCopyEngineDoesNotSee) {
+  expect_error(error_of_store<Mistake::no_init_fence>(), "without fence_proxy_async");
+}
+TEST_P(HopperFaults, ARowOverwrittenWhileItIsStored) {
+  expect_error(error_of_store<Mistake::no_wait>(), "overwritten while it is read");
+  EXPECT_NE(error_of_store<Mistake::no_release>(), "");
+}
+TEST_P(HopperFaults, ABlockThatEndsWhileItsRowIsStored) {
+  expect_error(error_of_store<Mistake::never_waited>(), "may still read its shared memory");
+}
+
+// --- wgmma ---------------------------------------------------------------------------------------
+
+enum class Wrong { nothing, no_proxy_fence, no_fence, no_wait, overwritten, descriptor, disagree };
+
+template <Wrong kWrong>
+__global__ void __launch_bounds__(128) product(float* out) {
+  half* const shared = ladder::dynamic_shared<half>();
+  half* const a = shared + (-shared_address(shared) & 1023) / sizeof(half);
+  half* const b = a + 64 * 64;
+  for (int i = threadIdx.x; i < 2 * 64 * 64; i += 128) a[i] = half(1.0f);
+  if (kWrong != Wrong::no_proxy_fence) fence_proxy_async();
+  __syncthreads();
+  float sum[32] = {};
+  if (kWrong != Wrong::no_fence) wgmma_fence();
+  const int beyond = kWrong == Wrong::descriptor                       ? 64 * 64
+                     : kWrong == Wrong::disagree && threadIdx.x == 100 ? 16
+                                                                       : 0;
+  wgmma<64, Major::k, Major::k, half>(sum, wgmma_descriptor<Major::k>(a),
+                                      wgmma_descriptor<Major::k>(b + beyond), true);
+  wgmma_commit_group();
+  if (kWrong == Wrong::overwritten) {
+    __syncthreads();
+    a[threadIdx.x] = half(2.0f);
+  }
+  if (kWrong != Wrong::no_wait) wgmma_wait_group<0>(sum);
+  for (int i = 0; i < 32; ++i) out[threadIdx.x * 32 + i] = sum[i];
+}
+
+template <Wrong kWrong>
+std::string error_of_product() {
+  Array<float> out(128 * 32);
+  return error_of([&] {
+    launch(product<kWrong>, 1, 128, 1024 + 2 * 64 * 64 * sizeof(half), nullptr, out);
+    for (const float sum : out.read()) ASSERT_EQ(sum, 16);
+  });
+}
+
+TEST_P(HopperFaults, AProductWithoutAMistakeIsRight) {
+  EXPECT_EQ(error_of_product<Wrong::nothing>(), "");
+}
+TEST_P(HopperFaults, OperandsThatWgmmaDoesNotSee) {
+  expect_error(error_of_product<Wrong::no_proxy_fence>(), "without fence_proxy_async");
+}
+TEST_P(HopperFaults, SumsThatWgmmaDoesNotSee) {
+  expect_error(error_of_product<Wrong::no_fence>(), "follows no wgmma_fence");
+}
+TEST_P(HopperFaults, AProductThatNobodyWaitsFor) {
+  expect_error(error_of_product<Wrong::no_wait>(), "the block ends while the wgmma at");
+}
+TEST_P(HopperFaults, OperandsOverwrittenUnderAProduct) {
+  expect_error(error_of_product<Wrong::overwritten>(), "overwritten while it is read");
+}
+TEST_P(HopperFaults, ADescriptorBeyondSharedMemory) {
+  expect_error(error_of_product<Wrong::descriptor>(), "is outside shared memory");
+}
+TEST_P(HopperFaults, ThreadsThatAskForDifferentProducts) {
+  expect_error(error_of_product<Wrong::disagree>(), "ask for different products");
+}
+
+// --- Named barriers ------------------------------------------------------------------------------
+
+__global__ void meet(int* out, int threads) {
+  __shared__ int numbers[128];
+  numbers[threadIdx.x] = static_cast<int>(threadIdx.x);
+  if (threads == 64) {
+    named_barrier_sync<64>(1 + threadIdx.x / 64);
+  } else {
+    if (threadIdx.x >= 64) return;
+    named_barrier_sync<96>(1);
+  }
+  out[threadIdx.x] = numbers[threadIdx.x ^ 63];
+}
+
+TEST_P(HopperFaults, NamedBarriersOrderTheirThreads) {
+  Array<int> out(128);
+  launch(meet, 1, 128, 0, nullptr, out, 64);
+  const auto met = out.read();
+  for (int i = 0; i < 128; ++i) EXPECT_EQ(met[i], i ^ 63);
+}
+TEST_P(HopperFaults, ANamedBarrierThatTooFewReach) {
+  Array<int> out(128);
+  expect_error(error_of([&] { launch(meet, 1, 128, 0, nullptr, out, 96); }),
+               "named_barrier_sync 1: 64 of 96 threads");
+}
+
+}  // namespace
+
+#endif
