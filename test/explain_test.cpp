@@ -108,6 +108,15 @@ TEST_F(Explain, ColumnsThatNobodyNeedsAreLeftOut) {
                     ContainsRegex("!  +100 +1.2M +12 ! +4.5x"), Not(HasSubstr("shared atomics"))));
 }
 
+TEST_F(Explain, BulkCopiesHaveColumnsWhereThereAreSome) {
+  Counters bulk = tiled(32);
+  bulk.bulk_load = {4, 4 * 8192, 4 * 256};
+  add("v03_bulk.cu", "", bulk);
+  EXPECT_THAT(explain_table(rows, false),
+              AllOf(ContainsRegex("  bulk ld +"), ContainsRegex(" 4 +8192 B"),
+                    Not(HasSubstr("  bulk st  "))));
+}
+
 TEST_F(Explain, AFailedVersionSaysWhyAndIsNobodysPredecessor) {
   add("v01_naive.cu", "", tiled(2));
   add("v02_race.cu", "", tiled(1)).check = {
@@ -285,6 +294,7 @@ TEST_F(ExplainLines, HeadersAreShownUnderTheirNames) {
 
 TEST_F(Explain, JsonHasEveryNumber) {
   Counters c = tiled(32);
+  c.bulk_load = {2, 4096, 128};
   c.lines = {{"v02_tile.cu", 17, Space::shared, Access::load, 4, c.shared_load}};
   add("v02_tile.cu", "a \"tile\"\\\n, padded → 33", c);
   EXPECT_EQ(explain_json(rows), R"(  {"family": "transpose",
@@ -297,7 +307,7 @@ TEST_F(Explain, JsonHasEveryNumber) {
    "reason": "",
    "file": "v02_tile.cu",
    "compulsory_bytes": 131072,
-   "moved_bytes": 131072,
+   "moved_bytes": 135168,
    "mean_active_lanes": 32,
    "barriers": 16,
    "counters": {
@@ -307,7 +317,9 @@ TEST_F(Explain, JsonHasEveryNumber) {
     "shared_load": {"requests": 512, "units": 16384, "ideal": 512, "lanes": 16384, "bytes": 65536},
     "shared_store": {"requests": 512, "units": 512, "ideal": 512, "lanes": 16384, "bytes": 65536},
     "shared_atomic": {"requests": 0, "units": 0, "ideal": 0, "lanes": 0, "bytes": 0},
-    "shared_async": {"requests": 0, "units": 0, "ideal": 0, "lanes": 0, "bytes": 0}},
+    "shared_async": {"requests": 0, "units": 0, "ideal": 0, "lanes": 0, "bytes": 0},
+    "bulk_load": {"copies": 2, "bytes": 4096, "sectors": 128},
+    "bulk_store": {"copies": 0, "bytes": 0, "sectors": 0}},
    "lines": [
     {"file": "v02_tile.cu", "line": 17, "space": "shared", "access": "load", "width": 4, "requests": 512, "units": 16384, "ideal": 512, "lanes": 16384, "bytes": 65536}]})");
 

@@ -12,7 +12,7 @@
 #include "host_executor/memory.hpp"
 
 /// Under several orders of the threads, in which asynchronous work is late and early.
-#define LADDER_ORDERS testing::Values(0u, 20240606u, 20240607u)
+#define LADDER_ORDERS testing::Values(0u, 20240607u)
 template <int, int>
 class GpuTest : public testing::TestWithParam<unsigned> {
  protected:
