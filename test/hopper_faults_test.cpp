@@ -216,7 +216,16 @@ TEST_P(HopperFaults, ABlockThatEndsWhileItsRowIsStored) {
 
 // --- wgmma ---------------------------------------------------------------------------------------
 
-enum class Wrong { nothing, no_proxy_fence, no_fence, no_wait, overwritten, descriptor, disagree };
+enum class Wrong {
+  nothing,
+  no_proxy_fence,
+  no_fence,
+  no_wait,
+  a_warp_ends,
+  overwritten,
+  descriptor,
+  disagree,
+};
 
 template <Wrong kWrong>
 __global__ void __launch_bounds__(128) product(float* out) {
@@ -238,6 +247,7 @@ __global__ void __launch_bounds__(128) product(float* out) {
     __syncthreads();
     a[threadIdx.x] = half(2.0f);
   }
+  if (kWrong == Wrong::a_warp_ends && threadIdx.x >= 96) return;
   if (kWrong != Wrong::no_wait) wgmma_wait_group<0>(sum);
   for (int i = 0; i < 32; ++i) out[threadIdx.x * 32 + i] = sum[i];
 }
@@ -262,6 +272,11 @@ TEST_P(HopperFaults, SumsThatWgmmaDoesNotSee) {
 }
 TEST_P(HopperFaults, AProductThatNobodyWaitsFor) {
   expect_error(error_of_product<Wrong::no_wait>(), "the block ends while the wgmma at");
+}
+TEST_P(HopperFaults, AWarpThatDoesNotWaitWithItsWarpgroup) {
+  expect_error(error_of_product<Wrong::a_warp_ends>(),
+               "96 threads wait at wgmma_wait_group<0>: 96 of the warpgroup's 128 threads "
+               "(hopper_faults_test.cpp:");
 }
 TEST_P(HopperFaults, OperandsOverwrittenUnderAProduct) {
   expect_error(error_of_product<Wrong::overwritten>(), "overwritten while it is read");

@@ -121,9 +121,13 @@ inline constexpr host::WgmmaType kWgmmaType =
 
 LADDER_INLINE void wgmma_fence() { host::wgmma_fence(); }
 LADDER_INLINE void wgmma_commit_group() { host::wgmma_commit_group(); }
-template <int kPending, int... kRegisters>
-LADDER_INLINE void wgmma_wait_group([[maybe_unused]] float (&... d)[kRegisters]) {
-  host::wgmma_wait_group(kPending, sizeof...(kRegisters) > 0);
+template <int kPending>
+LADDER_INLINE void wgmma_wait_group(LADDER_HERE) {
+  host::wgmma_wait_group(kPending, false, at);
+}
+template <int kPending, int kRegisters>
+LADDER_INLINE void wgmma_wait_group(float (&)[kRegisters], LADDER_HERE) {
+  host::wgmma_wait_group(kPending, true, at);
 }
 template <int N, auto kMajorA, auto kMajorB, class T>
 LADDER_INLINE void wgmma(float (&d)[N / 2], std::uint64_t a, std::uint64_t b, bool add) {

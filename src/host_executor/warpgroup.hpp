@@ -19,7 +19,6 @@ void wgmma_fence();
 void wgmma(const Wgmma& shape, float* d, std::uint64_t a, std::uint64_t b, bool add);
 void wgmma_commit_group();
 /// Waits for all groups but the `pending` latest. `reads`: sums are read after it.
-void wgmma_wait_group(unsigned pending, bool reads,
-                      std::source_location at = std::source_location::current());
+void wgmma_wait_group(unsigned pending, bool reads, std::source_location at);
 
 }  // namespace ladder::host
