@@ -17,6 +17,7 @@
 #include "device/ptx/tma.hpp"
 #include "device/ptx/wgmma.hpp"
 #include "device/tensor_map.hpp"
+#include "host_executor/counting.hpp"
 #include "swizzled.hpp"
 
 namespace {
@@ -124,6 +125,15 @@ std::string error_of_ring() {
 }
 
 TEST_P(HopperFaults, ARingWithoutAMistakeIsRight) { EXPECT_EQ(error_of_ring<Mistake::none>(), ""); }
+TEST_P(HopperFaults, CopiesAreCounted) {
+  Array<int> in(std::vector<int>(kRows * kThreads)), out(kRows * kThreads);
+  const ladder::Counters c =
+      ladder::host::count([&] { launch(ring<Mistake::none>, 1, kThreads, 0, nullptr, in, out); });
+  const ladder::BulkCopies expected{
+      .copies = kRows, .bytes = kRows * kThreads * 4, .sectors = kRows * kThreads * 4 / 32};
+  EXPECT_EQ(c.bulk_load, expected);
+  EXPECT_EQ(c.bulk_store, ladder::BulkCopies{});
+}
 TEST_P(HopperFaults, AnMbarrierThatNobodyMade) {
   expect_error(error_of_ring<Mistake::no_init>(), "of an mbarrier that no thread has initialised");
 }
