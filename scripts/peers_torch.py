@@ -64,18 +64,25 @@ LIBRARY = ladder_csv.ROOT / "build" / "release" / "libkernel_ladder.so"
 COMPARED = ("aa_ratio", "aa_low", "aa_high", "resolution_pct", "vs_fastest", "vs_fastest_low",
             "vs_fastest_high", "fastest")  # fmt: skip
 
-# An element type: PyTorch's name of it, the unit roundoff of a result and of the arithmetic.
+
+class Element(NamedTuple):
+    torch: str  # PyTorch's name of the type
+    roundoff: float  # of a result
+    subnormal_roundoff: float  # of the smallest results: half of what subnormals are apart
+    sum_roundoff: float  # of the arithmetic
+
+
 DTYPES = {
-    "f32": ("float32", 2.0**-24, 2.0**-24),
-    "tf32": ("float32", 2.0**-24, 2.0**-24),
-    "f16": ("float16", 2.0**-11, 2.0**-24),
-    "bf16": ("bfloat16", 2.0**-8, 2.0**-24),
-    "f64": ("float64", 2.0**-53, 2.0**-53),
-    "i32": ("int32", 0.0, 0.0),
+    "f32": Element("float32", 2.0**-24, 2.0**-150, 2.0**-24),
+    "tf32": Element("float32", 2.0**-24, 2.0**-150, 2.0**-24),
+    "f16": Element("float16", 2.0**-11, 2.0**-25, 2.0**-24),
+    "bf16": Element("bfloat16", 2.0**-8, 2.0**-134, 2.0**-24),
+    "f64": Element("float64", 2.0**-53, 0.0, 2.0**-53),
+    "i32": Element("int32", 0.0, 0.0, 0.0),
 }
 
 # The type of an output's elements, by the library's name of it
-OUTPUTS = {dtype: name for dtype, (name, *_) in DTYPES.items()} | {"i64": "int64"}
+OUTPUTS = {dtype: element.torch for dtype, element in DTYPES.items()} | {"i64": "int64"}
 
 Cells = dict[str, str]
 
@@ -485,7 +492,7 @@ def random_inputs(
     """Uniform, or small integers."""
     inputs = []
     for shape in operation.shapes(size):
-        x = torch.empty(shape, dtype=getattr(torch, DTYPES[dtype][0]), device=device)
+        x = torch.empty(shape, dtype=getattr(torch, DTYPES[dtype].torch), device=device)
         if dtype == "i32":
             x.random_(-8, 9)
         else:
@@ -510,13 +517,14 @@ def reference(
     of the arithmetic for a sum of n (as in the suite: Higham and Mary, 2019), of the largest."""
     wide = [x.double() for x in inputs]
     values = parts(operation.judged(operation.formula(*wide), *wide))
-    _, of_result, of_sum = DTYPES[dtype]
+    element = DTYPES[dtype]
     limits = []
     for value in values:
         largest = float(value.abs().max())
         summed = float(operation.magnitude(*wide)) if operation.magnitude else largest
-        limit = operation.roundings * of_result * largest
-        limits.append(limit + 8 * math.sqrt(operation.summands(size)) * of_sum * summed)
+        rounding = max(element.roundoff * largest, element.subnormal_roundoff)
+        summing = 8 * math.sqrt(operation.summands(size)) * element.sum_roundoff * summed
+        limits.append(operation.roundings * rounding + summing)
     return Expected(values, limits)
 
 

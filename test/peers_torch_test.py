@@ -477,6 +477,20 @@ class Operations(unittest.TestCase):
                 )
                 self.assertEqual(result.verdict, "passed", f"{name}: {result.reason}")
 
+    def test_results_so_small_that_f16_has_no_ten_bits_of_them(self) -> None:
+        import torch
+
+        operation = operations(torch)["softmax", ""]
+        for cols in (50257, 131072):  # the largest result is a few dozen of f16's smallest
+            inputs = peers_torch.random_inputs(torch, operation, (4, cols), "f16", "cpu")
+            expected = peers_torch.reference(torch, operation, inputs, (4, cols), "f16")
+            result = torch.softmax(inputs[0], -1)
+            for off, verdict in ((0, "passed"), (2 * 2.0**-24, "incorrect")):
+                judged = peers_torch.judge(
+                    "p01_torch", "", lambda: result + off, operation, inputs, expected
+                )
+                self.assertEqual(judged.verdict, verdict, f"{cols} columns: {judged.reason}")
+
     def test_mistakes_are_found(self) -> None:
         for name, operation, inputs, expected in self.each():
             right = peers_torch.parts(operation.formula(*inputs))

@@ -2,8 +2,8 @@
 //           (Milakov and Gimelshein, Online normalizer calculation for softmax, 2018)
 // Vs v03    x is read twice, not three times, and one reduction per row is left
 // Bound by  DRAM bandwidth: 3n where x does not stay in the caches between the passes; 4-byte
-//           loads, each of which the running sum has to wait for. On an H200 it is 5 % faster than
-//           v03 at 1024 columns and 18 to 25 % from 32768 on, where rows leave the caches;
+//           loads, each of which the running sum has to wait for. On an H200 it is 7 % faster than
+//           v03 at 1024 columns and 14 to 25 % from 32768 on, where rows leave the caches;
 //           between, rescaling costs more than the pass that it saves
 // Limits    none
 #include "softmax.hpp"
