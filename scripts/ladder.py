@@ -96,7 +96,7 @@ def main() -> None:
     if files[0] == files[1]:
         raise LadderError(f"{options.a} and {options.b} are the same version.")
     labels = [label(p) for p in files]
-    gpu_only = [label(p) for p in files if ".gpu." in p.name or ".sm90a." in p.name]
+    gpu_only = [label(p) for p in files if ".gpu." in p.name]
     if not gpu_only:
         program = bench(options.build)
         pattern = choose(program, options.family, labels, options.ladder)

@@ -35,8 +35,12 @@ constexpr std::size_t period_of(std::size_t bytes) {
 }
 constexpr unsigned kSeconds = 300;  // for a problem
 
-/// The more blocks, the less work each of them has.
-constexpr int sm_count_for(std::size_t elements) { return elements >> 35 ? 1 << 16 : 1 << 12; }
+/// The more blocks, the less work each of them has. Hopper's versions are persistent: on so many
+/// SMs a block has one tile or row, and those at the edges of the grid have the matrix's.
+int sm_count_for(const Kernel& kernel, std::size_t elements) {
+  if (std::string_view(kernel.file).ends_with(".sm90a.cu")) return 1 << 30;
+  return elements >> 35 ? 1 << 16 : 1 << 12;
+}
 
 // --- Problems ------------------------------------------------------------------------------------
 
@@ -516,7 +520,7 @@ std::string run(const Kernel& kernel, const Operation& operation, const std::str
     addresses.push_back(outputs.back());
   }
   binding->bind(addresses);
-  api().set_sm_count(sm_count_for(largest));
+  api().set_sm_count(sm_count_for(kernel, largest));
   if (const std::size_t bytes = kernel.workspace(binding->args())) {
     binding->set_workspace(api().allocate(bytes));
   }

@@ -7,7 +7,7 @@
 //   RowsAhead<T, kBlocks> ahead(storage, counters, x, rows, cols, shared, stages);
 //   if (threadIdx.x == 0) ahead.start();
 //   cluster_sync();                                          also: its barriers exist
-//   for (auto row = ahead.wait(); row < rows; row = ahead.wait()) {
+//   for (auto row = ahead.wait(); row < unsigned(rows); row = ahead.wait()) {
 //     const T* const from = ahead.part_of(row);              the part's first column
 //     …                                                      to registers
 //     ahead.release();                                       a later row may take its stage

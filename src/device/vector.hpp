@@ -20,6 +20,14 @@ struct alignas(16) Vec128 {
     *reinterpret_cast<uint4*>(v.element) = *reinterpret_cast<const uint4*>(from);
     return v;
   }
+  /// The same where only some of the elements are used: the others may be shared memory that nobody
+  /// has written.
+  __device__ static Vec128 load_some(const T* from) {
+#if defined(LADDER_HOST_EXECUTOR)
+    const host::MayBeUnwritten others;
+#endif
+    return load(from);
+  }
   __device__ void store(T* to) const {
     *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(element);
   }

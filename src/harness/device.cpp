@@ -68,9 +68,9 @@ bool Buffer::canaries_intact() const {
 }
 
 Support architecture_supports(std::string_view file, const DeviceInfo& device) {
-  if (file.ends_with(".sm90a.cu") && device.compute_capability != 90) {
-    return unsupported("needs a GPU of architecture sm_90a, this one is sm_%d",
-                       device.compute_capability);
+  const int capability = device.compute_capability;
+  if (file.ends_with(".sm90a.cu") && capability != 90 && capability != 0) {
+    return unsupported("needs a GPU of architecture sm_90a, this one is sm_%d", capability);
   }
   return supported();
 }

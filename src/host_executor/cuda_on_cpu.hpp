@@ -23,6 +23,7 @@
 #include "host_executor/global_races.hpp"
 #include "host_executor/launch_bounds.hpp"
 #include "host_executor/memory.hpp"
+#include "host_executor/races.hpp"
 #include "host_executor/warp.hpp"
 
 // CUDA's headers; they define __global__, __device__, __host__, __constant__ as nothing here.

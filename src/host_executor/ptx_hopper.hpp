@@ -119,6 +119,9 @@ inline constexpr host::WgmmaType kWgmmaType =
     : std::is_same_v<T, __nv_fp8_e4m3> ? host::WgmmaType::e4m3
                                        : host::WgmmaType::tf32;
 
+LADDER_INLINE std::uint64_t descriptor_start(const void* matrix) {
+  return host::descriptor_start(matrix);
+}
 LADDER_INLINE void wgmma_fence() { host::wgmma_fence(); }
 LADDER_INLINE void wgmma_commit_group() { host::wgmma_commit_group(); }
 template <int kPending>

@@ -96,6 +96,8 @@ void expect_not_read(SharedPart part, std::size_t offset, std::size_t bytes, con
   }
 }
 
+bool may_be_unwritten = false;  // what is loaded now
+
 /// What is known of one part of shared memory: a cell per word, or per byte once a block has
 /// accessed less than a word.
 class Shadow {
@@ -170,7 +172,7 @@ class Shadow {
   [[gnu::always_inline]] static void touch(Cell& cell, Access access, const Touch& now,
                                            IsOrdered is_ordered) {
     const bool known = cell.write.epoch >= block_began;
-    if (!known && (is_read(access) || access == Access::atomic)) {
+    if (!known && (is_read(access) || access == Access::atomic) && !may_be_unwritten) {
       fail_thread("the " + std::string(name_of(access)) + " at " + source_text(now.address()) +
                   " finds shared memory that no thread of the block has written");
     }
@@ -203,6 +205,9 @@ class Shadow {
 };
 
 }  // namespace
+
+MayBeUnwritten::MayBeUnwritten() { may_be_unwritten = true; }
+MayBeUnwritten::~MayBeUnwritten() { may_be_unwritten = false; }
 
 #if defined(__SANITIZE_ADDRESS__)  // where not all accesses are reported
 void watch_shared(const void*, SharedPart, std::size_t, std::size_t, Access) {}

@@ -22,6 +22,13 @@ class RemoteThread;
 /// A part of shared memory, under watch.
 enum class SharedPart { fixed, dynamic };
 
+/// While there is one, the running thread may load what nobody has written: it does not use it.
+class MayBeUnwritten {
+ public:
+  MayBeUnwritten();
+  ~MayBeUnwritten();
+};
+
 /// The running thread accesses shared memory, at an offset into its part; ends the launch if that is
 /// undefined. Access::async is the issue of an asynchronous write.
 void watch_shared(const void* pc, SharedPart part, std::size_t offset, std::size_t bytes,

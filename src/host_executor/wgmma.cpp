@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "host_executor/fragments.hpp"
+#include "host_executor/memory.hpp"
 
 namespace ladder::host {
 namespace {
@@ -170,10 +171,15 @@ void multiply_any(const Wgmma& shape, const ReadA& read_a, const MatrixDescripto
 
 }  // namespace
 
+std::uint64_t descriptor_start(const void* matrix) {
+  const std::uint64_t address = shared_address(matrix);
+  return (address & 0x3ffff) / 16 | address >> 18 << 52;
+}
+
 MatrixDescriptor MatrixDescriptor::decode(std::uint64_t bits) {
   const auto bytes = [&](int first) { return static_cast<unsigned>(bits >> first & 0x3fff) * 16; };
   constexpr unsigned kRow[] = {16, 128, 64, 32};
-  return {.start = bytes(0),
+  return {.start = bytes(0) | static_cast<unsigned>(bits >> 52 & 0x3f) << 18,
           .leading = bytes(16),
           .stride = bytes(32),
           .base_offset = static_cast<unsigned>(bits >> 49 & 7),
@@ -183,7 +189,7 @@ MatrixDescriptor MatrixDescriptor::decode(std::uint64_t bits) {
 std::string descriptor_error(std::uint64_t bits) {
   const auto matrix = MatrixDescriptor::decode(bits);
   if ((bits & 0xc000) != 0) return "begins beyond the 256 KiB that it can name";
-  if ((bits & 0x3ff1'c000'c000'0000) != 0) return "has other bits than its fields'";
+  if ((bits & 0x3c01'c000'c000'0000) != 0) return "has other bits than its fields'";
   if (matrix.base_offset != 0) {
     return "has base offset " + std::to_string(matrix.base_offset) +
            ", and the host executor knows only 0";

@@ -24,7 +24,12 @@
 
 namespace ladder::host {
 
-/// A descriptor in bytes (its bits are in device/ptx/wgmma.hpp).
+/// The bits of a descriptor that say where a matrix in shared memory begins. Static shared memory
+/// lies beyond what a GPU's can name, so there are more of them here, in bits that mean nothing
+/// else: 52 to 57.
+std::uint64_t descriptor_start(const void* matrix);
+
+/// A descriptor in bytes (its other bits are in device/ptx/wgmma.hpp).
 struct MatrixDescriptor {
   unsigned start = 0, leading = 0, stride = 0;
   unsigned base_offset = 0;

@@ -67,6 +67,13 @@ namespace ladder::ptx {
 /// Along which index neighbours are neighbours in memory: K, or M (of A) and N (of B).
 enum class Major { k, mn };
 
+#if !defined(LADDER_HOST_EXECUTOR)
+/// The bits of a descriptor that say where the matrix begins.
+__device__ __forceinline__ std::uint64_t descriptor_start(const void* matrix) {
+  return (shared_address(matrix) & 0x3ffff) / 16;
+}
+#endif
+
 /// The descriptor of a matrix in shared memory with rows of kRow bytes. In mn the next 64 of M or N
 /// are kLeading bytes further on: 8192 where slices are 64 elements of K deep.
 template <Major kMajor, int kRow = 128, int kLeading = 8192>
@@ -74,7 +81,7 @@ __device__ __forceinline__ std::uint64_t wgmma_descriptor(const void* matrix) {
   static_assert(kRow == 128 || (kRow == 64 && kMajor == Major::k));
   constexpr std::uint64_t kSwizzle = kRow == 128 ? 1 : 2, kStride = 8 * kRow / 16;
   constexpr std::uint64_t kOffset = kMajor == Major::mn ? kLeading / 16 : 0;
-  return kSwizzle << 62 | kStride << 32 | kOffset << 16 | (shared_address(matrix) & 0x3ffff) / 16;
+  return kSwizzle << 62 | kStride << 32 | kOffset << 16 | descriptor_start(matrix);
 }
 /// What a descriptor grows by for the K of the next product.
 __device__ constexpr std::uint64_t wgmma_step(Major major) {

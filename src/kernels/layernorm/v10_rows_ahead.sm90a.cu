@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
   const Count row_count(a.cols), block_count(part.cols);
   const Count rank_count(ladder::RowPartition<T>(a.cols, lane % kBlocks, kBlocks).cols);
 
-  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+  for (auto row = ahead.wait(); row < static_cast<unsigned>(a.rows); row = ahead.wait()) {
     const std::int64_t start = std::int64_t{row} * a.cols + part.first;
     const ladder::RowSpan<T, kAligned> span(start, part.cols);
     const int single_at = span.single(t);
@@ -154,7 +154,7 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
     auto load_parameters = [&](const T* from, int v) {  // of vector v
       const T* const low = from + v * Vec::size;
       if constexpr (kAligned) return Floats(Vec::load(low));
-      return Floats(ladder::shifted(Vec::load(low), Vec::load(low + Vec::size), span.head));
+      return Floats(ladder::shifted(Vec::load(low), Vec::load_some(low + Vec::size), span.head));
     };
     auto result = [&](float value, float weight_e, float bias_e) {
       return T((value - mean) * scale * weight_e + bias_e);

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
 
   const float inverse_cols = 1.0f / a.cols;
 
-  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+  for (auto row = ahead.wait(); row < static_cast<unsigned>(a.rows); row = ahead.wait()) {
     const std::int64_t start = std::int64_t{row} * a.cols + part.first;
     const ladder::RowSpan<T, kAligned> span(start, part.cols);
     const int single_at = span.single(t);
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
     auto load_weights = [&](int v) {   // vector v
       const T* const low = weight + v * Vec::size;
       if constexpr (kAligned) return Floats(Vec::load(low));
-      return Floats(ladder::shifted(Vec::load(low), Vec::load(low + Vec::size), span.head));
+      return Floats(ladder::shifted(Vec::load(low), Vec::load_some(low + Vec::size), span.head));
     };
     auto result = [&](float value, float weight_e) { return T(value * scale * weight_e); };
     T* const y = a.y + start;

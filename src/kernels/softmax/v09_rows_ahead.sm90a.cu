@@ -42,7 +42,7 @@ __global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
   }
   ladder::ptx::cluster_sync();  // all blocks have started, and their barriers exist
 
-  for (auto row = ahead.wait(); row < a.rows; row = ahead.wait()) {
+  for (auto row = ahead.wait(); row < static_cast<unsigned>(a.rows); row = ahead.wait()) {
     // The block has the same columns of every row. Thread t takes vectors t, t + kBlock, … of them;
     // the first threads each also handle one edge element.
     const std::int64_t start = std::int64_t{row} * a.cols + part.first;
