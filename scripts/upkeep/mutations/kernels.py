@@ -16,9 +16,7 @@ REPLACED = re.compile(r"(device/ptx|host_executor|harness)/")
 def versions() -> list[Path]:
     """The files of versions that run on the host executor, relative to src/."""
     found = sorted(SOURCES.glob("kernels/*/v*.cu"))
-    return [
-        f.relative_to(SOURCES) for f in found if ".gpu." not in f.name and ".sm90a." not in f.name
-    ]
+    return [f.relative_to(SOURCES) for f in found if ".gpu." not in f.name]
 
 
 @cache

@@ -14,6 +14,8 @@ CLASSES = {
     "barriers": "a barrier dropped",
     "fences": "a fence between blocks dropped",
     "waits": "a wait for cp.async dropped or for one group fewer, a group not committed",
+    "hopper": "an arrival, wait, commit or fence of mbarriers, clusters, bulk copies or wgmma dropped, "
+    "the other parity, other bytes expected, a wait for one group fewer",
     "order": "a statement on the other side of a barrier or wait beside it",
     "bounds": "another comparison, one less, a guard or an early exit dropped",
     "tails": "a branch or loop never entered, a quotient rounded down",
@@ -23,11 +25,18 @@ CLASSES = {
     "widths": "an index of 32 bits",
 }
 # Of these every file has one mutation of each operator, of the others one at all.
-BY_OPERATOR = {"barriers", "fences", "waits", "order", "numbers"}
+BY_OPERATOR = {"barriers", "fences", "waits", "hopper", "order", "numbers"}
 
 BARRIERS = {"__syncthreads", "__syncwarp"} | {f"__syncthreads_{v}" for v in ("or", "and", "count")}
 WAITS = {"cp_async_wait_group", "cp_async_wait_all"}
 COMMIT, FENCE = "cp_async_commit_group", "__threadfence"
+HOPPER = {
+    "mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect_tx", "mbarrier_arrive_remote",
+    "mbarrier_wait", "mbarrier_wait_cluster", "named_barrier_sync", "cluster_sync", "cluster_arrive",
+    "cluster_arrive_relaxed", "cluster_wait", "fence_mbarrier_init", "fence_proxy_async",
+    "bulk_commit_group", "bulk_wait_group_read", "wgmma_fence", "wgmma_commit_group",
+    "wgmma_wait_group",
+}  # fmt: skip
 STORES = re.compile(r"store\w*|__st(cs|wb|cg)")
 OTHER_COMPARISON = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 CONSTANT = re.compile(
@@ -168,23 +177,29 @@ class Finder:
     def synchronizes(self, one: Statement, names: set[str]) -> str:
         """The name of the call that a statement is, if it is one of these."""
         texts = self.texts(one.begin, one.end)
-        if one.kind != "plain" or len(texts) > 12 or "=" in texts:
+        if one.kind != "plain" or len(texts) > 24 or "=" in texts:
             return ""
         return next((t for t in texts if t in names), "")
 
     def of_synchronization(self, one: Statement) -> None:
-        name = self.synchronizes(one, BARRIERS | WAITS | {COMMIT, FENCE})
+        name = self.synchronizes(one, BARRIERS | WAITS | HOPPER | {COMMIT, FENCE})
         if not name or name == "__syncthreads" or self.tokens[one.end - 1].text != ";":
             return
-        kind = "fences" if name == FENCE else "barriers" if name in BARRIERS else "waits"
-        operator = name if kind == "waits" else "dropped"
-        words = self.words(one.begin, one.end)
+        kind = ("fences" if name == FENCE else "barriers" if name in BARRIERS else
+                "hopper" if name in HOPPER else "waits")  # fmt: skip
+        operator = name if kind in ("waits", "hopper") else "dropped"
+        words, texts = self.words(one.begin, one.end), self.texts(one.begin, one.end)
         self.replace(f"{kind}/{operator}", (one.begin, one.end), ";", f"without {words}")
-        if name == "cp_async_wait_group":
-            texts = self.texts(one.begin, one.end)
+        if "wait_group" in name and "<" in texts:
             at = one.begin + texts.index(name) + 2, one.begin + texts.index(">")
             pending = self.words(*at)
-            self.replace("waits/later", at, f"({pending}) + 1", f"{words} -> <{pending} + 1>")
+            self.replace(f"{kind}/later", at, f"({pending}) + 1", f"{words} -> <{pending} + 1>")
+        if name in ("mbarrier_wait", "mbarrier_wait_cluster"):
+            at = self.arguments(one.begin + texts.index("("))[1]
+            self.replace("hopper/parity", at, f"({self.words(*at)}) ^ 1", f"{words} -> ^ 1")
+        if name == "mbarrier_arrive_expect_tx":
+            at = self.arguments(one.begin + texts.index("("))[1]
+            self.replace("hopper/bytes", at, f"({self.words(*at)}) + 16", f"{words} -> + 16")
 
     def of_neighbours(self, inside: tuple[Statement, ...], n: int) -> None:
         """What stands beside a barrier or a wait comes to its other side."""
