@@ -65,7 +65,7 @@ function(ladder_add_families root)
     endif()
     if(hopper) # the architecture is a property of a target, not of a file
       ladder_add_kernels(kernels_${family}_sm90a ${hopper})
-      set_target_properties(kernels_${family}_sm90a PROPERTIES CUDA_ARCHITECTURES 90a-real)
+      set_target_properties(kernels_${family}_sm90a PROPERTIES CUDA_ARCHITECTURES 90a)
       list(APPEND targets kernels_${family}_sm90a)
     endif()
   endforeach()

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "device/ptx/cp_async.hpp"
+#include "device/vector.hpp"
 #include "host_executor/steps.hpp"
 #include "host_kernels.hpp"
 
@@ -156,6 +157,24 @@ __global__ void read_dynamic(float* out) {
 TEST_P(AnyOrder, DynamicSharedMemoryHoldsNothingWhenABlockStarts) {
   Array<float> out(64);
   EXPECT_TRUE(contains(error_of([&] { launch(read_dynamic, 1, 64, 256, nullptr, out); }),
+                       "finds shared memory that no thread of the block has written"));
+}
+
+template <bool kSome>
+__global__ void read_vector(float* out, int used) {
+  using Vec = ladder::Vec128<float>;
+  __shared__ __align__(16) float values[Vec::size];
+  if (threadIdx.x == 0) values[0] = 1.0f;
+  __syncthreads();
+  const Vec read = kSome ? Vec::load_some(values) : Vec::load(values);
+  out[threadIdx.x] = read[used];
+}
+
+TEST_P(AnyOrder, OfAVectorSomeMayBeUnwritten) {
+  Array<float> out(64);
+  EXPECT_EQ(error_of([&] { run_block(64, read_vector<true>, out, 0); }), "");
+  EXPECT_EQ(out[63], 1.0f);
+  EXPECT_TRUE(contains(error_of([&] { run_block(64, read_vector<false>, out, 0); }),
                        "finds shared memory that no thread of the block has written"));
 }
 

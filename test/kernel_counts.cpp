@@ -105,8 +105,8 @@ void expect_counts(const Kernel& kernel, Device& device, unsigned another_order)
   const Family& family = family_of(kernel);
   std::vector<Problem> problems = family.bench_problems(Backend::host);
   std::ranges::move(family.test_problems(), std::back_inserter(problems));
-  const auto problem = std::ranges::find_if(
-      problems, [&](const Problem& one) { return supports(kernel, one).ok; });
+  const auto problem =
+      std::ranges::find_if(problems, [&](const Problem& one) { return supports(kernel, one).ok; });
   ASSERT_NE(problem, problems.end());
   const auto workload = family.open(*problem, kernel.dtype, family.input_sets().front(), 1, device);
   workload->prepare(kernel);
@@ -117,9 +117,9 @@ void expect_counts(const Kernel& kernel, Device& device, unsigned another_order)
   const std::optional<Counters> found = counted(0);
   if (!found) return;  // under AddressSanitizer
   const Counters& counters = *found;
-  EXPECT_GT(counters.global_store.requests + counters.global_atomic.requests +
-                counters.bulk_store.copies,
-            0u);
+  EXPECT_GT(
+      counters.global_store.requests + counters.global_atomic.requests + counters.bulk_store.copies,
+      0u);
 
   const Excess expected = expected_excess(full_name(kernel));
   EXPECT_NEAR(counters.global_load.excess(), expected.global_load, 1e-6);

@@ -138,7 +138,7 @@ class Mutant(NamedTuple):
         on which the version is wrong."""
         family = version.parent.name
         runs = [[], [f"--{family}={problem}"]] if problem and family != "roofs" else [[]]
-        name = f"^{family}/.*/{version.stem}/"
+        name = f"^{family}/.*/{kernels.name_of(version)}/"
         return all(self.verdicts(bench, name, rows, *options) == {"passed"} for options in runs)
 
     def verdicts(self, bench: Path, name: str, rows: Path, *options: str) -> set[str]:
@@ -210,7 +210,7 @@ class Runner:
 
     def by_tests(self, version: Path, mutant: Mutant) -> Tested:
         """First by the quick ones, or those of the widths."""
-        name = f"--gtest_filter={version.parent.name}/*/{version.stem}"
+        name = f"--gtest_filter={version.parent.name}/*/{kernels.name_of(version)}"
         if mutant.kind == "widths":
             tested = mutant.tests(self.build.limits, f"{name}.limits")
             if tested.noticed:

@@ -19,6 +19,10 @@ def versions() -> list[Path]:
     return [f.relative_to(SOURCES) for f in found if ".gpu." not in f.name]
 
 
+def name_of(version: Path) -> str:
+    return version.name.removesuffix(".cu").removesuffix(".sm90a")
+
+
 @cache
 def includes(file: Path) -> list[Path]:
     """What a file includes itself of this tree."""
