@@ -42,3 +42,4 @@ add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/support/out_
                                  ${CMAKE_SOURCE_DIR}/src/harness/registry.cpp)
 set_target_properties(host_executor PROPERTIES POSITION_INDEPENDENT_CODE ON)
 target_link_libraries(host_executor PRIVATE ladder_on_host)
+target_compile_options(host_executor PRIVATE -O2) # a kernel's every access is a call of it

@@ -2,9 +2,6 @@
 include(GoogleTest)
 find_package(Python3 3.10 COMPONENTS Interpreter)
 
-# Tests are programs that compile soon rather than run fast.
-add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-O1>)
-
 function(ladder_test_program name)
   add_executable(${name} ${ARGN})
   target_link_libraries(${name} PRIVATE GTest::gtest GTest::gmock)
