@@ -4,6 +4,7 @@ much faster one contestant is than another that took turns with it."""
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple, Sequence
 
 TRIMMED = 5  # one in so many of the ratios, at either end
@@ -57,6 +58,7 @@ def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ra
     return Ratio(math.exp(centre), math.exp(centre - half), math.exp(min(centre + half, 700)))
 
 
+@cache
 def student_t(degrees: int) -> float:
     """The number that the size of Student's t with so many degrees of freedom exceeds in 5 % of all
     cases."""
