@@ -1,8 +1,8 @@
 # Finds what the suite stands on: installed packages first, sources pinned by the hash of their commit
 # second.
 #
-# ladder_cuda: the CUDA runtime, cuBLAS, cuBLASLt, cuDNN if it is installed, and the headers; without
-# LADDER_CUDA only the headers.
+# ladder_cuda: the CUDA runtime, cuDNN if it is installed, and the headers; without LADDER_CUDA only the
+# headers. cuBLAS and cuBLASLt are loaded when they are first called.
 # LADDER_CUDA is on when a CUDA compiler is found. A build without one needs NVIDIA's headers
 # (cuda_fp16.h and what it includes) in LADDER_CUDA_INCLUDE_DIRS or in a usual place.
 include(CheckLanguage)
@@ -63,7 +63,7 @@ if(LADDER_CUDA)
   set(CMAKE_CUDA_STANDARD 20)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   find_package(CUDAToolkit 12 REQUIRED)
-  target_link_libraries(ladder_cuda INTERFACE CUDA::cudart CUDA::cublas CUDA::cublasLt)
+  target_link_libraries(ladder_cuda INTERFACE CUDA::cudart)
   # CMake leaves nvcc's own library folder out of run paths; the loader need not know it.
   list(APPEND CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
   find_path(LADDER_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})

@@ -3,7 +3,16 @@
 #include "harness/cuda/error.hpp"
 #include "harness/cuda/memory.hpp"
 
+#include <dlfcn.h>
+
 namespace ladder {
+
+void* cublas_function(const char* name) {
+  static void* const library = dlopen(LADDER_CUBLAS_LIBRARY, RTLD_NOW);  // which needs cuBLASLt
+  void* const function = library ? dlsym(library, name) : nullptr;
+  if (!function) throw std::runtime_error(dlerror());
+  return function;
+}
 
 void cublas_check(cublasStatus_t status, const char* expression, const char* file, int line) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
