@@ -29,18 +29,22 @@ endfunction()
 # Every registered kernel against its reference
 ladder_test_program(kernels_on_host_test test/kernels_test.cpp test/kernel_counts.cpp)
 target_link_libraries(kernels_on_host_test PRIVATE ladder)
+target_precompile_headers(kernels_on_host_test PRIVATE
+  <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h> ${CMAKE_SOURCE_DIR}/src/harness/family.hpp)
 ladder_discover(kernels_on_host_test quick FILTER -*.host_full)
 ladder_discover(kernels_on_host_test full FILTER *.host_full)
 # The same on problems beyond 2^32, of which a few blocks run
 if(NOT LADDER_SANITIZE) # whose allocations are memory, not address space
   ladder_test_program(limits_test test/limits_test.cpp)
   target_link_libraries(limits_test PRIVATE ladder)
+  target_precompile_headers(limits_test REUSE_FROM kernels_on_host_test)
   ladder_discover(limits_test full)
 endif()
 if(LADDER_CUDA)
   # One ctest entry per family: on a GPU, starting a process costs more than testing a kernel.
   ladder_test_program(kernels_on_gpu_test test/kernels_test.cpp)
   target_link_libraries(kernels_on_gpu_test PRIVATE ladder)
+  target_precompile_headers(kernels_on_gpu_test REUSE_FROM kernels_on_host_test)
   target_compile_definitions(kernels_on_gpu_test PRIVATE LADDER_TEST_GPU)
   foreach(family IN LISTS LADDER_FAMILIES)
     add_test(NAME ${family}.gpu COMMAND kernels_on_gpu_test --gtest_filter=${family}/*)
@@ -51,6 +55,7 @@ if(LADDER_CUDA)
 
   add_executable(huge_test test/huge_test.cpp)
   target_link_libraries(huge_test PRIVATE ladder GTest::gtest_main)
+  target_precompile_headers(huge_test REUSE_FROM kernels_on_host_test)
   set_target_properties(huge_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME elementwise.beyond_2_to_31 COMMAND huge_test)
   set_tests_properties(elementwise.beyond_2_to_31 PROPERTIES LABELS full
@@ -76,8 +81,7 @@ ladder_test(harness_test
   test/sweep_test.cpp
 )
 target_link_libraries(harness_test PRIVATE ladder_bench ladder GTest::gtest_main)
-target_precompile_headers(harness_test PRIVATE
-  <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h> ${CMAKE_SOURCE_DIR}/src/harness/family.hpp)
+target_precompile_headers(harness_test REUSE_FROM kernels_on_host_test)
 list(TRANSFORM LADDER_KERNEL_FILES REPLACE "^.*/" "" OUTPUT_VARIABLE names)
 list(JOIN names "\",\"" names)
 target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\""
@@ -86,10 +90,12 @@ target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\
 # What holds for the results of sums and of functions of rows whatever the inputs
 ladder_test(properties_test test/properties_test.cpp test/reduction_test.cpp)
 target_link_libraries(properties_test PRIVATE ladder GTest::gtest_main)
+target_precompile_headers(properties_test REUSE_FROM kernels_on_host_test)
 
 # Random problems, command lines and damages; of the quick ones in Python the same at every run
 ladder_test(fuzz_problems_test test/fuzz_problems_test.cpp)
 target_link_libraries(fuzz_problems_test PRIVATE ladder GTest::gtest)
+target_precompile_headers(fuzz_problems_test REUSE_FROM kernels_on_host_test)
 if(Python3_Interpreter_FOUND)
   add_test(NAME bench.random_flags
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/fuzz_flags_test.py $<TARGET_FILE:bench>
@@ -151,6 +157,7 @@ ladder_host_executor(host_executor_test KERNELS
   test/host_executor_test.cpp test/host_faults_test.cpp test/host_global_test.cpp)
 target_link_libraries(host_executor_test PRIVATE GTest::gtest_main)
 target_link_libraries(host_executor_test_kernels PRIVATE GTest::gtest)
+target_precompile_headers(host_executor_test_kernels PRIVATE <gtest/gtest.h>)
 target_compile_definitions(host_executor_test_kernels
                            PRIVATE "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 add_test(NAME host_library.exports_one_function
@@ -178,6 +185,7 @@ ladder_host_executor(ptx_on_host_test KERNELS
   test/epilogue_test.cpp test/ptx_hopper_host_test.cpp test/ptx_host_test.cpp)
 target_link_libraries(ptx_on_host_test PRIVATE GTest::gtest_main)
 target_link_libraries(ptx_on_host_test_kernels PRIVATE GTest::gtest)
+target_precompile_headers(ptx_on_host_test_kernels PRIVATE <gtest/gtest.h>)
 if(LADDER_CUDA)
   add_executable(ptx_on_gpu_test test/ptx_gpu_test.cu src/harness/registry.cpp)
   target_include_directories(ptx_on_gpu_test PRIVATE src)
@@ -202,6 +210,7 @@ endif()
 if(LADDER_CUDA AND TARGET CUDA::cupti)
   ladder_test_program(timer_test test/timer_test.cpp test/timer_cheats_test.cu)
   target_link_libraries(timer_test PRIVATE ladder GTest::gtest_main CUDA::cupti)
+  target_precompile_headers(timer_test REUSE_FROM kernels_on_host_test)
   ladder_discover(timer_test quick RUN_SERIAL ON) # its times are of a GPU that does nothing else
 endif()
 
