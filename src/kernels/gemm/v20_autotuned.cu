@@ -118,7 +118,8 @@ void launch_tiling(Shapes<S...>, const Tiling& tiling, const gemm::Args<float>& 
 }
 
 struct Autotuned {
-  static constexpr gemm::Problem test_problems[] = {{520, 530, 1600}};  // a copy of B, no runs
+  // A copy of B, no runs; on the host executor the last wave's tiles are cut
+  static constexpr gemm::Problem test_problems[] = {{520, 530, 544}};
   static constexpr ladder::Version version{"the best of all, by a table"};
 
   static bool is_skinny(const gemm::Args<float>& g) {
