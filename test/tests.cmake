@@ -8,9 +8,9 @@ function(ladder_test_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endfunction()
 
-# Each test of a program is a test of ctest's, labelled quick or full: a contributor waits for the
-# quick ones (scripts/test), the full ones are the rest (scripts/test --full). Further arguments are
-# properties; FILTER PATTERN takes some of the program's tests.
+# Each test of a program is a test of ctest's, labelled full, for which a contributor does not wait
+# (scripts/test --full), on_host, if all that it runs is compiled with nvcc and without in the same way,
+# or quick. Further arguments are properties; FILTER PATTERN takes some of the program's tests.
 function(ladder_discover program label)
   cmake_parse_arguments(arg "" "FILTER" "" ${ARGN})
   if(arg_FILTER)
@@ -31,7 +31,7 @@ ladder_test_program(kernels_on_host_test test/kernels_test.cpp test/kernel_count
 target_link_libraries(kernels_on_host_test PRIVATE ladder)
 target_precompile_headers(kernels_on_host_test PRIVATE
   <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h> ${CMAKE_SOURCE_DIR}/src/harness/family.hpp)
-ladder_discover(kernels_on_host_test quick FILTER -*.host_full)
+ladder_discover(kernels_on_host_test on_host FILTER -*.host_full)
 ladder_discover(kernels_on_host_test full FILTER *.host_full)
 # The same on problems beyond 2^32, of which a few blocks run
 if(NOT LADDER_SANITIZE) # whose allocations are memory, not address space
@@ -151,7 +151,8 @@ target_compile_definitions(faults_test PRIVATE
 add_dependencies(faults_test faulty_bench)
 
 # The host executor
-ladder_test(host_executor_test test/tensor_map_test.cpp test/wgmma_host_test.cpp)
+ladder_test_program(host_executor_test test/tensor_map_test.cpp test/wgmma_host_test.cpp)
+ladder_discover(host_executor_test on_host)
 ladder_host_executor(host_executor_test KERNELS
   test/cluster_host_test.cpp test/hopper_faults_test.cpp test/host_counters_test.cpp
   test/host_executor_test.cpp test/host_faults_test.cpp test/host_global_test.cpp)
@@ -180,7 +181,8 @@ add_test(NAME library.exports_its_functions
           -P ${CMAKE_SOURCE_DIR}/test/library_exports.cmake)
 
 # The PTX wrappers, on both backends; and what is done to the results of one that the host lacks
-ladder_test(ptx_on_host_test)
+ladder_test_program(ptx_on_host_test)
+ladder_discover(ptx_on_host_test on_host)
 ladder_host_executor(ptx_on_host_test KERNELS
   test/epilogue_test.cpp test/ptx_hopper_host_test.cpp test/ptx_host_test.cpp)
 target_link_libraries(ptx_on_host_test PRIVATE GTest::gtest_main)
