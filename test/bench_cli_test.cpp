@@ -91,7 +91,7 @@ class BenchCli : public InEmptyFolder<testing::Test> {
 };
 
 TEST_F(BenchCli, RunsAFamilyAndWritesItsRows) {
-  const Result result = bench("--benchmark_filter=gemm/f32/v0");
+  const Result result = bench("--benchmark_filter=gemm/f32/v0[1-5]");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out,
               AllOf(HasSubstr("Backend host"), HasSubstr("v05 tile2d"), HasSubstr("gemm f32: All"),
@@ -122,7 +122,8 @@ TEST_F(BenchCli, AFilterThatTriesEveryWayIsReadInNoTime) {
 
 TEST_F(BenchCli, OwnProblemsAndTypes) {
   const Result result = bench(
-      "--gemm=33x44x55,8x8x8 --elementwise=1000 --dtype=f32 '--benchmark_filter=^(gemm|elem)'");
+      "--gemm=33x44x55,8x8x8 --elementwise=1000 --dtype=f32 "
+      "'--benchmark_filter=^(gemm|elem).*v0[12]'");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("gemm f32 33x44x55"), HasSubstr("gemm f32 8x8x8"),
                                 HasSubstr("elementwise add f32 1000"), Not(HasSubstr("f16")),
@@ -243,7 +244,9 @@ TEST_F(BenchCli, ExplainOnAGpuIsRefused) {
 }
 
 TEST_F(BenchCli, ExplanationsFitIn100Columns) {
-  const std::string small = "--dtype=f32 --gemm=100x77x30 --elementwise=5000 --reduction=5000 ";
+  const std::string small =
+      "--dtype=f32 --gemm=100x77x30 --gemm_tensor=144x272x80 --elementwise=5000 --reduction=5000 "
+      "--softmax=5x4097 --layernorm=5x4097 --rmsnorm=5x4097 ";
   for (const char* what : {"--explain", "--explain=lines --benchmark_filter='transpose|softmax'"}) {
     const Result result = bench(small + what);
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -259,7 +262,8 @@ TEST_F(BenchCli, ExplanationsFitIn100Columns) {
 
 TEST_F(BenchCli, ExplainedJsonIsJson) {
   if (*LADDER_PYTHON == '\0') GTEST_SKIP() << "no Python";
-  const std::string what = "--explain=json --benchmark_filter='transpose/.*/128x128|softmax'";
+  const std::string what =
+      "--explain=json --benchmark_filter='transpose/.*/128x128|softmax/(backward/)?f32'";
   const Result result = bench(what);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
