@@ -138,7 +138,7 @@ if(Python3_Interpreter_FOUND AND NOT LADDER_SANITIZE # whose allocator must come
 endif()
 
 # ./bench with kernels that fault, each in its own way
-add_executable(faulty_bench bench/main.cpp test/faulting_host_kernels.cpp)
+add_executable(faulty_bench $<TARGET_OBJECTS:bench_main> test/faulting_host_kernels.cpp)
 target_link_libraries(faulty_bench PRIVATE ladder_bench ladder)
 if(LADDER_CUDA)
   target_sources(faulty_bench PRIVATE test/faulting_kernels.cu)
