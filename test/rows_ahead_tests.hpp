@@ -45,7 +45,7 @@ __global__ void __launch_bounds__(kBlock) __cluster_dims__(kBlocks)
     all_gather.init();
   }
   ladder::ptx::cluster_sync();
-  for (auto row = ahead.wait(); row < rows; row = ahead.wait()) {
+  for (auto row = ahead.wait(); row < static_cast<unsigned>(rows); row = ahead.wait()) {
     const T* const from = ahead.part_of(row);
     float held[kHeld], sum = 0;
     for (int k = 0; k < kHeld; ++k) {
