@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "host_executor/fragments.hpp"
-#include "host_executor/memory.hpp"
 #include "swizzled.hpp"
 
 namespace {
@@ -305,10 +304,11 @@ TEST(WgmmaDescriptor, HasItsFieldsInBytes) {
 }
 
 TEST(WgmmaDescriptor, NamesStaticSharedMemoryBeyondTheBitsOfAGpus) {
-  for (const unsigned address : {0u, 1024u, 0x3fff0u, 1u << 20, (5u << 20) + 0x12340}) {
-    const void* const matrix = ladder::host::shared_pointer(address);
-    EXPECT_EQ(MatrixDescriptor::decode(ladder::host::descriptor_start(matrix)).start, address);
-  }
+  const std::uint64_t bits = Layout{Major::k, 128, kUnused, 1024}.descriptor(8192);
+  const auto matrix = MatrixDescriptor::decode(bits | std::uint64_t{5} << 52);
+  EXPECT_EQ(matrix.start, (5u << 18) + 8192);
+  EXPECT_EQ(matrix.stride, 1024u);
+  EXPECT_EQ(matrix.row, 128u);
 }
 
 TEST(WgmmaDescriptor, ErrorsSayWhatIsUndefined) {

@@ -331,14 +331,19 @@ std::string explain_table(std::span<const Row> rows, bool colors) {
   const Paint paint(colors);
   std::size_t label_width = 0;
   for (const Row& row : rows) label_width = std::max(label_width, width_of(spoken(*row.kernel)));
-  const std::vector<std::string> lines =
-      set_columns(table_columns(rows), kWidth - 2 - label_width, paint);
+  const std::vector<Column> columns = table_columns(rows);
+  const std::size_t width = kWidth - 2 - label_width;
+  const std::vector<std::string> lines = set_columns(columns, width, paint);
+  // Names are cut where the narrowest columns are too wide.
+  for (const std::string& line : set_columns(columns, width, Paint(false))) {
+    label_width = std::min(label_width, kWidth - 2 - width_of(line));
+  }
   std::string text = fmt::format("{} · at least {} to move\n", paint.bold(title(rows.front())),
                                  scaled(rows.front().cost.bytes(), "B"));
   if (lines.size() > 1) text += spaces(2 + label_width) + paint.faint(lines[0]) + "\n";
   std::size_t next = 1;
   for (const Row& row : rows) {
-    text += "  " + paint.bold(left(spoken(*row.kernel), label_width));
+    text += "  " + paint.bold(left(cut(spoken(*row.kernel), label_width), label_width));
     text += counted(row) ? lines[next++] + "\n" + story(rows, row, paint)
                          : "  " + refusal(row, label_width + 4, paint);
   }
