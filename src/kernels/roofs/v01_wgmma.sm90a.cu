@@ -64,9 +64,8 @@ __global__ void __launch_bounds__(kThreads, 1) products(roofs::TensorArgs<T> g) 
 #pragma unroll
   for (int t = 0; t < Op::kN / 8; ++t) {
     const int column = 8 * t + lane % 4 * 2;
-    *reinterpret_cast<float2*>(&to[row * Op::kN + column]) = make_float2(c[4 * t], c[4 * t + 1]);
-    *reinterpret_cast<float2*>(&to[(row + 8) * Op::kN + column]) =
-        make_float2(c[4 * t + 2], c[4 * t + 3]);
+    *reinterpret_cast<float2*>(&to[row * Op::kN + column]) = {c[4 * t], c[4 * t + 1]};
+    *reinterpret_cast<float2*>(&to[(row + 8) * Op::kN + column]) = {c[4 * t + 2], c[4 * t + 3]};
   }
 }
 
