@@ -81,12 +81,28 @@ CAUSES: list[tuple[str, str, str]] = [
         "the last block reads the posts again until all are there, which on the host executor they are",
     ),
     (
-        r"^gemm/f32/v20_",
+        r"^gemm(_tensor/.*|/f32)/v20_",
         r"",
         "the tile is chosen by the number of multiprocessors, and the host executor says 2",
     ),
     (
-        r"^(layernorm|rmsnorm)/backward/.*/v32_",
+        r"^gemm_tensor/.*/v(13|14|18|19|21|22|24)_",
+        r"^shared_st_requests$",
+        "stmatrix is no request to this count of the hardware; its wavefronts are equal",
+    ),
+    (
+        r"^(gemm_tensor/.*/v(15|24)|reduction/.*/v13)_",
+        r"^shared_ld_(requests|wavefronts)$",
+        "loads from and stores to other blocks of the cluster are wavefronts of the hardware's, and the"
+        " host executor does not count them",
+    ),
+    (
+        r"^softmax/.*/v09_|^roofs/dram/.*/v03_",
+        r"",
+        "as many clusters or blocks as multiprocessors can run, and the host executor says there are 2",
+    ),
+    (
+        r"^(layernorm|rmsnorm)/backward/.*/v3[234]_",
         r"",
         "as many blocks as multiprocessors can run, and the host executor says there are 2",
     ),
