@@ -104,6 +104,7 @@ def main() -> int:
         entry
         for entry in json.loads(Path(sys.argv[1]).read_text())
         if re.search(r"/src/kernels/\w+/v\w+\.sm90a\.cu$", entry["file"])
+        and "LADDER_HOST_EXECUTOR" not in entry["command"]
         and uses_wgmma(Path(entry["file"]))
     ]
     nvcc = shlex.split(entries[0]["command"])[0] if entries else None

@@ -92,7 +92,7 @@ CAUSES: list[tuple[str, str, str]] = [
     ),
     (
         r"^(gemm_tensor/.*/v(15|24)|reduction/.*/v13)_",
-        r"^shared_ld_(requests|wavefronts)$",
+        r"^shared_(ld|st)_(requests|wavefronts)$",
         "loads from and stores to other blocks of the cluster are wavefronts of the hardware's, and the"
         " host executor does not count them",
     ),
