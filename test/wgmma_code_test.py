@@ -3,9 +3,9 @@
 warps go on, and no spills.
 
 ptxas only warns where it can't keep products running side by side, or where it ignores a register
-budget, and the kernels are right then but slow. So every such kernel file is compiled once more,
-and what ptxas says is read. Where there is a disassembler, too, every kernel must have as many products
-in machine code as in PTX, or more where loops are unrolled: HGMMA, and QGMMA of fp8.
+budget, and the kernels are right then but slow. So ptxas is given the PTX of every such kernel file
+once more, and what it says is read. Where there is a disassembler, too, every kernel must have as
+many products in machine code as in PTX, or more where loops are unrolled: HGMMA, and QGMMA of fp8.
 
 usage: wgmma_code_test.py COMPILE_COMMANDS     exits with 77 where there is no nvcc
 """
@@ -24,6 +24,8 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Iterator
+
+from nvcc_outputs import built, compiled, disassembled
 
 ROOT = Path(__file__).resolve().parent.parent
 SKIPPED = 77
@@ -75,27 +77,20 @@ def missing(ptx: str, sass: str) -> Iterator[str]:
 
 
 def check(entry: dict[str, str], nvdisasm: str | None) -> list[str]:
-    command = shlex.split(entry["command"])
-    dropped = re.compile(r"--?generate-code.*|-c|-Xptxas.*|-arch=.*")
-    command = [word for word in command if not dropped.fullmatch(word)]
-    del command[command.index("-o") : command.index("-o") + 2]
+    ptx = built(entry).ptx or compiled(entry, False).ptx
+    nvcc = Path(shutil.which(shlex.split(entry["command"])[0]))
     with tempfile.TemporaryDirectory() as folder:
-        cubin = Path(folder) / "kernel.cubin"
-        command += ["-arch=sm_90a", "-cubin", "-Xptxas", "-v", "--keep", "--keep-dir", folder]
+        source, cubin = Path(folder) / "kernel.ptx", Path(folder) / "kernel.cubin"
+        source.write_text(ptx)
         made = subprocess.run(
-            [*command, "-o", str(cubin)],
-            cwd=entry["directory"], check=True, text=True, stderr=subprocess.PIPE,
+            [nvcc.with_name("ptxas"), "-arch=sm_90a", "-v", source, "-o", cubin],
+            check=True, text=True, stderr=subprocess.PIPE,
         )  # fmt: skip
         found = list(complaints(made.stderr))
-        (ptx,) = (path.read_text() for path in Path(folder).glob("*.ptx"))
         if not any(products_in_ptx(ptx).values()):
             found.append("no kernel has wgmma in PTX")
         if nvdisasm:
-            sass = subprocess.run(
-                [nvdisasm, "-c", str(cubin)],
-                check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            ).stdout  # fmt: skip
-            found += missing(ptx, sass)
+            found += missing(ptx, disassembled(cubin.read_bytes(), nvdisasm))
     return [f"{os.path.relpath(entry['file'], ROOT)}: {each}" for each in found]
 
 
