@@ -220,6 +220,8 @@ int resident_blocks(int splits) {
 template <class Op>
 struct PushedSums {
   static constexpr ladder::Version version{"blocks that split K push accumulators by st.async"};
+  // a tile by a cluster of eight blocks and of two
+  static constexpr gemm_tensor::Problem test_problems[] = {{100, 56, 520}, {100, 56, 200}};
   using Tile = Shape<128, 64, 1>;
 
   /// As many blocks as can be resident at a time, with at least one K-tile each.
