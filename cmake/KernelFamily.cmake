@@ -6,7 +6,7 @@
 # LADDER_FAMILIES: their names. LADDER_KERNEL_TARGETS: the object libraries to link (objects, because a linker drops the
 # registrars of a static library). LADDER_HOST_KERNELS: the files the host executor compiles again.
 # LADDER_KERNEL_FILES: the versions this build registers. vNN_cudnn.gpu.cu needs cuDNN.
-# LADDER_HOPPER: whether *.sm90a.cu are compiled. CUDA 12.0 lacks some of their instructions; the next
+# LADDER_HOPPER: whether nvcc compiles *.sm90a.cu. CUDA 12.0 lacks some of their instructions; the next
 # that was tried is 12.4.
 set(LADDER_HOPPER ${LADDER_CUDA})
 if(LADDER_CUDA AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.4)

@@ -178,6 +178,17 @@ TEST_P(AnyOrder, OfAVectorSomeMayBeUnwritten) {
                        "finds shared memory that no thread of the block has written"));
 }
 
+__global__ void read_some_at(const float* in, float* out) {
+  out[0] = ladder::Vec128<float>::load_some(in)[0];
+}
+
+TEST_P(AnyOrder, AFaultLeavesNothingAllowed) {
+  Array<float> data(4), out(64);
+  EXPECT_NE(error_of([&] { run_block(1, read_some_at, data + 4, out); }), "");
+  EXPECT_TRUE(contains(error_of([&] { run_block(64, read_vector<false>, out, 0); }),
+                       "finds shared memory that no thread of the block has written"));
+}
+
 __global__ void count_without_zero(unsigned* out) {
   __shared__ unsigned counter;
   atomicAdd(&counter, 1u);

@@ -35,8 +35,7 @@ const Exception kExceptions[] = {
     // With 4 rows of B, 16 whole sectors each, come half sectors of 16 rows of A.
     {"gemm/f32/v16_.*", {.global_load = (4 * 16 + 16.) / (4 * 16 + 8)}},
     // A row of a fragment of 16-bit C is 16 bytes, half a sector.
-    {"gemm_tensor/(nn|nt|tn)/.*/v02_.*", {.global_store = 2}},
-    {"gemm_tensor/(nn|nt|tn)/.*/v1[0-2]_.*", {.global_store = 2}},
+    {"gemm_tensor/(nn|nt|tn)/.*/v(02|10|11|12)_.*", {.global_store = 2}},
     // A thread splits 32 bytes of A or B, which it loads as two vectors.
     {"gemm_tensor/nn/f32/v17_.*", {.global_load = 2}},
     // A thread per row: 3 of 5 reads are of x, the others of weight and bias, the same for all.

@@ -328,6 +328,7 @@ void reset_reads() {
   proxy_fences.assign(clock_size, {});
   init_fences.clear();
   reads_in_flight.clear();
+  may_be_unwritten = false;  // a thread that fails destroys nothing
 }
 
 void expect_no_reads() {

@@ -64,7 +64,7 @@ std::uint64_t begin_read(const void* pc, SharedPart part, std::size_t offset, st
 /// It is done, and counts as a load that `reader` has just made.
 void end_read(std::uint64_t number, unsigned reader);
 
-/// A new block runs: forgets reads and fences.
+/// A new block runs: forgets reads, fences and what may be unwritten.
 void reset_reads();
 /// The block ends: ends the launch if asynchronous reads are under way.
 void expect_no_reads();

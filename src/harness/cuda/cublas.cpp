@@ -8,10 +8,12 @@
 namespace ladder {
 
 void* cublas_function(const char* name) {
-  static void* const library = dlopen(LADDER_CUBLAS_LIBRARY, RTLD_NOW);  // which needs cuBLASLt
-  void* const function = library ? dlsym(library, name) : nullptr;
-  if (!function) throw std::runtime_error(dlerror());
-  return function;
+  const auto found = [](void* loaded) {
+    if (!loaded) throw std::runtime_error(dlerror());
+    return loaded;
+  };
+  static void* const library = found(dlopen(LADDER_CUBLAS_LIBRARY, RTLD_NOW));  // and cuBLASLt
+  return found(dlsym(library, name));
 }
 
 void cublas_check(cublasStatus_t status, const char* expression, const char* file, int line) {

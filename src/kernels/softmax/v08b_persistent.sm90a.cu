@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kAheadBlock, 1024 / kAheadBlock) __cluster_dim
 
 struct Persistent {
   static constexpr ladder::Version version{"as many clusters as run at once, row after row"};
-  // several rows for each cluster
+  // on 132 SMs one row or two for each cluster
   static constexpr softmax::Problem test_problems[] = {{300, 333}, {40, 65540}};
 
   template <class T>
