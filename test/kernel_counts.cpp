@@ -22,6 +22,35 @@ struct Exception {
 // f32: 32 lanes that are 32 floats or more apart touch 32 sectors where 4 hold as many bytes; 16-bit
 // types 32 where 2 do.
 const Exception kExceptions[] = {
+    // 128 keys and head size 64. Scores: of Q all lanes read the same, of K each another row, 64
+    // times in each of 4 warps. Values: weights are the same for all, 128 times in each of 2 warps.
+    // Softmax: three passes.
+    {"attention/.*v01_.*",
+     {.global_load =
+          (4 * 64 * 33 + 2 * 128 * 3 + 3 * 4 * 4) / (4 * 64 * 3 + 2 * 128 * 3 + 3 * 4 * 4.)}},
+    // Of 16 queries: scores, weights, lse one by one; a row of a fragment of o is half a sector.
+    {"attention/.*v02_.*",
+     {.global_store = (32 * 8 + 64 * 2 + 16 + 16 * 8) / (32 * 8 + 64 * 2 + 16 + 16 * 4.)}},
+    // Of 16 queries and two K-tiles: o in fp32, then as above; a maximum and a sum each time, lse.
+    // Scores and weights in shared memory are two wavefronts for one, where 160 are ldmatrix's, 4 of
+    // two factors, and stores of Q, K, V 64 each; under a causal mask not all scores are read.
+    {"attention/bf16/v03_.*",
+     {.global_store = (16 * 8 + 16 * 8 + 2 * 4 + 2) / (16 * 8 + 16 * 4 + 2 * 4 + 2.),
+      .shared_load = (160 + 2 * 64 + 4) / (160 + 64 + 4.),
+      .shared_store = (128 + 2 * (64 + 2 * 256 + 8)) / (128 + 2 * (64 + 2 * 128 + 8.))}},
+    {"attention/causal/bf16/v03_.*",
+     {.global_store = (16 * 8 + 16 * 8 + 2 * 4 + 2) / (16 * 8 + 16 * 4 + 2 * 4 + 2.),
+      .shared_load = 29 / 25.,
+      .shared_store = (128 + 2 * (64 + 2 * 256 + 8)) / (128 + 2 * (64 + 2 * 128 + 8.))}},
+    {"attention/bf16/v04_.*",
+     {.global_store = (16 * 8 + 2) / (16 * 4 + 2.),
+      .shared_load = (2 * (160 + 2 * 64 + 2) + 2) / (2 * (160 + 64 + 2) + 2.),
+      .shared_store = (64 + 2 * (128 + 2 * 256 + 4) + 4) / (64 + 2 * (128 + 2 * 128 + 4) + 4.)}},
+    {"attention/causal/bf16/v04_.*",
+     {.global_store = (16 * 8 + 2) / (16 * 4 + 2.),
+      .shared_load = 231 / 199.,
+      .shared_store = (64 + 2 * (128 + 2 * 256 + 4) + 4) / (64 + 2 * (128 + 2 * 128 + 4) + 4.)}},
+    {"attention/.*v0[5-8]_.*", {.global_store = (16 * 8 + 2) / (16 * 4 + 2.)}},
     {"elementwise/relu/f32/v1[02]_.*", {.global_load = 8, .global_store = 8}},
     {"elementwise/relu/f32/v11_.*", {.global_load = 5. / 4, .global_store = 5. / 4}},
     // Of A each lane reads another row, of B all read the same: 32 + 1 sectors for 4 + 1.

@@ -5,9 +5,12 @@
 
 #include "kernels/elementwise/approx.hpp"
 #include "kernels/elementwise/elementwise.hpp"
-#include "pairs.hpp"
+#include "device/pairs.hpp"
 
 namespace gemm_k_tiles {
+
+using ladder::pack;
+using ladder::unpack;
 
 /// gelu in the form with tanh, and with the hardware's tanh: one instruction, and a result that may
 /// be wrong by |x| / 4096. What that means beside other errors: reference.hpp.

@@ -7,9 +7,11 @@
 #include "device/tensor_map.hpp"
 #include "gemm_tensor.hpp"
 #include "limits.hpp"
-#include "pairs.hpp"
+#include "device/pairs.hpp"
 
 namespace gemm_k_tiles {
+
+using ladder::pack;
 
 using ladder::ptx::Major;
 

@@ -5,12 +5,12 @@
 
 #include <type_traits>
 
-namespace gemm_k_tiles {
+namespace ladder {
 
 /// Two accumulators as neighbours of type T.
 template <class T>
 __device__ __forceinline__ std::uint32_t pack(float first, float second) {
-  if constexpr (std::is_same_v<T, ladder::half>) {
+  if constexpr (std::is_same_v<T, half>) {
     const __half2 pair = __floats2half2_rn(first, second);
     return reinterpret_cast<const std::uint32_t&>(pair);
   } else {
@@ -22,11 +22,11 @@ __device__ __forceinline__ std::uint32_t pack(float first, float second) {
 /// The other way.
 template <class T>
 __device__ __forceinline__ float2 unpack(std::uint32_t pair) {
-  if constexpr (std::is_same_v<T, ladder::half>) {
+  if constexpr (std::is_same_v<T, half>) {
     return __half22float2(reinterpret_cast<const __half2&>(pair));
   } else {
     return __bfloat1622float2(reinterpret_cast<const __nv_bfloat162&>(pair));
   }
 }
 
-}  // namespace gemm_k_tiles
+}  // namespace ladder

@@ -1,0 +1,62 @@
+// Scaled dot-product attention. For every query row i of every head:
+//
+//   s[j] = (q[i] . k[j]) / sqrt(d)            for the keys j that query i sees
+//   o[i] = sum over j of exp(s[j]) v[j] / sum over j of exp(s[j])
+//   lse[i] = log(sum over j of exp(s[j]))     the log-sum-exp, which the gradients need
+//
+// A query that sees no key has o = 0 and lse = -inf. Several heads of queries may share a head of
+// keys and values (grouped heads): head h of the queries has that of number h / (heads / kv_heads).
+//
+// Scores, exponentials and sums are fp32. What is multiplied with V on tensor cores, exp(s - max),
+// is rounded to the element type before.
+#pragma once
+
+#include "device/kernel.hpp"
+
+struct attention {
+  static constexpr const char* family = "attention";
+  static constexpr const char* op = "";
+  static constexpr bool kCausal = false;
+
+  struct Problem {
+    int batch, heads, kv_heads, queries, keys, d;
+    /// From 0 on: the sequences have different lengths, from this to `queries`, which is `keys` then.
+    int shortest = -1;
+    bool bshd = false;      ///< a position's heads lie side by side, not a head's positions
+    bool top_left = false;  ///< how a causal mask is aligned
+
+    bool has_lengths() const { return shortest >= 0; }
+  };
+
+  /// Of one operand, elements from a sequence, a head, a row to the next.
+  struct Strides {
+    std::int64_t batch, head, row;
+  };
+
+  /// Where sequences have different lengths they lie one behind the other, `batch` strides are 0, and
+  /// sequence b has the rows of queries from query_starts[b] to query_starts[b + 1], those of keys
+  /// from key_starts[b] on, keys_used[b] of them. The rows up to key_starts[b + 1] may hold anything.
+  template <class T>
+  struct Args {
+    const T* q;                                 // [queries][d] of every head
+    const T* k;                                 // [keys][d] of every head of keys
+    const T* v;                                 // likewise
+    T* o;                                       // as q
+    float* lse;                                 // [queries] of every head
+    Strides q_strides, k_strides, lse_strides;  // of q and o; of k and v; of lse
+    int batch, heads, kv_heads, queries, keys, d;
+    float scale;  // 1 / sqrt(d)
+    bool top_left;
+    const std::int32_t* query_starts = nullptr;  // [batch + 1]
+    const std::int32_t* key_starts = nullptr;    // [batch + 1]
+    const std::int32_t* keys_used = nullptr;     // [batch]
+    void* workspace = nullptr;
+  };
+};
+
+/// Query i of m sees of n keys those up to key i + n - m: the last query sees all keys (bottom
+/// right), or, where `top_left`, those up to key i.
+struct attention_causal : attention {
+  static constexpr const char* op = "causal";
+  static constexpr bool kCausal = true;
+};

@@ -1,0 +1,187 @@
+// Idea      32 queries for a warp, two fragments one below the other: what is read of K and V from
+//           shared memory is multiplied twice
+// Vs v06    half as many bytes of shared memory for a product, and half as many copies of K and V;
+//           but 64 + 32 more registers for accumulators at head size 128
+// Bound by  the tensor cores as mma.sync drives them, and the exponentials between the products
+// Limits    compute capability 8.0; 64 KiB of shared memory for head size 128
+// Tile      128 queries by 64 keys, 4 warps of 32 queries
+#include "device/pairs.hpp"
+#include "device/ptx/exp2.hpp"
+#include "device/ptx/mma.hpp"
+#include "head.hpp"
+#include "limits.hpp"
+#include "swizzled_tile.hpp"
+
+namespace {
+
+using namespace ladder::ptx;
+
+constexpr int kFragments = 2, WM = kFragments * 16, BM = 128, BN = 64, kThreads = BM / WM * 32;
+
+template <class T, int D>
+struct Shared {
+  SwizzledTile<T, BM, D> q;
+  SwizzledTile<T, BN, D> k, v;
+};
+
+/// Of the four lanes that have a row.
+__device__ float max_of_row(float x) {
+  x = fmaxf(x, __shfl_xor_sync(0xffffffff, x, 1));
+  return fmaxf(x, __shfl_xor_sync(0xffffffff, x, 2));
+}
+__device__ float sum_of_row(float x) {
+  x += __shfl_xor_sync(0xffffffff, x, 1);
+  return x + __shfl_xor_sync(0xffffffff, x, 2);
+}
+
+template <class Op, class T, int D>
+__global__ void __launch_bounds__(kThreads) attend(attention::Args<T> a) {
+  Shared<T, D>& s = *ladder::dynamic_shared<Shared<T, D>>();
+  const Head<T> head(a, blockIdx.y, blockIdx.z);
+  const int row0 = blockIdx.x * BM, warp_row = threadIdx.x / 32 * WM, lane = threadIdx.x % 32;
+  if (row0 >= head.queries) return;
+  const auto copy = [&](SwizzledTile<T, BN, D>& to, const T* from, int key0) {
+    to.template copy<kThreads>(from + key0 * head.k_pitch, head.k_pitch, head.keys - key0);
+  };
+  s.q.template copy<kThreads>(head.q + row0 * head.q_pitch, head.q_pitch, head.queries - row0);
+  copy(s.k, head.k, 0);
+
+  // A lane has two rows of a fragment, 8 apart.
+  const int query = row0 + warp_row + lane / 4;
+  const float scale = a.scale * kLog2E;
+  float max[kFragments][2], sum[kFragments][2] = {};
+  float acc[kFragments][D / 8][4] = {};
+#pragma unroll
+  for (auto& of_fragment : max) of_fragment[0] = of_fragment[1] = -INFINITY;
+
+  for (int key0 = 0; key0 < head.keys; key0 += BN) {
+    cp_async_wait_all();
+    __syncthreads();  // K is there, and the values of the K-tile before are read
+    copy(s.v, head.v, key0);
+
+    float scores[kFragments][BN / 8][4] = {};
+#pragma unroll
+    for (int i = 0; i < D / 16; ++i) {
+      std::uint32_t q[kFragments][4];
+#pragma unroll
+      for (int f = 0; f < kFragments; ++f) s.q.fragment_a(q[f], warp_row + f * 16, i * 2, lane);
+#pragma unroll
+      for (int j = 0; j < BN / 16; ++j) {
+        std::uint32_t k[4];
+        s.k.fragments_b(k, j * 16, i * 2, lane);
+#pragma unroll
+        for (int f = 0; f < kFragments; ++f) {
+          auto& to = scores[f];
+          mma_m16n8k16<T>(to[j * 2], q[f], {k[0], k[1]}, to[j * 2]);
+          mma_m16n8k16<T>(to[j * 2 + 1], q[f], {k[2], k[3]}, to[j * 2 + 1]);
+        }
+      }
+    }
+
+#pragma unroll
+    for (int f = 0; f < kFragments; ++f) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        const int seen = head.template visible<Op>(query + f * 16 + half * 8);
+        float new_max = max[f][half];
+#pragma unroll
+        for (int j = 0; j < BN / 8; ++j) {
+#pragma unroll
+          for (int e = half * 2; e < half * 2 + 2; ++e) {
+            float& score = scores[f][j][e];
+            score = key0 + j * 8 + lane % 4 * 2 + e % 2 < seen ? score * scale : -INFINITY;
+            new_max = fmaxf(new_max, score);
+          }
+        }
+        new_max = max_of_row(new_max);
+        const float from = new_max == -INFINITY ? 0 : new_max;  // -inf - -inf is no number
+        const float factor = exp2_approx(max[f][half] - from);
+        max[f][half] = new_max;
+        sum[f][half] *= factor;
+#pragma unroll
+        for (int j = 0; j < BN / 8; ++j) {
+#pragma unroll
+          for (int e = half * 2; e < half * 2 + 2; ++e) {
+            scores[f][j][e] = exp2_approx(scores[f][j][e] - from);
+            sum[f][half] += scores[f][j][e];
+          }
+        }
+#pragma unroll
+        for (int j = 0; j < D / 8; ++j) {
+          acc[f][j][half * 2] *= factor;
+          acc[f][j][half * 2 + 1] *= factor;
+        }
+      }
+    }
+
+    cp_async_wait_all();
+    __syncthreads();  // V is there, and K is read
+    if (key0 + BN < head.keys) copy(s.k, head.k, key0 + BN);
+#pragma unroll
+    for (int i = 0; i < BN / 16; ++i) {
+      std::uint32_t weights[kFragments][4];
+#pragma unroll
+      for (int f = 0; f < kFragments; ++f) {
+#pragma unroll
+        for (int w = 0; w < 4; ++w) {
+          const auto& pair = scores[f][i * 2 + w / 2];
+          weights[f][w] = ladder::pack<T>(pair[w % 2 * 2], pair[w % 2 * 2 + 1]);
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < D / 16; ++j) {
+        std::uint32_t v[4];
+        s.v.fragments_b_trans(v, i * 16, j * 2, lane);
+#pragma unroll
+        for (int f = 0; f < kFragments; ++f) {
+          mma_m16n8k16<T>(acc[f][j * 2], weights[f], {v[0], v[1]}, acc[f][j * 2]);
+          mma_m16n8k16<T>(acc[f][j * 2 + 1], weights[f], {v[2], v[3]}, acc[f][j * 2 + 1]);
+        }
+      }
+    }
+  }
+
+#pragma unroll
+  for (int f = 0; f < kFragments; ++f) {
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const float total = sum_of_row(sum[f][half]);
+      const int row = query + f * 16 + half * 8;
+      if (row >= head.queries) continue;
+      if (lane % 4 == 0) head.lse[row] = (max[f][half] + log2f(total)) / kLog2E;
+      const float factor = total > 0 ? 1 / total : 0;
+      T* const o = head.o + row * head.q_pitch + lane % 4 * 2;
+#pragma unroll
+      for (int j = 0; j < D / 8; ++j) {
+        *reinterpret_cast<std::uint32_t*>(o + j * 8) =
+            ladder::pack<T>(acc[f][j][half * 2] * factor, acc[f][j][half * 2 + 1] * factor);
+      }
+    }
+  }
+}
+
+template <class Op>
+struct TwoFragments {
+  static constexpr ladder::Version version{"32 queries for a warp"};
+
+  template <class T>
+  static void launch(const attention::Args<T>& a, cudaStream_t stream) {
+    with_head_size(a.d, [&](auto d) {
+      constexpr int D = decltype(d)::value;
+      ladder::launch(attend<Op, T, D>, query_tiles(a, BM), kThreads, sizeof(Shared<T, D>), stream,
+                     a);
+    });
+  }
+  template <class T>
+  static ladder::Support supports(const attention::Problem& p) {
+    const ladder::Support memory =
+        needs_shared_memory(p.d == 64 ? sizeof(Shared<T, 64>) : sizeof(Shared<T, 128>));
+    return memory.ok ? needs_compute_capability(80) : memory;
+  }
+};
+
+using ladder::bfloat16;
+const ladder::Register<TwoFragments<attention>, attention, bfloat16> plain;
+const ladder::Register<TwoFragments<attention_causal>, attention_causal, bfloat16> causal;
+
+}  // namespace
