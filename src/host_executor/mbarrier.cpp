@@ -187,15 +187,16 @@ void expect_mbarrier(const void* pc, std::uint64_t* barrier, bool copies) {
   expect_fenced(part, offset, sizeof *barrier, true);
 }
 
-void named_barrier(int number, unsigned threads, std::source_location at) {
+void named_barrier(int number, unsigned threads, bool waits, std::source_location at) {
   const void* const pc = __builtin_return_address(0);
+  const std::string operation = waits ? "named_barrier_sync" : "named_barrier_arrive";
   if (number < 0 || number >= kNamedBarriers) {
-    fail_thread("named_barrier_sync at " + source_text(pc) + " of barrier " +
-                std::to_string(number) + ": a block has 16");
+    fail_thread(operation + " at " + source_text(pc) + " of barrier " + std::to_string(number) +
+                ": a block has 16");
   }
   NamedBarrier& barrier = named[static_cast<std::size_t>(number)];
   if (barrier.arrived > 0 && barrier.threads != threads) {
-    fail_thread("named_barrier_sync " + std::to_string(number) + " at " + source_text(pc) +
+    fail_thread(operation + " " + std::to_string(number) + " at " + source_text(pc) +
                 ": this thread says " + std::to_string(threads) + " threads, others " +
                 std::to_string(barrier.threads));
   }
@@ -206,10 +207,10 @@ void named_barrier(int number, unsigned threads, std::source_location at) {
     barrier.now = {};
     barrier.arrived = 0;
     wake(&barrier);
-  } else {
+  } else if (waits) {
     park(&barrier, static_cast<std::uint64_t>(number), &describe_named, at);
   }
-  acquire_from(barrier.before, thread_number());
+  if (waits) acquire_from(barrier.before, thread_number());
 }
 
 }  // namespace ladder::host

@@ -49,6 +49,7 @@ void remote_arrive(const void* pc, std::uint64_t* barrier, const Knowledge& know
 /// Who waits for the phase comes to know this.
 void hand_over(std::uint64_t* barrier, const Knowledge& known);
 
-void named_barrier(int barrier, unsigned threads, std::source_location at);
+/// Arrives, and waits for the others or not.
+void named_barrier(int barrier, unsigned threads, bool waits, std::source_location at);
 
 }  // namespace ladder::host

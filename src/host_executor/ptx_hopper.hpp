@@ -41,7 +41,12 @@ LADDER_INLINE void mbarrier_wait(Mbarrier* barrier, unsigned parity, LADDER_HERE
 template <int kThreads>
 LADDER_INLINE void named_barrier_sync(int barrier, LADDER_HERE) {
   static_assert(kThreads % 32 == 0);
-  host::named_barrier(barrier, kThreads, at);
+  host::named_barrier(barrier, kThreads, true, at);
+}
+template <int kThreads>
+LADDER_INLINE void named_barrier_arrive(int barrier, LADDER_HERE) {
+  static_assert(kThreads % 32 == 0);
+  host::named_barrier(barrier, kThreads, false, at);
 }
 
 template <int kRegisters>
@@ -68,6 +73,10 @@ LADDER_INLINE void tensor_load(void* shared, const CUtensorMap* map, int x, int 
 LADDER_INLINE void tensor_load(void* shared, const CUtensorMap* map, int x, int y, int z,
                                Mbarrier* barrier) {
   host::tensor_load(shared, map, {x, y, z}, barrier);
+}
+LADDER_INLINE void tensor_load(void* shared, const CUtensorMap* map, int x, int y, int z, int w,
+                               Mbarrier* barrier) {
+  host::tensor_load(shared, map, {x, y, z, w}, barrier);
 }
 LADDER_INLINE void tensor_load_multicast(void* shared, const CUtensorMap* map, int x, int y,
                                          Mbarrier* barrier, std::uint16_t blocks) {

@@ -3,7 +3,8 @@
 //   named_barrier_sync<64>(1 + threadIdx.x / 64);      each two warps wait for each other only
 //
 // A block has 16, of which 0 is that of __syncthreads. All threads that meet at one say how many
-// they are, whole warps.
+// they are, whole warps. Those that arrive without waiting count as well: so one warp may wait for
+// what another has done, and that one goes on.
 //
 // PTX ISA, "Parallel Synchronization and Communication Instructions: bar".
 #pragma once
@@ -20,6 +21,12 @@ template <int kThreads>
 __device__ __forceinline__ void named_barrier_sync(int barrier) {
   static_assert(kThreads % 32 == 0);
   asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
+}
+
+template <int kThreads>
+__device__ __forceinline__ void named_barrier_arrive(int barrier) {
+  static_assert(kThreads % 32 == 0);
+  asm volatile("bar.arrive %0, %1;" ::"r"(barrier), "n"(kThreads) : "memory");
 }
 
 }  // namespace ladder::ptx

@@ -100,6 +100,14 @@ __device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map
       "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier))
       : "memory");
 }
+__device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map, int x, int y,
+                                            int z, int w, Mbarrier* barrier) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
+      " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
+      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(barrier))
+      : "memory");
+}
 __device__ __forceinline__ void tensor_store(const CUtensorMap* map, int x, int y, int z,
                                              const void* shared) {
   asm volatile(
