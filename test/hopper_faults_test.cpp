@@ -231,6 +231,8 @@ enum class Wrong {
   no_proxy_fence,
   no_fence,
   no_wait,
+  no_commit,
+  never_waited,
   a_warp_ends,
   overwritten,
   descriptor,
@@ -252,7 +254,8 @@ __global__ void __launch_bounds__(128) product(float* out) {
                                                                        : 0;
   wgmma<64, Major::k, Major::k, half>(sum, wgmma_descriptor<Major::k>(a),
                                       wgmma_descriptor<Major::k>(b + beyond), true);
-  wgmma_commit_group();
+  if (kWrong != Wrong::no_commit) wgmma_commit_group();
+  if (kWrong == Wrong::never_waited) return;
   if (kWrong == Wrong::overwritten) {
     __syncthreads();
     a[threadIdx.x] = half(2.0f);
@@ -281,7 +284,13 @@ TEST_P(HopperFaults, SumsThatWgmmaDoesNotSee) {
   expect_error(error_of_product<Wrong::no_fence>(), "follows no wgmma_fence");
 }
 TEST_P(HopperFaults, AProductThatNobodyWaitsFor) {
-  expect_error(error_of_product<Wrong::no_wait>(), "the block ends while the wgmma at");
+  expect_error(error_of_product<Wrong::never_waited>(), "the block ends while the wgmma at");
+}
+TEST_P(HopperFaults, SumsReadBeforeTheyAreThere) {
+  expect_error(error_of_product<Wrong::no_wait>(),
+               "a register of D is touched while a product has it: the load at");
+  expect_error(error_of_product<Wrong::no_wait>(), "and no wgmma_wait_group has waited for it");
+  expect_error(error_of_product<Wrong::no_commit>(), "in no group: no wgmma_commit_group has come");
 }
 TEST_P(HopperFaults, AWarpThatDoesNotWaitWithItsWarpgroup) {
   expect_error(error_of_product<Wrong::a_warp_ends>(),
@@ -296,6 +305,51 @@ TEST_P(HopperFaults, ADescriptorBeyondSharedMemory) {
 }
 TEST_P(HopperFaults, ThreadsThatAskForDifferentProducts) {
   expect_error(error_of_product<Wrong::disagree>(), "ask for different products");
+}
+
+/// A is in registers, and its second half of K in registers that are used again.
+template <Wrong kWrong>
+__global__ void __launch_bounds__(128) product_of_registers(float* out) {
+  half* const shared = ladder::dynamic_shared<half>();
+  half* const b = shared + (-shared_address(shared) & 1023) / sizeof(half);
+  for (int i = threadIdx.x; i < 64 * 64; i += 128) b[i] = half(1.0f);
+  fence_proxy_async();
+  __syncthreads();
+  float sum[32];
+  constexpr std::uint32_t kOnes = 0x3c003c00;  // of f16
+  std::uint32_t a[4] = {};
+  for (int step = 0; step < 2; ++step) {
+    if (kWrong == Wrong::no_fence) wgmma_fence();
+    for (std::uint32_t& pair : a) pair = (step + 1) * kOnes;
+    if (kWrong != Wrong::no_fence) wgmma_fence(a);
+    wgmma<64, Major::k, half>(sum, a, wgmma_descriptor<Major::k>(b), step > 0);
+    wgmma_commit_group();
+    if (kWrong != Wrong::no_wait) wgmma_wait_group<0>(sum, a);
+  }
+  if (kWrong == Wrong::no_wait) wgmma_wait_group<0>(sum, a);
+  for (int i = 0; i < 32; ++i) out[threadIdx.x * 32 + i] = sum[i];
+}
+
+template <Wrong kWrong>
+std::string error_of_registers() {
+  Array<float> out(128 * 32);
+  return error_of([&] {
+    launch(product_of_registers<kWrong>, 1, 128, 1024 + 64 * 64 * sizeof(half), nullptr, out);
+    for (const float sum : out.read()) ASSERT_EQ(sum, 16 * (1 + 32768.0f));
+  });
+}
+
+TEST_P(HopperFaults, AProductOfRegistersWithoutAMistakeIsRight) {
+  EXPECT_EQ(error_of_registers<Wrong::nothing>(), "");
+}
+TEST_P(HopperFaults, RegistersOfAThatWgmmaDoesNotSee) {
+  const std::string error = error_of_registers<Wrong::no_fence>();
+  expect_error(error, "follows no wgmma_fence since the store at hopper_faults_test.cpp:");
+  expect_error(error, "of a register of its own");
+}
+TEST_P(HopperFaults, RegistersOfAOverwrittenUnderAProduct) {
+  expect_error(error_of_registers<Wrong::no_wait>(),
+               "a register of A is touched while a product has it: the store at");
 }
 
 // --- Named barriers ------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ warps go on, and no spills.
 ptxas only warns where it can't keep products running side by side, or where it ignores a register
 budget, and the kernels are right then but slow. So ptxas is given the PTX of every such kernel file
 once more, and what it says is read. Where there is a disassembler, too, every kernel must have as
-many products in machine code as in PTX, or more where loops are unrolled: HGMMA, and QGMMA of fp8.
+many products in machine code as in PTX, or more where loops are unrolled: HGMMA, QGMMA of fp8, and
+IGMMA of integers.
 
 usage: wgmma_code_test.py COMPILE_COMMANDS     exits with 77 where there is no nvcc
 """
@@ -49,13 +50,16 @@ def complaints(messages: str) -> Iterator[str]:
             yield f"{count} bytes of registers are spilled"
 
 
+MACHINE = {"e4m3": "QGMMA", "e5m2": "QGMMA", "s8": "IGMMA", "u8": "IGMMA"}  # else HGMMA
+
+
 def products_in_ptx(ptx: str) -> dict[str, Counter[str]]:
     """By kernel, the machine instructions that its products are to become."""
     found: dict[str, Counter[str]] = {}
     for kernel in re.split(r"\n\s*(?:\.visible )?(?=\.entry )", ptx)[1:]:
         name = re.match(r"\.entry (\w+)", kernel)[1]
-        types = re.findall(r"wgmma\.mma_async\.sync\.aligned\.\w+\.f32\.(\w+)", kernel)
-        found[name] = Counter("QGMMA" if t == "e4m3" else "HGMMA" for t in types)
+        types = re.findall(r"wgmma\.mma_async\.sync\.aligned\.\w+\.[fs]32\.(\w+)", kernel)
+        found[name] = Counter(MACHINE.get(t, "HGMMA") for t in types)
     return found
 
 
@@ -63,7 +67,7 @@ def products_in_sass(sass: str) -> dict[str, Counter[str]]:
     found: dict[str, Counter[str]] = {}
     for kernel in re.split(r"\n(?=\.text\.\w+:)", sass)[1:]:
         name = re.match(r"\.text\.(\w+):", kernel)[1]
-        found[name] = Counter(re.findall(r"\b([HQ]GMMA)\.", kernel))
+        found[name] = Counter(re.findall(r"\b([HIQ]GMMA)\.", kernel))
     return found
 
 

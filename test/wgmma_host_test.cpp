@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <iterator>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <type_traits>
@@ -33,12 +34,23 @@ using Half = __half;
 using Bfloat16 = __nv_bfloat16;
 using Tfloat32 = float;
 using E4m3 = __nv_fp8_e4m3;
+using E5m2 = __nv_fp8_e5m2;
 
 template <class T>
-constexpr WgmmaType kType = std::is_same_v<T, Half>       ? WgmmaType::f16
-                            : std::is_same_v<T, Bfloat16> ? WgmmaType::bf16
-                            : std::is_same_v<T, Tfloat32> ? WgmmaType::tf32
-                                                          : WgmmaType::e4m3;
+constexpr WgmmaType kType = std::is_same_v<T, Half>          ? WgmmaType::f16
+                            : std::is_same_v<T, Bfloat16>    ? WgmmaType::bf16
+                            : std::is_same_v<T, Tfloat32>    ? WgmmaType::tf32
+                            : std::is_same_v<T, E4m3>        ? WgmmaType::e4m3
+                            : std::is_same_v<T, E5m2>        ? WgmmaType::e5m2
+                            : std::is_same_v<T, std::int8_t> ? WgmmaType::s8
+                                                             : WgmmaType::u8;
+template <class T>
+using Sum = std::conditional_t<std::is_integral_v<T>, std::int32_t, float>;
+
+template <class T>
+T element_of(int value) {
+  return T(static_cast<Sum<T>>(value));
+}
 
 /// How a slice of A or B lies in shared memory; all in bytes. A row is what lies side by side.
 struct Layout {
@@ -82,8 +94,7 @@ int random_integer(int largest) {
 class Shared {
  public:
   template <class T>
-  void put(int address, float value) {
-    const T element(value);
+  void put(int address, T element) {
     std::memcpy(&bytes_.at(static_cast<std::size_t>(address)), static_cast<const void*>(&element),
                 sizeof(T));
   }
@@ -126,6 +137,8 @@ class Registers {
     for (int thread = 0; thread < 128; ++thread) threads_.push_back(&values_[thread * each]);
   }
   T* const* threads() { return threads_.data(); }
+  /// The same, as multiply() takes sums.
+  void* const* sums() { return reinterpret_cast<void* const*>(threads_.data()); }
 
  private:
   std::vector<T> values_;
@@ -133,37 +146,52 @@ class Registers {
 };
 
 /// Element (row, column) of D.
-float& element(float* const* d, int row, int column) {
+template <class T>
+T& element(T* const* d, int row, int column) {
   const int thread = row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
   return d[thread][column / 8 * 4 + row % 16 / 8 * 2 + column % 2];
 }
 
-/// Small integers, of which all sums are exact: of e4m3 they keep 14 bits.
+/// A random element's value: a small integer, of which all sums are exact (of fp8 they keep 14
+/// bits), or any integer that T has.
 template <class T>
+int random_element() {
+  if constexpr (std::is_integral_v<T>) {
+    return std::uniform_int_distribution<int>(std::numeric_limits<T>::min(),
+                                              std::numeric_limits<T>::max())(generator);
+  } else {
+    return random_integer(8);
+  }
+}
+
+template <class A, class B = A>
 void expect_product(int n, const Layout& of_a, const Layout& of_b, bool in_registers, bool add) {
   SCOPED_TRACE(testing::Message() << "64 x " << n << ", rows of " << of_a.row << " and " << of_b.row
                                   << (add ? ", added" : "") << (in_registers ? ", registers" : ""));
-  constexpr int kStepK = 32 / sizeof(T), kStartA = 2048, kStartB = 1 << 17;
+  constexpr int kStepK = 32 / sizeof(A), kStartA = 2048, kStartB = 1 << 17;
   const int steps = std::min(of_a.steps(), of_b.steps()), K = steps * kStepK;
-  std::vector<float> a(64 * K), b(n * K);
+  std::vector<int> a(64 * K), b(n * K);
   Shared shared;
   for (int i = 0; i < 64 * K; ++i) {
-    a[i] = static_cast<float>(random_integer(8));
-    shared.put<T>(kStartA + of_a.at<T>(i / K, i % K), a[i]);
+    a[i] = random_element<A>();
+    shared.put<A>(kStartA + of_a.at<A>(i / K, i % K), element_of<A>(a[i]));
   }
   for (int i = 0; i < n * K; ++i) {
-    b[i] = static_cast<float>(random_integer(8));
-    shared.put<T>(kStartB + of_b.at<T>(i / K, i % K), b[i]);
+    b[i] = random_element<B>();
+    shared.put<B>(kStartB + of_b.at<B>(i / K, i % K), element_of<B>(b[i]));
   }
-  std::vector<float> expected(64 * n);
-  Registers<float> d(n / 2);
+  std::vector<Sum<A>> expected(64 * n);
+  Registers<Sum<A>> d(n / 2);
   for (int i = 0; i < 64 * n; ++i) {
-    element(d.threads(), i / n, i % n) = static_cast<float>(random_integer(100));
-    expected[i] = add ? element(d.threads(), i / n, i % n) : 0;
-    for (int k = 0; k < K; ++k) expected[i] += a[i / n * K + k] * b[i % n * K + k];
+    Sum<A>& sum = element(d.threads(), i / n, i % n);
+    sum = static_cast<Sum<A>>(random_integer(100));
+    expected[i] = add ? sum : 0;
+    for (int k = 0; k < K; ++k) {
+      expected[i] += static_cast<Sum<A>>(a[i / n * K + k] * b[i % n * K + k]);
+    }
   }
 
-  const Wgmma shape{kType<T>, static_cast<unsigned>(n), of_a.major, of_b.major};
+  const Wgmma shape{kType<A>, kType<B>, static_cast<unsigned>(n), of_a.major, of_b.major};
   for (int step = 0; step < steps; ++step) {
     const std::uint64_t bits_a = of_a.descriptor(kStartA + step * of_a.step());
     const std::uint64_t bits_b = of_b.descriptor(kStartB + step * of_b.step());
@@ -174,17 +202,17 @@ void expect_product(int n, const Layout& of_a, const Layout& of_b, bool in_regis
       Registers<std::uint32_t> fragments(4);
       for (int row = 0; row < 64; ++row) {
         for (int k = 0; k < kStepK; ++k) {
-          constexpr int kPerWord = 4 / sizeof(T);
+          constexpr int kPerWord = 4 / sizeof(A);
           const int word = k / kPerWord, thread = row / 16 * 32 + row % 8 * 4 + word % 4;
-          const T value(a[row * K + step * kStepK + k]);
+          const A value = element_of<A>(a[row * K + step * kStepK + k]);
           std::uint32_t& to = fragments.threads()[thread][word / 4 * 2 + row % 16 / 8];
-          std::memcpy(reinterpret_cast<char*>(&to) + k % kPerWord * sizeof(T),
-                      static_cast<const void*>(&value), sizeof(T));
+          std::memcpy(reinterpret_cast<char*>(&to) + k % kPerWord * sizeof(A),
+                      static_cast<const void*>(&value), sizeof(A));
         }
       }
-      multiply(shape, fragments.threads(), from_b, shared.reader(), d.threads(), add || step > 0);
+      multiply(shape, fragments.threads(), from_b, shared.reader(), d.sums(), add || step > 0);
     } else {
-      multiply(shape, from_a, from_b, shared.reader(), d.threads(), add || step > 0);
+      multiply(shape, from_a, from_b, shared.reader(), d.sums(), add || step > 0);
       ASSERT_TRUE(shared.was_read(0, ranges_of_a(shape, from_a)));
     }
     ASSERT_TRUE(shared.was_read(1, ranges_of_b(shape, from_b)));
@@ -197,12 +225,12 @@ void expect_product(int n, const Layout& of_a, const Layout& of_b, bool in_regis
   }
 }
 
-template <class T>
+template <class A, class B = A>
 void expect_products(const Layout& a, const Layout& b) {
   for (const int n : {8, 16, 64, 96, 128, 192, 224, 256}) {
-    expect_product<T>(n, a, b, false, false);
-    expect_product<T>(n, a, b, false, true);
-    expect_product<T>(n, a, b, true, true);
+    expect_product<A, B>(n, a, b, false, false);
+    expect_product<A, B>(n, a, b, false, true);
+    expect_product<A, B>(n, a, b, true, true);
   }
 }
 
@@ -214,6 +242,13 @@ TEST(WgmmaOnHost, Bf16) { expect_products<Bfloat16>(kAlongK, kAlongK); }
 TEST(WgmmaOnHost, Bf16BothAcrossK) { expect_products<Bfloat16>(kAcrossK, kAcrossK); }
 TEST(WgmmaOnHost, Tf32) { expect_products<Tfloat32>(kAlongK, kAlongK); }
 TEST(WgmmaOnHost, E4m3) { expect_products<E4m3>(kAlongK, kAlongK); }
+TEST(WgmmaOnHost, E5m2) { expect_products<E5m2>(kAlongK, kAlongK); }
+TEST(WgmmaOnHost, E4m3ByE5m2) { expect_products<E4m3, E5m2>(kAlongK, kAlongK); }
+TEST(WgmmaOnHost, E5m2ByE4m3) { expect_products<E5m2, E4m3>(kAlongK, kAlongK); }
+TEST(WgmmaOnHost, S8) { expect_products<std::int8_t>(kAlongK, kAlongK); }
+TEST(WgmmaOnHost, U8) { expect_products<std::uint8_t>(kAlongK, kAlongK); }
+TEST(WgmmaOnHost, S8ByU8) { expect_products<std::int8_t, std::uint8_t>(kAlongK, kAlongK); }
+TEST(WgmmaOnHost, U8ByS8) { expect_products<std::uint8_t, std::int8_t>(kAlongK, kAlongK); }
 
 /// Every layout with each other, in its smallest form and with gaps.
 template <class T>
@@ -245,25 +280,21 @@ TEST(WgmmaOnHost, EverySwizzleAcrossK) {
 
 /// What becomes of a sum when row 0 of A is multiplied with ones.
 template <class T>
-float sum_of(const std::vector<T>& row, float sum) {
+Sum<T> sum_of(const std::vector<T>& row, Sum<T> sum) {
   Shared shared;
   for (unsigned k = 0; k < row.size(); ++k) {
-    float value;
-    if constexpr (std::is_same_v<T, float>)
-      value = row[k];
-    else
-      value = static_cast<float>(row[k]);
-    shared.put<T>(kAlongK.at<T>(0, static_cast<int>(k)), value);
+    shared.put<T>(kAlongK.at<T>(0, static_cast<int>(k)), row[k]);
   }
   for (int n = 0; n < 8; ++n) {
     for (int k = 0; k < static_cast<int>(32 / sizeof(T)); ++k) {
-      shared.put<T>(65536 + kAlongK.at<T>(n, k), 1);
+      shared.put<T>(65536 + kAlongK.at<T>(n, k), element_of<T>(1));
     }
   }
-  Registers<float> d(4);
+  Registers<Sum<T>> d(4);
   for (int i = 0; i < 64 * 8; ++i) element(d.threads(), i / 8, i % 8) = i < 8 ? sum : 0;
-  multiply({kType<T>, 8, Major::k, Major::k}, MatrixDescriptor::decode(kAlongK.descriptor(0)),
-           MatrixDescriptor::decode(kAlongK.descriptor(65536)), shared.reader(), d.threads(), true);
+  multiply({kType<T>, kType<T>, 8, Major::k, Major::k},
+           MatrixDescriptor::decode(kAlongK.descriptor(0)),
+           MatrixDescriptor::decode(kAlongK.descriptor(65536)), shared.reader(), d.sums(), true);
   return element(d.threads(), 0, 5);
 }
 
@@ -279,6 +310,23 @@ TEST(WgmmaOnHost, SumsOfE4m3AreCutOff13BitsBehindTheLargestNumber) {
   EXPECT_TRUE(std::isnan(sum_of<E4m3>({one, E4m3(NAN)}, 1)));
   EXPECT_TRUE(std::isnan(sum_of<E4m3>({one}, NAN)));
   EXPECT_EQ(sum_of<E4m3>({one}, -INFINITY), -INFINITY);
+}
+
+TEST(WgmmaOnHost, SumsOfE5m2AreCutOffAsThoseOfE4m3) {
+  const E5m2 one(1.0f), three(3.0f);
+  const auto infinity = std::bit_cast<E5m2>(std::uint8_t{0x7c});  // a conversion saturates
+  const auto minus_infinity = std::bit_cast<E5m2>(std::uint8_t{0xfc});
+  EXPECT_EQ(sum_of<E5m2>({one, three, three}, 0x1p14f), 0x1p14f + 4);
+  EXPECT_EQ(sum_of<E5m2>({E5m2(57344.0f), E5m2(4.0f), E5m2(2.0f)}, 0), 57344 + 4);
+  EXPECT_EQ(sum_of<E5m2>({one, infinity}, 0), INFINITY);
+  EXPECT_TRUE(std::isnan(sum_of<E5m2>({infinity, minus_infinity}, 0)));
+}
+
+TEST(WgmmaOnHost, SumsOfIntegersWrapAround) {
+  constexpr std::int32_t kMost = std::numeric_limits<std::int32_t>::max();
+  EXPECT_EQ(sum_of<std::uint8_t>(std::vector<std::uint8_t>(32, 255), kMost - 10),
+            std::numeric_limits<std::int32_t>::min() + 32 * 255 - 11);
+  EXPECT_EQ(sum_of<std::int8_t>({-1, -1}, -kMost), kMost);
 }
 
 TEST(WgmmaOnHost, OtherSumsAreInFp32) {

@@ -19,6 +19,7 @@ namespace ladder {
 using bfloat16 = __nv_bfloat16;
 using half = __half;
 using float8_e4m3 = __nv_fp8_e4m3;  // 4 bits of exponent, 3 of mantissa: up to 448, no infinity
+using float8_e5m2 = __nv_fp8_e5m2;  // 5 bits of exponent, 2 of mantissa: up to 57344
 
 /// Where a kernel runs.
 enum class Backend { cuda, host };

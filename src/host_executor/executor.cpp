@@ -689,7 +689,7 @@ void collective(const Collective& what, unsigned mask, void* record, std::source
   wait();
 }
 
-bool in_kernel() { return current != nullptr; }
+bool in_kernel() { return current && current->state != Lane::State::ended; }
 
 void fail_thread(std::string what) { fail(*current, what); }
 

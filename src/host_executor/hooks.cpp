@@ -19,6 +19,7 @@
 #include "host_executor/source.hpp"
 #include "host_executor/steps.hpp"
 #include "host_executor/touches.hpp"
+#include "host_executor/warpgroup.hpp"
 
 namespace ladder::host {
 namespace {
@@ -84,6 +85,8 @@ void access_shared(const void* pc, const void* address, SharedPart part, std::si
     if (counting) trace_access(pc, address, static_cast<unsigned>(bytes), Space::global, kind);
   } else if (reinterpret_cast<std::uintptr_t>(address) < kNull) {
     fail_access(pc, address, bytes, kind, "is at a null pointer");
+  } else if (watches_registers) {
+    touch_registers(pc, address, bytes, kind);
   }
 }
 

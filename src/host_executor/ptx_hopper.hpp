@@ -1,6 +1,6 @@
 // What device/ptx/ offers to kernels of compute capability 9.0, carried out by the host executor:
 // mbarriers and named barriers (mbarrier.hpp), the copy engine (asynchronous.hpp), clusters
-// (cluster.hpp), wgmma (warpgroup.hpp).
+// (cluster.hpp); wgmma is in ptx_wgmma.hpp.
 #pragma once
 
 #include "host_executor/asynchronous.hpp"
@@ -8,15 +8,9 @@
 #include "host_executor/mbarrier.hpp"
 #include "host_executor/memory.hpp"
 #include "host_executor/races.hpp"
-#include "host_executor/warpgroup.hpp"
-
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-#include <cuda_fp8.h>
 
 #include <cstdint>
 #include <source_location>
-#include <type_traits>
 
 #define LADDER_INLINE inline __attribute__((always_inline))
 #define LADDER_HERE std::source_location at = std::source_location::current()
@@ -120,33 +114,6 @@ LADDER_INLINE void mbarrier_wait_cluster(Mbarrier* barrier, unsigned parity, LAD
 
 void stmatrix(void* row, const std::uint32_t (&fragment)[4], LADDER_HERE);
 void stmatrix_transposed(void* row, const std::uint32_t (&fragment)[4], LADDER_HERE);
-
-template <class T>
-inline constexpr host::WgmmaType kWgmmaType =
-    std::is_same_v<T, __half>          ? host::WgmmaType::f16
-    : std::is_same_v<T, __nv_bfloat16> ? host::WgmmaType::bf16
-    : std::is_same_v<T, __nv_fp8_e4m3> ? host::WgmmaType::e4m3
-                                       : host::WgmmaType::tf32;
-
-LADDER_INLINE std::uint64_t descriptor_start(const void* matrix) {
-  return host::descriptor_start(matrix);
-}
-LADDER_INLINE void wgmma_fence() { host::wgmma_fence(); }
-LADDER_INLINE void wgmma_commit_group() { host::wgmma_commit_group(); }
-template <int kPending>
-LADDER_INLINE void wgmma_wait_group(LADDER_HERE) {
-  host::wgmma_wait_group(kPending, false, at);
-}
-template <int kPending, int kRegisters>
-LADDER_INLINE void wgmma_wait_group(float (&)[kRegisters], LADDER_HERE) {
-  host::wgmma_wait_group(kPending, true, at);
-}
-template <int N, auto kMajorA, auto kMajorB, class T>
-LADDER_INLINE void wgmma(float (&d)[N / 2], std::uint64_t a, std::uint64_t b, bool add) {
-  host::wgmma(
-      {kWgmmaType<T>, N, static_cast<host::Major>(kMajorA), static_cast<host::Major>(kMajorB)}, d,
-      a, b, add);
-}
 
 }  // namespace ladder::ptx
 

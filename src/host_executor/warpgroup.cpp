@@ -3,6 +3,7 @@
 #include <array>
 #include <deque>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "host_executor/executor.hpp"
@@ -19,24 +20,50 @@ constexpr unsigned kThreads = 128;  // of a warpgroup
 
 struct Product {
   Wgmma shape;
+  bool a_is_shared;
   std::uint64_t a, b;
   bool add;
   const void* pc;
   std::uint64_t group;
-  unsigned asked = 0;              // threads that have asked for it
-  std::array<float*, kThreads> d;  // of each
+  unsigned asked = 0;                                        // threads that have asked for it
+  std::array<void*, kThreads> d{};                           // of each
+  std::array<const std::uint32_t*, kThreads> a_registers{};  // of each
   bool is_done = false;
   std::vector<std::uint64_t> reads{};  // of shared memory, under watch
 
   bool is_same(const Product& other) const {
-    return shape == other.shape && a == other.a && b == other.b && add == other.add &&
-           pc == other.pc && group == other.group;
+    return shape == other.shape && a_is_shared == other.a_is_shared && a == other.a &&
+           b == other.b && add == other.add && pc == other.pc && group == other.group;
   }
+};
+
+constexpr std::uintptr_t kRegister = 4;  // bytes
+
+/// Some of a thread's, by their numbers: addresses in units of kRegister.
+struct Registers {
+  std::uintptr_t begin = 0, end = 0;
+
+  Registers(const void* first, std::size_t bytes)
+      : begin(reinterpret_cast<std::uintptr_t>(first) / kRegister),
+        end((reinterpret_cast<std::uintptr_t>(first) + bytes + kRegister - 1) / kRegister) {}
+  bool meet(const Registers& other) const { return begin < other.end && other.begin < end; }
+};
+Registers sums_of(const Product& product, unsigned member) {
+  return {product.d[member], product.shape.n / 2 * kRegister};
+}
+Registers a_of(const Product& product, unsigned member) {
+  return {product.a_registers[member], product.a_is_shared ? 0 : 4 * kRegister};
+}
+
+struct RegisterTouch {
+  const void* pc;
+  Access access;
 };
 
 struct Member {
   std::uint64_t products = 0, groups = 0;  // that the thread has asked for
   bool is_fenced = false;
+  std::unordered_map<std::uintptr_t, RegisterTouch> touched{};  // since its last fence
 };
 
 struct Warpgroup {
@@ -72,7 +99,7 @@ void watch(Product& product) {
       product.reads.push_back(begin_read(product.pc, part, offset, end - begin, Access::product));
     }
   };
-  watch(ranges_of_a(product.shape, decoded("A", product.a)));
+  if (product.a_is_shared) watch(ranges_of_a(product.shape, decoded("A", product.a)));
   watch(ranges_of_b(product.shape, decoded("B", product.b)));
 }
 
@@ -83,8 +110,13 @@ void carry_out(Product& product) {
     watch_shared(product.pc, part, offset, 16, Access::product);
     return chunk;
   };
-  multiply(product.shape, MatrixDescriptor::decode(product.a), MatrixDescriptor::decode(product.b),
-           read, product.d.data(), product.add);
+  const auto b = MatrixDescriptor::decode(product.b);
+  if (product.a_is_shared) {
+    multiply(product.shape, MatrixDescriptor::decode(product.a), b, read, product.d.data(),
+             product.add);
+  } else {
+    multiply(product.shape, product.a_registers.data(), b, read, product.d.data(), product.add);
+  }
   product.is_done = true;
 }
 
@@ -120,7 +152,10 @@ std::string describe(const void* object, std::uint64_t pending) {
 
 }  // namespace
 
-void reset_products() { warpgroups.clear(); }
+void reset_products() {
+  warpgroups.clear();
+  watches_registers = false;
+}
 
 void expect_no_products() {
   for (const Warpgroup& warpgroup : warpgroups) {
@@ -130,18 +165,40 @@ void expect_no_products() {
   }
 }
 
-void wgmma_fence() { own_member().is_fenced = true; }
+void wgmma_fence() {
+  Member& member = own_member();
+  member.is_fenced = true;
+  if (!member.touched.empty()) member.touched.clear();
+  watches_registers = true;
+}
 
-void wgmma(const Wgmma& shape, float* d, std::uint64_t a, std::uint64_t b, bool add) {
-  const void* const pc = __builtin_return_address(0);
+namespace {
+
+void expect_fenced(const Member& member, const Registers& registers, const void* pc) {
+  for (std::uintptr_t i = registers.begin; i < registers.end; ++i) {
+    const auto found = member.touched.find(i);
+    if (found == member.touched.end()) continue;
+    fail_thread("the wgmma at " + source_text(pc) + " follows no wgmma_fence since the " +
+                name_of(found->second.access) + " at " + source_text(found->second.pc) +
+                " of a register of its own");
+  }
+}
+
+void ask_for(const void* pc, const Wgmma& shape, void* d, std::uint64_t a,
+             const std::uint32_t* a_registers, std::uint64_t b, bool add) {
   Warpgroup& warpgroup = own_warpgroup();
   Member& member = own_member();
   if (!member.is_fenced) {
     fail_thread("the wgmma at " + source_text(pc) +
                 " follows no wgmma_fence: sums that were written before need not be seen");
   }
-  const Product asked{
-      .shape = shape, .a = a, .b = b, .add = add, .pc = pc, .group = member.groups, .d = {}};
+  const Product asked{.shape = shape,
+                      .a_is_shared = a_registers == nullptr,
+                      .a = a,
+                      .b = b,
+                      .add = add,
+                      .pc = pc,
+                      .group = member.groups};
   const std::uint64_t index = member.products++ - warpgroup.finished;
   if (index == warpgroup.under_way.size()) warpgroup.under_way.push_back(asked);
   Product& product = warpgroup.under_way[index];
@@ -149,10 +206,25 @@ void wgmma(const Wgmma& shape, float* d, std::uint64_t a, std::uint64_t b, bool 
     fail_thread("the threads of a warpgroup ask for different products: this one at " +
                 source_text(pc) + ", others at " + source_text(product.pc));
   }
-  product.d[thread_number() % kThreads] = d;
+  const unsigned number = thread_number() % kThreads;
+  product.d[number] = d;
+  product.a_registers[number] = a_registers;
+  if (!member.touched.empty()) {
+    expect_fenced(member, sums_of(product, number), pc);
+    expect_fenced(member, a_of(product, number), pc);
+  }
   if (++product.asked < kThreads) return;
   watch(product);
   if (is_eager()) carry_out(product);
+}
+
+}  // namespace
+
+void wgmma(const Wgmma& shape, void* d, std::uint64_t a, std::uint64_t b, bool add) {
+  ask_for(__builtin_return_address(0), shape, d, a, nullptr, b, add);
+}
+void wgmma(const Wgmma& shape, void* d, const std::uint32_t* a, std::uint64_t b, bool add) {
+  ask_for(__builtin_return_address(0), shape, d, 0, a, b, add);
 }
 
 void wgmma_commit_group() { ++own_member().groups; }
@@ -167,6 +239,24 @@ void wgmma_wait_group(unsigned pending, bool reads, std::source_location at) {
   warpgroup.waiting = 0;
   finish(warpgroup, pending);
   wake(&warpgroup);
+}
+
+void touch_registers(const void* pc, const void* address, std::size_t bytes, Access access) {
+  Warpgroup& warpgroup = own_warpgroup();
+  Member& member = own_member();
+  const unsigned number = thread_number() % kThreads;
+  const Registers touched(address, bytes);
+  for (const Product& product : warpgroup.under_way) {
+    const bool is_sum = touched.meet(sums_of(product, number));
+    if (!is_sum && !touched.meet(a_of(product, number))) continue;
+    fail_thread("a register of " + std::string(is_sum ? "D" : "A") +
+                " is touched while a product has it: the " + name_of(access) + " at " +
+                source_text(pc) + " finds the wgmma at " + source_text(product.pc) +
+                " under way, " +
+                (product.group == member.groups ? "in no group: no wgmma_commit_group has come"
+                                                : "and no wgmma_wait_group has waited for it"));
+  }
+  for (std::uintptr_t i = touched.begin; i < touched.end; ++i) member.touched[i] = {pc, access};
 }
 
 }  // namespace ladder::host

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <type_traits>
 
 #include "host_executor/fragments.hpp"
 #include "host_executor/memory.hpp"
@@ -89,8 +90,9 @@ class Operand {
 };
 
 /// `sum` + the sum of a[k] * b[k]. The products are exact (of bf16, if they are neither too large
-/// nor too small for fp32), and added to the sum in fp32, one by one. Tensor cores add them in
-/// groups and cut each number off at the last bit of the group's largest (device/ptx/mma.hpp).
+/// nor too small for fp32), and added to the sum in fp32, one by one; of integers that is exact if
+/// `sum` is 0. Tensor cores add them in groups and cut each number off at the last bit of the
+/// group's largest (device/ptx/mma.hpp).
 template <unsigned kK>
 Four add_products(const float (&a)[kK], const Four* b, Four sum) {
   for (unsigned k = 0; k < kK; ++k) sum += a[k] * b[k];
@@ -110,7 +112,7 @@ Four whole(Four x) {
                              std::bit_cast<FourWords>(masked(x, 0x80000000)));
 }
 
-/// The same as Hopper does it for e4m3: all numbers are cut off 13 bits behind the first bit of the
+/// The same as Hopper does it for fp8: all numbers are cut off 13 bits behind the first bit of the
 /// largest one, and then the sum is exact.
 template <unsigned kK>
 Four add_cut_products(const float (&a)[kK], const Four* b, Four sum) {
@@ -127,12 +129,33 @@ Four add_cut_products(const float (&a)[kK], const Four* b, Four sum) {
   return sum / scale;
 }
 
-template <class T, class ReadA>
+std::int32_t wrapping_sum(std::int32_t a, std::int32_t b) {
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(a) + static_cast<std::uint32_t>(b));
+}
+
+/// Of a row and four columns: four of D.
+template <class Sum, bool kCut, unsigned kK>
+void add_to(Sum (&sums)[4], const float (&a)[kK], const Four* b) {
+  if constexpr (std::is_same_v<Sum, float>) {
+    Four sum;
+    for (unsigned i = 0; i < 4; ++i) sum[i] = sums[i];
+    sum = kCut ? add_cut_products(a, b, sum) : add_products(a, b, sum);
+    for (unsigned i = 0; i < 4; ++i) sums[i] = sum[i];
+  } else {
+    const Four sum = add_products(a, b, Four{});
+    for (unsigned i = 0; i < 4; ++i) {
+      sums[i] = wrapping_sum(sums[i], static_cast<std::int32_t>(sum[i]));
+    }
+  }
+}
+
+template <class A, class B, class ReadA>
 void multiply_of(const Wgmma& shape, const ReadA& read_a, const MatrixDescriptor& b,
-                 const ReadChunk& read, float* const* d, bool add) {
-  constexpr unsigned kK = Operand<T, kM>::kK;
-  Operand<T, kM> operand_a;
-  Operand<T, kMostN> operand_b;
+                 const ReadChunk& read, void* const* d, bool add) {
+  using Sum = std::conditional_t<std::is_integral_v<A>, std::int32_t, float>;
+  constexpr unsigned kK = Operand<A, kM>::kK;
+  Operand<A, kM> operand_a;
+  Operand<B, kMostN> operand_b;
   read_a(operand_a);
   operand_b.read(b, shape.major_b, shape.n, read);
   for (unsigned row = 0; row < kM; ++row) {
@@ -140,32 +163,43 @@ void multiply_of(const Wgmma& shape, const ReadA& read_a, const MatrixDescriptor
     for (unsigned k = 0; k < kK; ++k) a[k] = operand_a.at(row, k);
     for (unsigned column = 0; column < shape.n; column += 4) {
       // Two threads have two columns each.
-      float* const* const thread = d + row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
+      void* const* const thread = d + row / 16 * 32 + row % 8 * 4 + column % 8 / 2;
       const unsigned first = column / 8 * 4 + row % 16 / 8 * 2;
-      Four sum{};
-      for (unsigned i = 0; add && i < 4; ++i) sum[i] = thread[i / 2][first + i % 2];
-      if constexpr (sizeof(T) == 1) {
-        sum = add_cut_products(a, operand_b.fours(column), sum);
-      } else {
-        sum = add_products(a, operand_b.fours(column), sum);
-      }
-      for (unsigned i = 0; i < 4; ++i) thread[i / 2][first + i % 2] = sum[i];
+      const auto of_d = [&](unsigned i) -> Sum& {
+        return static_cast<Sum*>(thread[i / 2])[first + i % 2];
+      };
+      Sum sums[4]{};
+      for (unsigned i = 0; add && i < 4; ++i) sums[i] = of_d(i);
+      add_to<Sum, sizeof(A) == 1>(sums, a, operand_b.fours(column));
+      for (unsigned i = 0; i < 4; ++i) of_d(i) = sums[i];
     }
   }
 }
 
 template <class ReadA>
 void multiply_any(const Wgmma& shape, const ReadA& read_a, const MatrixDescriptor& b,
-                  const ReadChunk& read, float* const* d, bool add) {
-  switch (shape.type) {
+                  const ReadChunk& read, void* const* d, bool add) {
+  const auto of = [&](auto of_a, auto of_b) {
+    multiply_of<decltype(of_a), decltype(of_b)>(shape, read_a, b, read, d, add);
+  };
+  const bool same = shape.type_a == shape.type_b;
+  using E4m3 = __nv_fp8_e4m3;
+  using E5m2 = __nv_fp8_e5m2;
+  switch (shape.type_a) {
     case WgmmaType::f16:
-      return multiply_of<__half>(shape, read_a, b, read, d, add);
+      return of(__half{}, __half{});
     case WgmmaType::bf16:
-      return multiply_of<__nv_bfloat16>(shape, read_a, b, read, d, add);
+      return of(__nv_bfloat16{}, __nv_bfloat16{});
     case WgmmaType::tf32:
-      return multiply_of<float>(shape, read_a, b, read, d, add);
+      return of(float{}, float{});
     case WgmmaType::e4m3:
-      return multiply_of<__nv_fp8_e4m3>(shape, read_a, b, read, d, add);
+      return same ? of(E4m3{}, E4m3{}) : of(E4m3{}, E5m2{});
+    case WgmmaType::e5m2:
+      return same ? of(E5m2{}, E5m2{}) : of(E5m2{}, E4m3{});
+    case WgmmaType::s8:
+      return same ? of(std::int8_t{}, std::int8_t{}) : of(std::int8_t{}, std::uint8_t{});
+    case WgmmaType::u8:
+      return same ? of(std::uint8_t{}, std::uint8_t{}) : of(std::uint8_t{}, std::int8_t{});
   }
 }
 
@@ -203,10 +237,22 @@ std::string descriptor_error(std::uint64_t bits) {
 
 namespace {
 
-std::vector<AddressRange> ranges_of(const Wgmma& shape, const MatrixDescriptor& matrix, Major major,
+unsigned bytes_of(WgmmaType type) {
+  switch (type) {
+    case WgmmaType::tf32:
+      return 4;
+    case WgmmaType::f16:
+    case WgmmaType::bf16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+std::vector<AddressRange> ranges_of(const MatrixDescriptor& matrix, WgmmaType type, Major major,
                                     unsigned size) {
   constexpr unsigned kRow = 128;
-  const unsigned bytes = shape.type == WgmmaType::tf32 ? 4 : shape.type == WgmmaType::e4m3 ? 1 : 2;
+  const unsigned bytes = bytes_of(type);
   std::vector<AddressRange> ranges;
   for_each_chunk(matrix, major, size, bytes, [&](unsigned, unsigned, unsigned at) {
     const unsigned begin = at / kRow * kRow, end = begin + kRow;
@@ -223,20 +269,20 @@ std::vector<AddressRange> ranges_of(const Wgmma& shape, const MatrixDescriptor& 
 }  // namespace
 
 std::vector<AddressRange> ranges_of_a(const Wgmma& shape, const MatrixDescriptor& a) {
-  return ranges_of(shape, a, shape.major_a, kM);
+  return ranges_of(a, shape.type_a, shape.major_a, kM);
 }
 std::vector<AddressRange> ranges_of_b(const Wgmma& shape, const MatrixDescriptor& b) {
-  return ranges_of(shape, b, shape.major_b, shape.n);
+  return ranges_of(b, shape.type_b, shape.major_b, shape.n);
 }
 
 void multiply(const Wgmma& shape, const MatrixDescriptor& a, const MatrixDescriptor& b,
-              const ReadChunk& read, float* const* d, bool add) {
+              const ReadChunk& read, void* const* d, bool add) {
   multiply_any(
       shape, [&](auto& operand) { operand.read(a, shape.major_a, kM, read); }, b, read, d, add);
 }
 
 void multiply(const Wgmma& shape, const std::uint32_t* const* a, const MatrixDescriptor& b,
-              const ReadChunk& read, float* const* d, bool add) {
+              const ReadChunk& read, void* const* d, bool add) {
   multiply_any(
       shape, [&](auto& operand) { operand.read(a); }, b, read, d, add);
 }

@@ -41,12 +41,12 @@ struct MatrixDescriptor {
 /// What is wrong with a descriptor, as the rest of a sentence about it; empty if nothing is.
 std::string descriptor_error(std::uint64_t bits);
 
-enum class WgmmaType { f16, bf16, tf32, e4m3 };
+enum class WgmmaType { f16, bf16, tf32, e4m3, e5m2, s8, u8 };
 enum class Major { k, mn };  // mn of f16 and bf16 only
 
 struct Wgmma {
-  WgmmaType type;
-  unsigned n;  // a multiple of 8, at most 256
+  WgmmaType type_a, type_b;  // the same, both of fp8, or both integers
+  unsigned n;                // a multiple of 8, at most 256
   Major major_a, major_b;
 
   bool operator==(const Wgmma&) const = default;
@@ -63,12 +63,12 @@ std::vector<AddressRange> ranges_of_b(const Wgmma& shape, const MatrixDescriptor
 /// bits that descriptors have for a start.
 using ReadChunk = std::function<const void*(unsigned address)>;
 
-/// D = A * B, + D if `add`. d[thread] are the N / 2 sums of a thread of the warpgroup. Each chunk
-/// of A, then of B, is read once.
+/// D = A * B, + D if `add`. d[thread] are the N / 2 sums of a thread of the warpgroup: floats, of
+/// integers std::int32_t. Each chunk of A, then of B, is read once.
 void multiply(const Wgmma& shape, const MatrixDescriptor& a, const MatrixDescriptor& b,
-              const ReadChunk& read, float* const* d, bool add);
+              const ReadChunk& read, void* const* d, bool add);
 /// The same with A in registers: a[thread] are four, in each warp as mma's A.
 void multiply(const Wgmma& shape, const std::uint32_t* const* a, const MatrixDescriptor& b,
-              const ReadChunk& read, float* const* d, bool add);
+              const ReadChunk& read, void* const* d, bool add);
 
 }  // namespace ladder::host
