@@ -19,29 +19,29 @@ class OnlineRows {
   template <int kScores>
   __device__ void weigh(float (&s)[kScores], int key0, bool is_masked, float (&factor)[2]) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
+    for (int part = 0; part < 2; ++part) {
       if (is_masked) {
-        const int left = seen_[half] - key0 - static_cast<int>(threadIdx.x % 4 * 2);
+        const int left = seen_[part] - key0 - static_cast<int>(threadIdx.x % 4 * 2);
 #pragma unroll
-        for (int i = half * 2; i < kScores; i += 4) {
+        for (int i = part * 2; i < kScores; i += 4) {
           if (i / 4 * 8 >= left) s[i] = -INFINITY;
           if (i / 4 * 8 + 1 >= left) s[i + 1] = -INFINITY;
         }
       }
-      float max = max_[half];
+      float max = max_[part];
 #pragma unroll
-      for (int i = half * 2; i < kScores; i += 4) max = fmaxf(max, fmaxf(s[i], s[i + 1]));
+      for (int i = part * 2; i < kScores; i += 4) max = fmaxf(max, fmaxf(s[i], s[i + 1]));
       max = fmaxf(max, __shfl_xor_sync(0xffffffff, max, 1));
       max = fmaxf(max, __shfl_xor_sync(0xffffffff, max, 2));
       const float from = max == -INFINITY ? 0 : max * scale_;  // -inf - -inf is no number
-      factor[half] = ladder::ptx::exp2_approx(max_[half] * scale_ - from);
-      max_[half] = max;
-      sum_[half] *= factor[half];
+      factor[part] = ladder::ptx::exp2_approx(max_[part] * scale_ - from);
+      max_[part] = max;
+      sum_[part] *= factor[part];
 #pragma unroll
-      for (int i = half * 2; i < kScores; i += 4) {
+      for (int i = part * 2; i < kScores; i += 4) {
         s[i] = ladder::ptx::exp2_approx(fmaf(s[i], scale_, -from));
         s[i + 1] = ladder::ptx::exp2_approx(fmaf(s[i + 1], scale_, -from));
-        sum_[half] += s[i] + s[i + 1];
+        sum_[part] += s[i] + s[i + 1];
       }
     }
   }
@@ -50,17 +50,17 @@ class OnlineRows {
   template <class T, int kSums>
   __device__ void store(const Head<T>& head, int first, const float (&acc)[kSums]) {
 #pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      float sum = sum_[half];
+    for (int part = 0; part < 2; ++part) {
+      float sum = sum_[part];
       sum += __shfl_xor_sync(0xffffffff, sum, 1);
       sum += __shfl_xor_sync(0xffffffff, sum, 2);
-      const int row = first + half * 8, column = static_cast<int>(threadIdx.x % 4);
+      const int row = first + part * 8, column = static_cast<int>(threadIdx.x % 4);
       if (row >= head.queries) continue;
-      if (column == 0) head.lse[row] = (max_[half] * scale_ + log2f(sum)) / ladder::ptx::kLog2E;
+      if (column == 0) head.lse[row] = (max_[part] * scale_ + log2f(sum)) / ladder::ptx::kLog2E;
       const float factor = sum > 0 ? 1 / sum : 0;
       T* const o = head.o + row * head.q_pitch + column * 2;
 #pragma unroll
-      for (int i = half * 2; i < kSums; i += 4) {
+      for (int i = part * 2; i < kSums; i += 4) {
         *reinterpret_cast<std::uint32_t*>(o + i / 4 * 8) =
             ladder::pack<T>(acc[i] * factor, acc[i + 1] * factor);
       }

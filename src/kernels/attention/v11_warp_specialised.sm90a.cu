@@ -9,6 +9,7 @@
 //           128
 // Tile      128 queries by 128 keys, 2 warpgroups of 64 queries; two stages of K and of V
 #include "bulk_tiles.hpp"
+#include "device/pipeline_state.hpp"
 #include "device/ptx/setmaxnreg.hpp"
 #include "limits.hpp"
 #include "online_rows.hpp"
@@ -50,7 +51,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  PipelineState<kStages> state;
+  ladder::PipelineState<kStages> state;
   if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one thread issues
     setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128 || end == 0) return;

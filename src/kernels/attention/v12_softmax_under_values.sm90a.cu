@@ -11,6 +11,7 @@
 //   tensor cores   scores j | values j - 1            | scores j + 1 | values j …
 //   the others     wait     | softmax j               | wait         | softmax j + 1
 #include "bulk_tiles.hpp"
+#include "device/pipeline_state.hpp"
 #include "device/ptx/setmaxnreg.hpp"
 #include "limits.hpp"
 #include "online_rows.hpp"
@@ -52,7 +53,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  PipelineState<kStages> state;
+  ladder::PipelineState<kStages> state;
   if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one thread issues
     setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128 || end == 0) return;
@@ -109,7 +110,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (releases) mbarrier_arrive(&s.k_empty[0]);
     rows.weigh(scores, 0, BN > seen_by_all, factor);
     pack_weights<T>(weights, scores);
-    PipelineState<kStages> before = state;
+    ladder::PipelineState<kStages> before = state;
     state.advance();
     for (int key0 = BN; key0 < end; key0 += BN, before = state, state.advance()) {
       multiply_k(state.stage, state.parity);

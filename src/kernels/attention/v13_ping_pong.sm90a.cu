@@ -11,6 +11,7 @@
 //   warpgroup 0    products | softmax  | products | softmax  | …
 //   warpgroup 1    waits    | products | softmax  | products | …
 #include "bulk_tiles.hpp"
+#include "device/pipeline_state.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/ptx/setmaxnreg.hpp"
 #include "limits.hpp"
@@ -53,7 +54,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  PipelineState<kStages> state;
+  ladder::PipelineState<kStages> state;
   if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one thread issues
     setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128 || end == 0) return;
@@ -117,7 +118,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (releases) mbarrier_arrive(&s.k_empty[0]);
     rows.weigh(scores, 0, BN > seen_by_all, factor);
     pack_weights<T>(weights, scores);
-    PipelineState<kStages> before = state;
+    ladder::PipelineState<kStages> before = state;
     state.advance();
     for (int key0 = BN; key0 < end; key0 += BN, before = state, state.advance()) {
       take_turn();

@@ -2,8 +2,11 @@
 #pragma once
 
 #include "device/kernel.hpp"
+#include "device/pipeline_state.hpp"
 
 namespace gemm_k_tiles {
+
+using ladder::PipelineState;
 
 /// C in tiles, in the order in which they are taken: down the columns of a band of kBand rows of
 /// tiles. Tiles that run at the same time form about a square, so that they share their operands in
@@ -25,19 +28,6 @@ struct Tiles {
   int blocks(int most) const { return ladder::ceil_div(count(), ladder::ceil_div(count(), most)); }
 
   int rows, cols;
-};
-
-/// Where a producer or consumer is in the ring: the stage, and the parity of the mbarrier's phase,
-/// 0 in the first pass.
-template <int kStages>
-struct PipelineState {
-  int stage = 0;
-  unsigned parity = 0;
-  __device__ void advance() {
-    if (++stage < kStages) return;
-    stage = 0;
-    parity ^= 1;
-  }
 };
 
 }  // namespace gemm_k_tiles
