@@ -47,6 +47,7 @@ struct attention {
     int batch, heads, kv_heads, queries, keys, d;
     float scale;  // 1 / sqrt(d)
     bool top_left;
+    int all_queries = 0, all_keys = 0;           // rows of all sequences of different lengths
     const std::int32_t* query_starts = nullptr;  // [batch + 1]
     const std::int32_t* key_starts = nullptr;    // [batch + 1]
     const std::int32_t* keys_used = nullptr;     // [batch]

@@ -56,13 +56,18 @@ CUtensorMap map_of(const T* data, const attention::Strides& strides, int d, int 
                              {.size = batch, .stride = strides.batch * kSize, .box = 1}},
                             CU_TENSOR_MAP_SWIZZLE_128B);
 }
+/// Sequences of different lengths are one.
 template <class T>
 CUtensorMap q_map(const attention::Args<T>& a, int tile_rows) {
-  return map_of(a.q, a.q_strides, a.d, a.queries, a.heads, a.batch, tile_rows);
+  const bool is_one = a.query_starts != nullptr;
+  return map_of(a.q, a.q_strides, a.d, is_one ? a.all_queries : a.queries, a.heads,
+                is_one ? 1 : a.batch, tile_rows);
 }
 template <class T>
 CUtensorMap kv_map(const attention::Args<T>& a, const T* data, int tile_rows) {
-  return map_of(data, a.k_strides, a.d, a.keys, a.kv_heads, a.batch, tile_rows);
+  const bool is_one = a.query_starts != nullptr;
+  return map_of(data, a.k_strides, a.d, is_one ? a.all_keys : a.keys, a.kv_heads,
+                is_one ? 1 : a.batch, tile_rows);
 }
 
 /// Dynamic shared memory from the next multiple of 1024 bytes on.

@@ -135,6 +135,8 @@ struct Common : Op {
     a.scale = 1 / std::sqrt(static_cast<float>(p.d));
     a.top_left = p.top_left;
     if (p.has_lengths()) {
+      a.all_queries = static_cast<int>(at.all_queries());
+      a.all_keys = static_cast<int>(at.all_keys());
       a.query_starts = lengths[0];
       a.key_starts = lengths[1];
       a.keys_used = lengths[2];

@@ -1,0 +1,231 @@
+// Idea      as many blocks as there are SMs, each with one tile of queries after the other: the next
+//           tile's Q, K and V are on their way while this one's o is stored
+// Vs v13    tiles are drawn from a counter, the longest first, so that SMs end together. Heads that
+//           share keys, and as many as the L2 holds the keys of, come one behind the other. And
+//           sequences may have different lengths: rows behind a sequence's last value, which TMA
+//           brings along, are made zeros, since 0 * NaN is a NaN
+// Bound by  the tensor cores; at head size 64 the exponentials, of which there are as many for half of
+//           the products
+// Limits    compute capability 9.0a; 161 KiB of shared memory for head size 128; no two launches at
+//           the same time
+// Tile      128 queries by 128 keys, 2 warpgroups of 64 queries; two stages of K and of V
+#include "bulk_tiles.hpp"
+#include "device/pipeline_state.hpp"
+#include "device/ptx/named_barrier.hpp"
+#include "device/ptx/setmaxnreg.hpp"
+#include "device/row_scheduler.hpp"
+#include "device/sm_count.hpp"
+#include "device/vector.hpp"
+#include "limits.hpp"
+#include "online_rows.hpp"
+#include "tile_order.hpp"
+
+namespace {
+
+using namespace attention_tiles;
+using namespace ladder::ptx;
+
+constexpr int kConsumers = 2, BM = kConsumers * 64, BN = 128, kStages = 2;
+constexpr int kThreads = (kConsumers + 1) * 128;
+
+__device__ ladder::RowCounters counters;
+
+template <class T, int D>
+struct Shared {
+  Tile<T, BM, D> q;
+  Tile<T, BN, D> k[kStages], v[kStages];
+  Mbarrier q_full, k_full[kStages], v_full[kStages];
+  Mbarrier q_empty, k_empty[kStages], v_empty[kStages], v_landed;
+  int tile;  // whose Q is there
+};
+
+/// The values behind the first `rows` become zeros, for wgmma, by a warp.
+template <class T, int D>
+__device__ void clear_behind(Tile<T, BN, D>& v, int rows) {
+  constexpr int kChunk = 8, kChunks = kSlice / kChunk;  // all of a row become zeros, in any order
+  for (int i = rows * kChunks + threadIdx.x % 32; i < BN * kChunks; i += 32) {
+#pragma unroll
+    for (int slice = 0; slice < D / kSlice; ++slice) {
+      ladder::Vec128<T>{}.store(v.element + slice * v.kSliceSize + i * kChunk);
+    }
+  }
+  fence_proxy_async();
+  __syncwarp();
+}
+
+template <class Op, class T, int D>
+__global__ void __launch_bounds__(kThreads, 1)
+    attend(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap k_map,
+           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order) {
+  auto& s = aligned_shared<Shared<T, D>>();
+  const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  if (threadIdx.x == 0) {
+    mbarrier_init(&s.q_full, 1);
+    mbarrier_init(&s.q_empty, kConsumers * 4);  // warps
+    mbarrier_init(&s.v_landed, 1);
+    for (int stage = 0; stage < kStages; ++stage) {
+      mbarrier_init(&s.k_full[stage], 1);
+      mbarrier_init(&s.v_full[stage], 1);
+      mbarrier_init(&s.k_empty[stage], kConsumers);
+      mbarrier_init(&s.v_empty[stage], kConsumers);
+    }
+    fence_proxy_async();
+  }
+  __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
+
+  ladder::RowScheduler<1> items(counters, 0);
+  ladder::PipelineState<kStages> state;
+  unsigned q_parity = 0;
+  if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one warp loads
+    setmaxnreg_dec<24>();
+    if (warp != kConsumers * 4) return;
+    const bool asks = lane == 0;
+    unsigned landed_parity = 0;
+    while (true) {
+      const int item = static_cast<int>(__shfl_sync(0xffffffff, asks ? items.next() : 0, 0));
+      const int tile = item < order.count() ? item : -1;
+      const TilePlace at = order.at(max(tile, 0));
+      const Head<T> head(a, at.head, at.sequence);
+      const int row0 = at.tile * BM;
+      if (tile >= 0 && row0 >= head.queries) continue;  // of a shorter sequence
+      mbarrier_wait(&s.q_empty, q_parity ^ 1);
+      if (asks) s.tile = tile;
+      if (tile < 0) {
+        if (asks) mbarrier_arrive(&s.q_full);
+        return;
+      }
+      const int end = head.template visible<Op>(row0 + BM - 1);  // what is seen at all
+      const int kv_head = at.head / (a.heads / a.kv_heads);
+      const int sequence = a.query_starts == nullptr ? at.sequence : 0;
+      const int first_query = a.query_starts == nullptr ? 0 : a.query_starts[at.sequence];
+      const int first_key = a.query_starts == nullptr ? 0 : a.key_starts[at.sequence];
+      if (asks) {
+        mbarrier_arrive_expect_tx(&s.q_full, s.q.kBytes);
+        s.q.load(&q_map, first_query + row0, at.head, sequence, &s.q_full);
+      }
+      const auto load = [&](Tile<T, BN, D>& to, const CUtensorMap& map, int key0, Mbarrier* full) {
+        if (!asks) return;
+        mbarrier_arrive_expect_tx(full, to.kBytes);
+        to.load(&map, first_key + key0, kv_head, sequence, full);
+      };
+      for (int key0 = 0; key0 < end; key0 += BN, state.advance()) {
+        const int stage = state.stage;
+        // A new mbarrier reports the previous phase complete, so the first pass does not block.
+        mbarrier_wait(&s.k_empty[stage], state.parity ^ 1);
+        load(s.k[stage], k_map, key0, &s.k_full[stage]);
+        mbarrier_wait(&s.v_empty[stage], state.parity ^ 1);
+        if (a.query_starts == nullptr || key0 + BN <= head.keys) {
+          load(s.v[stage], v_map, key0, &s.v_full[stage]);
+        } else {
+          load(s.v[stage], v_map, key0, &s.v_landed);
+          mbarrier_wait(&s.v_landed, landed_parity);
+          landed_parity ^= 1;
+          clear_behind(s.v[stage], head.keys - key0);
+          if (asks) mbarrier_arrive(&s.v_full[stage]);
+        }
+      }
+      q_parity ^= 1;
+    }
+  }
+
+  setmaxnreg_inc<240>();
+  const bool releases = threadIdx.x % 128 == 0;
+  // A turn is a named barrier: the one who waits for it, and the other, who arrives.
+  const auto take_turn = [&] { named_barrier_sync<kConsumers * 128>(1 + warpgroup); };
+  const auto pass_turn = [&] { named_barrier_arrive<kConsumers * 128>(2 - warpgroup); };
+  if (warpgroup == 1) pass_turn();  // 0 begins
+
+  while (true) {
+    mbarrier_wait(&s.q_full, q_parity);
+    q_parity ^= 1;
+    if (s.tile < 0) break;
+    const TilePlace at = order.at(s.tile);
+    const Head<T> head(a, at.head, at.sequence);
+    const int row0 = at.tile * BM, first = row0 + warp * 16 + lane / 4;  // row of this thread
+    const int end = head.template visible<Op>(row0 + BM - 1);
+    const int seen_by_all = head.template visible<Op>(row0 + warpgroup * 64);
+    OnlineRows rows(Op{}, head, first, a.scale);
+    float acc[D / 2] = {}, scores[BN / 2], factor[2];
+    std::uint32_t weights[BN / 16][4];
+
+    const auto multiply_k = [&](const ladder::PipelineState<kStages>& of) {
+      mbarrier_wait(&s.k_full[of.stage], of.parity);
+      wgmma_fence();
+#pragma unroll
+      for (int i = 0; i < D / 16; ++i) {
+        wgmma<BN, Major::k, Major::k, T>(scores, s.q.over_columns(warpgroup * 64, i),
+                                         s.k[of.stage].over_columns(0, i), i > 0);
+      }
+      wgmma_commit_group();
+    };
+    const auto multiply_v = [&](const ladder::PipelineState<kStages>& of) {
+      mbarrier_wait(&s.v_full[of.stage], of.parity);
+      wgmma_fence(acc, weights);
+#pragma unroll
+      for (int i = 0; i < BN / 16; ++i) {
+        wgmma<D, Major::mn, T>(acc, weights[i], s.v[of.stage].over_rows(i), true);
+      }
+      wgmma_commit_group();
+    };
+    const auto release_q = [&] {
+      __syncwarp();
+      if (lane == 0) mbarrier_arrive(&s.q_empty);
+    };
+
+    if (end > 0) {
+      take_turn();
+      multiply_k(state);
+      pass_turn();
+      wgmma_wait_group<0>(scores);
+      if (releases) mbarrier_arrive(&s.k_empty[state.stage]);
+      rows.weigh(scores, 0, BN > seen_by_all, factor);
+      pack_weights<T>(weights, scores);
+      ladder::PipelineState<kStages> before = state;
+      state.advance();
+      for (int key0 = BN; key0 < end; key0 += BN, before = state, state.advance()) {
+        take_turn();
+        multiply_k(state);
+        multiply_v(before);
+        pass_turn();
+        wgmma_wait_group<1>(scores);  // the values are under way
+        if (releases) mbarrier_arrive(&s.k_empty[state.stage]);
+        rows.weigh(scores, key0, key0 + BN > seen_by_all, factor);
+        wgmma_wait_group<0>(acc, weights);
+        if (releases) mbarrier_arrive(&s.v_empty[before.stage]);
+        scale_rows(acc, factor);
+        pack_weights<T>(weights, scores);
+      }
+      release_q();
+      multiply_v(before);
+      wgmma_wait_group<0>(acc, weights);
+      if (releases) mbarrier_arrive(&s.v_empty[before.stage]);
+    } else {
+      release_q();
+    }
+    rows.store(head, first, acc);
+  }
+  items.leave();
+}
+
+template <class Op>
+struct Persistent {
+  static constexpr ladder::Version version{"persistent, longest first; lengths"};
+
+  template <class T>
+  static void launch(const attention::Args<T>& a, cudaStream_t stream) {
+    with_head_size(a.d, [&](auto d) {
+      constexpr int D = decltype(d)::value;
+      const TileOrder order(a, BM, Op::kCausal);
+      ladder::launch(attend<Op, T, D>, std::min(order.count(), ladder::sm_count()), kThreads,
+                     kSharedBytes<Shared<T, D>>, stream, q_map(a, BM), kv_map(a, a.k, BN),
+                     kv_map(a, a.v, BN), a, order);
+    });
+  }
+};
+
+using ladder::bfloat16;
+using ladder::half;
+const ladder::Register<Persistent<attention>, attention, half, bfloat16> plain;
+const ladder::Register<Persistent<attention_causal>, attention_causal, half, bfloat16> causal;
+
+}  // namespace
