@@ -156,11 +156,15 @@ void Workload::refill(std::uint64_t seed) {
   input_checksum_ = checksum_of_inputs();
   if (judges_itself()) return;
   if (answer_is_made_on_gpu()) {
-    Result& only = results_.front();
-    only.expected.emplace(device_, only.array.size * sizeof(double));
-    only.magnitude.emplace(device_, only.array.size * sizeof(double));
-    binding_->reference_on_gpu(static_cast<double*>(only.expected->data()),
-                               static_cast<double*>(only.magnitude->data()));
+    std::vector<AnswerOnGpu> answers;
+    for (Result& result : results_) {
+      const auto make = [&](std::optional<Buffer>& buffer) {
+        buffer.emplace(device_, result.array.size * sizeof(double));
+        return static_cast<double*>(buffer->data());
+      };
+      answers.push_back({make(result.expected), make(result.magnitude)});
+    }
+    binding_->reference_on_gpu(answers);
     return;
   }
   const auto answers = in_host_memory([&] { return binding_->reference(addresses); });

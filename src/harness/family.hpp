@@ -124,6 +124,11 @@ struct Expected {
   Doubles values, magnitude;
 };
 
+/// The same in device memory, to be written.
+struct AnswerOnGpu {
+  double *values, *magnitude;
+};
+
 /// Parses "AxBxC" into `count` integers from `least` to 2^40: more than any memory holds, and little
 /// enough for 64 bits to hold what a family makes of one.
 std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
@@ -229,11 +234,11 @@ class Binding {
     return "";
   }
 
-  /// Whether reference_on_gpu is there, and is quicker for this problem. Of one output.
+  /// Whether reference_on_gpu is there, and is quicker for this problem.
   virtual bool wants_gpu_reference() const { return false; }
 
-  /// Writes the answer, of the arrays that are bound, to device memory of the output's size each.
-  virtual void reference_on_gpu(double* /*values*/, double* /*magnitude*/) const {}
+  /// Writes the answers, of the arrays that are bound: one for each array that is written.
+  virtual void reference_on_gpu(std::span<const AnswerOnGpu> /*answers*/) const {}
 
  protected:
   std::vector<Array> arrays_;
@@ -344,7 +349,8 @@ class BindingOf final : public Binding {
   using Output = typename OutputOf<C, T>::type;
   static constexpr bool kHasGpuReference = requires(const Args& args) {
     C::reference_on_gpu(args, nullptr, nullptr);
-  };
+  }
+  || requires(const Args& args) { C::reference_on_gpu(args, std::span<const AnswerOnGpu>{}); };
   static constexpr bool kJudges = requires(const typename C::Problem& p, Operands operands) {
     C::template mistake<T>(p, operands, operands);
   };
@@ -419,9 +425,12 @@ class BindingOf final : public Binding {
     if constexpr (kHasGpuReference) return C::wants_gpu_reference(problem_);
     return false;
   }
-  void reference_on_gpu([[maybe_unused]] double* values,
-                        [[maybe_unused]] double* magnitude) const override {
-    if constexpr (kHasGpuReference) C::reference_on_gpu(bound_, values, magnitude);
+  void reference_on_gpu([[maybe_unused]] std::span<const AnswerOnGpu> answers) const override {
+    if constexpr (kHasGpuReference && SeveralArrays<C>) {
+      C::reference_on_gpu(bound_, answers);
+    } else if constexpr (kHasGpuReference) {
+      C::reference_on_gpu(bound_, answers.front().values, answers.front().magnitude);
+    }
   }
 
  private:

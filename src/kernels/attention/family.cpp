@@ -63,6 +63,14 @@ struct Contract : attention_contract::Common<Op> {
   static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands arrays) {
     return attention_reference::forward<T>(p, Op::kCausal, arrays[0], arrays[1], arrays[2]);
   }
+#if defined(LADDER_CUDA_BACKEND)
+  static bool wants_gpu_reference(const Problem& p) { return cost(p, {}).flops > 1e9; }
+  template <class T>
+  static void reference_on_gpu(const attention::Args<T>& a,
+                               std::span<const ladder::AnswerOnGpu> answers) {
+    attention_reference::forward_on_gpu(a, Op::kCausal, answers[0], answers[1]);
+  }
+#endif
 };
 
 using ladder::bfloat16;

@@ -10,7 +10,7 @@
 //   of which 7 are allowed (of 10^8 elements one in a hundred problems has one beyond 6); at most
 //   all of them in one direction           u_T sum of p[j] |v[j]| / L
 //   of each p[j], relatively               error(s[j]), which moves o by
-//                                          sum of p[j] error(s[j]) |v[j] - o| / L
+//                                          sum of p[j] error(s[j]) (|v[j]| + |o|) / L
 //   the products with V                    products(n) sum of p[j] |v[j]| / L
 //   L                                      additions(n) |o|
 //
@@ -33,25 +33,35 @@ constexpr double kDeviations = 7;  // that a sum of roundings may be off by
 
 /// The error of n products' sum on tensor cores, times the sum of their magnitudes: see gemm_tensor's
 /// family.cpp.
-inline double products(double n) { return std::min(2 * n, 13 * std::sqrt(n)) * 0x1p-23; }
+__host__ __device__ inline double products(double n) { return fmin(2 * n, 13 * sqrt(n)) * 0x1p-23; }
 
 /// The same of a sum of n positive numbers, one by one in fp32, and of the factors that move it to
 /// another maximum, one for 16 numbers at most (softmax/reference.hpp).
-inline double additions(double n) { return (std::min(n, 8 * std::sqrt(n)) + n / 16 + 4) * kU; }
+__host__ __device__ inline double additions(double n) {
+  return (fmin(n, 8 * sqrt(n)) + n / 16 + 4) * kU;
+}
 
 template <class T>
-double rounding() {
-  return ladder::unit_roundoff(ladder::DTypeOf<T>::value);
+__host__ __device__ constexpr double rounding() {
+  return std::is_same_v<T, ladder::half> ? 0x1p-11 : 0x1p-8;
 }
 
 /// By what a p[j] in f16 is off where it has fewer digits.
 template <class T>
-constexpr double kLeastStep = ladder::DTypeOf<T>::value == ladder::DType::f16 ? 0x1p-25 : 0;
+constexpr double kLeastStep = std::is_same_v<T, ladder::half> ? 0x1p-25 : 0;
 
 template <class T>
 ladder::Tolerance tolerance() {
   return {.relative = rounding<T>(), .scaled = 1, .absolute = kLeastStep<T>};
 }
+
+/// error(s[j]): of the products, of the factors of a score and of the maximum, of their difference,
+/// and of the exponential; exp2 is off by 2^-22.5, and by the rounding of what it is of. The
+/// maximum's part stands alone.
+__host__ __device__ inline double error_of_score(double s, double magnitude, double d) {
+  return magnitude * products(d) + (4 * fabs(s) + 4) * kU;
+}
+__host__ __device__ inline double error_of_max(double max) { return 4 * fabs(max) * kU; }
 
 /// Rows of fp64.
 template <class T>
@@ -81,16 +91,73 @@ struct Scores {
         magnitude += std::abs(product);
       }
       p.push_back(s * scale);
-      error.push_back(magnitude * scale * products(d));
+      error.push_back(error_of_score(p.back(), magnitude * scale, d));
       max = std::max(max, p.back());
     }
     for (std::size_t j = 0; j < p.size(); ++j) {
-      // The factors of a score and of the maximum, the difference, and the exponential: exp2 is off
-      // by 2^-22.5, and by the rounding of what it is of.
-      error[j] += (4 * std::abs(p[j]) + 4 * std::abs(max) + 4) * kU;
+      error[j] += error_of_max(max);
       p[j] = std::exp(p[j] - max);
       sum += p[j];
     }
+  }
+};
+
+/// What an element's limit is made of: sums over the keys.
+struct Sums {
+  double weights, error;  ///< of p[j], and of p[j] error(s[j])
+  double value;           ///< o
+  double terms, squares;  ///< of p[j] |v[j]|, and of their squares
+  double steps;           ///< of v[j]^2
+  double moved;           ///< of p[j] error(s[j]) |v[j]|
+};
+
+/// Beyond the rounding of o, which is the tolerance's.
+template <class T>
+__host__ __device__ double limit_of_o(const Sums& s, double keys) {
+  const double rounded = rounding<T>() * fmin(s.terms, kDeviations / sqrt(3.0) * sqrt(s.squares));
+  const double small = kDeviations * kLeastStep<T> * sqrt(s.steps);
+  return (rounded + small + s.moved + s.error * fabs(s.value) + products(keys) * s.terms) /
+             s.weights +
+         additions(keys) * fabs(s.value);
+}
+__host__ __device__ inline double limit_of_lse(double max, double sum, double error, double keys) {
+  return error / sum + additions(keys) + 4 * kU * (fabs(max) + log(sum) + 1);
+}
+
+/// A query's o and lse, with their limits.
+struct Answer {
+  std::vector<double> value, limit;
+  double lse = -std::numeric_limits<double>::infinity(), limit_of_its_lse = 0;
+
+  /// Of the first `seen` keys.
+  template <class T>
+  Answer(const T* q, const std::vector<double>& k, const std::vector<double>& v, int seen, int size)
+      : value(static_cast<std::size_t>(size)), limit(value.size()) {
+    if (seen == 0) return;
+    const Scores scores(q, k, seen, size);
+    const std::size_t d = value.size();
+    std::vector<Sums> sums(d);
+    double error = 0;
+    for (std::size_t j = 0; j < scores.p.size(); ++j) {
+      const double p = scores.p[j], off = p * scores.error[j];
+      error += off;
+      for (std::size_t i = 0; i < d; ++i) {
+        const double element = v[j * d + i], term = p * std::abs(element);
+        sums[i].value += p * element;
+        sums[i].terms += term;
+        sums[i].squares += term * term;
+        sums[i].steps += element * element;
+        sums[i].moved += off * std::abs(element);
+      }
+    }
+    for (std::size_t i = 0; i < d; ++i) {
+      sums[i].weights = scores.sum;
+      sums[i].error = error;
+      value[i] = sums[i].value /= scores.sum;
+      limit[i] = limit_of_o<T>(sums[i], seen);
+    }
+    lse = scores.max + std::log(scores.sum);
+    limit_of_its_lse = limit_of_lse(scores.max, scores.sum, error, seen);
   }
 };
 
@@ -101,7 +168,6 @@ std::vector<ladder::Expected> forward(const attention::Problem& p, bool causal, 
   const attention_problem::Layout at(p);
   ladder::Expected o{ladder::filled(at.q_size()), ladder::filled(at.q_size())};
   ladder::Expected lse{ladder::filled(at.lse_size()), ladder::filled(at.lse_size())};
-  const auto d = static_cast<std::size_t>(p.d);
 
   const auto of_head = [&](int b, int h) {
     const int keys = at.keys(b), queries = at.queries(b), kv_head = h / (p.heads / p.kv_heads);
@@ -112,42 +178,11 @@ std::vector<ladder::Expected> forward(const attention::Problem& p, bool causal, 
     for (int row = 0; row < queries; ++row) {
       const int seen = causal ? std::clamp(row + diagonal + 1, 0, keys) : keys;
       const std::size_t o_at = at.query_row(b, h, row), lse_at = at.lse_of(b, h, row);
-      const Scores scores(q + o_at, wide_k, seen, p.d);
-      if (seen == 0) {
-        lse.values[lse_at] = -std::numeric_limits<double>::infinity();
-        continue;
-      }
-      double* const value = &o.values[o_at];
-      for (std::size_t j = 0; j < scores.p.size(); ++j) {
-        for (std::size_t i = 0; i < d; ++i) value[i] += scores.p[j] * wide_v[j * d + i];
-      }
-      for (std::size_t i = 0; i < d; ++i) value[i] /= scores.sum;
-
-      std::vector<double> sum(d), squares(d), steps(d), moved(d);
-      double error = 0;
-      for (std::size_t j = 0; j < scores.p.size(); ++j) {
-        const double weight = scores.p[j], off = weight * scores.error[j];
-        error += off;
-        for (std::size_t i = 0; i < d; ++i) {
-          const double element = wide_v[j * d + i], term = weight * std::abs(element);
-          sum[i] += term;
-          squares[i] += term * term;
-          steps[i] += element * element;
-          moved[i] += off * std::abs(element - value[i]);
-        }
-      }
-      const double n = seen;
-      for (std::size_t i = 0; i < d; ++i) {
-        const double rounded =
-            std::min(rounding<T>() * sum[i],
-                     kDeviations / std::sqrt(3.0) * rounding<T>() * std::sqrt(squares[i]));
-        const double small = kDeviations * kLeastStep<T> * std::sqrt(steps[i]);
-        o.magnitude[o_at + i] = (rounded + small + moved[i] + products(n) * sum[i]) / scores.sum +
-                                additions(n) * std::abs(value[i]);
-      }
-      lse.values[lse_at] = scores.max + std::log(scores.sum);
-      lse.magnitude[lse_at] = error / scores.sum + additions(n) +
-                              4 * kU * (std::abs(scores.max) + std::log(scores.sum) + 1);
+      const Answer answer(q + o_at, wide_k, wide_v, seen, p.d);
+      std::ranges::copy(answer.value, &o.values[o_at]);
+      std::ranges::copy(answer.limit, &o.magnitude[o_at]);
+      lse.values[lse_at] = answer.lse;
+      lse.magnitude[lse_at] = answer.limit_of_its_lse;
     }
   };
   const auto heads = static_cast<std::size_t>(p.heads);
@@ -162,5 +197,11 @@ std::vector<ladder::Expected> forward(const attention::Problem& p, bool causal, 
   all.push_back(std::move(lse));
   return all;
 }
+
+/// The same on a GPU, where all of a's pointers are. A few rows are checked against the CPU's. Throws
+/// std::runtime_error when CUDA fails, or a row is wrong.
+template <class T>
+void forward_on_gpu(const attention::Args<T>& a, bool causal, ladder::AnswerOnGpu o,
+                    ladder::AnswerOnGpu lse);
 
 }  // namespace attention_reference
