@@ -2,8 +2,8 @@
 //           the softmax, as frameworks did before 2022
 // Vs v01    elements of Q, K and V are read from memory for a tile, not for a thread; the weights are
 //           of the element type, half as many bytes
-// Bound by  memory: scores are written once and read three times, weights written and read; at head
-//           size 128 that is more than 20 times the traffic of Q, K, V and o for 4096 keys
+// Bound by  memory: scores are written once and read three times, weights written and read; for 4096
+//           keys of head size 128 that is 80 times the traffic of Q, K, V and o
 // Limits    sequences of one length; compute capability 8.0; 6 bytes for each query and key in the
 //           workspace
 // Tile      of both products 64 x 64, the second's as wide as a head; 4 warps of 16 rows
