@@ -224,6 +224,116 @@ TEST_P(HopperFaults, ABlockThatEndsWhileItsRowIsStored) {
   expect_error(error_of_store<Mistake::never_waited>(), "may still read its shared memory");
 }
 
+enum class After { nothing, no_wait, read_wait, other_group };
+
+/// A thread stores a row, and then reads, or stores, an element of it in global memory.
+template <After kAfter>
+__global__ void store_and_touch(int* out, bool writes) {
+  alignas(128) __shared__ int row[kThreads];
+  row[threadIdx.x] = 1;
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  bulk_store(out, row, sizeof row);
+  bulk_commit_group();
+  if (kAfter == After::read_wait) bulk_wait_group_read<0>();
+  if (kAfter == After::other_group) bulk_wait_group<1>();
+  if (kAfter == After::nothing) bulk_wait_group<0>();
+  if (writes) {
+    out[5] = 2;
+  } else {
+    out[kThreads] = out[5];
+  }
+  bulk_wait_group<0>();
+}
+
+template <After kAfter>
+std::string error_of_touch(bool writes) {
+  Array<int> out(kThreads + 1);
+  return error_of([&] { launch(store_and_touch<kAfter>, 1, kThreads, 0, nullptr, out, writes); });
+}
+
+TEST_P(HopperFaults, StoresAreInGlobalMemoryWhenTheyHaveBeenWaitedFor) {
+  for (const bool writes : {false, true}) {
+    EXPECT_EQ(error_of_touch<After::nothing>(writes), "");
+    for (const std::string& error :
+         {error_of_touch<After::no_wait>(writes), error_of_touch<After::read_wait>(writes),
+          error_of_touch<After::other_group>(writes)}) {
+      expect_error(error, writes ? "global memory before bulk_wait_group: the store at"
+                                 : "global memory before bulk_wait_group: the load at");
+      expect_error(error, "finds the bulk store at");
+    }
+  }
+}
+
+/// Blocks add to the same row; one of them with what is no reduction, or as a flag says.
+template <bool kWaits>
+__global__ void add_and_tell(int* sum, int* told, bool stores) {
+  alignas(128) __shared__ int row[kThreads];
+  row[threadIdx.x] = 1;
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  if (stores && blockIdx.x == 1) {
+    sum[3] = 7;
+    return;
+  }
+  bulk_reduce<Reduction::add>(sum, row, sizeof row);
+  bulk_commit_group();
+  if (kWaits) {
+    bulk_wait_group<0>();
+  } else {
+    bulk_wait_group_read<0>();
+  }
+  __threadfence();
+  if (atomicAdd(told, 1) == static_cast<int>(gridDim.x) - 1) {
+    __threadfence();
+    sum[kThreads] = sum[3];
+  }
+}
+
+TEST_P(HopperFaults, ReductionsOfSeveralBlocksMeet) {
+  Array<int> sum(kThreads + 1), told(1);
+  EXPECT_EQ(
+      error_of([&] { launch(add_and_tell<true>, 3, kThreads, 0, nullptr, sum, told, false); }), "");
+  EXPECT_EQ(sum.read()[kThreads], 3);
+}
+TEST_P(HopperFaults, AReductionAndAStoreOfTwoBlocks) {
+  Array<int> sum(kThreads + 1), told(1);
+  const std::string error =
+      error_of([&] { launch(add_and_tell<true>, 3, kThreads, 0, nullptr, sum, told, true); });
+  EXPECT_NE(error.find("race in global memory: the store at hopper_faults_test.cpp:"),
+            std::string::npos)
+      << error;
+  EXPECT_NE(error.find("and the bulk reduction of block (0,0,0)"), std::string::npos) << error;
+}
+TEST_P(HopperFaults, AReductionThatIsReportedBeforeItIsThere) {
+  Array<int> sum(kThreads + 1), told(1);
+  const std::string error =
+      error_of([&] { launch(add_and_tell<false>, 3, kThreads, 0, nullptr, sum, told, false); });
+  EXPECT_NE(error.find("finds the bulk reduction at hopper_faults_test.cpp:"), std::string::npos)
+      << error;
+}
+
+__global__ void reduce_floats(const __grid_constant__ CUtensorMap map) {
+  alignas(128) __shared__ float row[kThreads];
+  row[threadIdx.x] = 1;
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  tensor_reduce<Reduction::min>(&map, 0, row);
+  bulk_commit_group();
+  bulk_wait_group_read<0>();
+}
+TEST_P(HopperFaults, AReductionThatPtxHasNot) {
+  Array<float> out(kThreads);
+  const CUtensorMap map = ladder::tensor_map(ladder::DType::f32, out,
+                                             {{.size = kThreads, .stride = 4, .box = kThreads}},
+                                             CU_TENSOR_MAP_SWIZZLE_NONE);
+  expect_error(error_of([&] { launch(reduce_floats, 1, kThreads, 0, nullptr, map); }),
+               "there is none of data type 7");
+}
+
 // --- wgmma ---------------------------------------------------------------------------------------
 
 enum class Wrong {

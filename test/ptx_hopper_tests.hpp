@@ -3,8 +3,11 @@
 
 #include "gpu.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 #include <tuple>
+#include <type_traits>
 
 #include "arrays.hpp"
 #include "device/ptx/cluster.hpp"
@@ -17,6 +20,7 @@
 
 namespace {
 
+using ladder::bfloat16;
 using ladder::half;
 using ladder::launch;
 using namespace ladder::ptx;
@@ -177,6 +181,243 @@ TEST_P(Hopper, MulticastReachesAllBlocks) {
       }
     }
   }
+}
+
+/// Boxes of four elements along x, and two along the others, of a tensor whose sizes are 9, 5, 4,
+/// 3, 2: the elements of out are those of in with the corner moved, as far as both are inside.
+template <int kRank>
+__global__ void move_small_box(const __grid_constant__ CUtensorMap from,
+                               const __grid_constant__ CUtensorMap to, int4 at, int last,
+                               float* shown) {
+  __shared__ __align__(128) float box[4 << (kRank - 1)];
+  __shared__ Mbarrier landed;
+  if (threadIdx.x == 0) {
+    mbarrier_init(&landed, 1);
+    fence_proxy_async();
+    mbarrier_arrive_expect_tx(&landed, sizeof box);
+    if constexpr (kRank == 1) tensor_load(box, &from, at.x, &landed);
+    if constexpr (kRank == 2) tensor_load(box, &from, at.x, at.y, &landed);
+    if constexpr (kRank == 3) tensor_load(box, &from, at.x, at.y, at.z, &landed);
+    if constexpr (kRank == 4) tensor_load(box, &from, at.x, at.y, at.z, at.w, &landed);
+    if constexpr (kRank == 5) tensor_load(box, &from, at.x, at.y, at.z, at.w, last, &landed);
+  }
+  __syncthreads();
+  mbarrier_wait(&landed, 0);
+  for (int i = threadIdx.x; i < 4 << (kRank - 1); i += blockDim.x) shown[i] = box[i];
+  if (threadIdx.x == 0) {
+    if constexpr (kRank == 1) tensor_store(&to, at.x, box);
+    if constexpr (kRank == 2) tensor_store(&to, at.x, at.y, box);
+    if constexpr (kRank == 3) tensor_store(&to, at.x, at.y, at.z, box);
+    if constexpr (kRank == 4) tensor_store(&to, at.x, at.y, at.z, at.w, box);
+    if constexpr (kRank == 5) tensor_store(&to, at.x, at.y, at.z, at.w, last, box);
+    bulk_commit_group();
+    bulk_wait_group_read<0>();
+  }
+}
+
+constexpr int kSizes[5] = {9, 5, 4, 3, 2}, kRowStride = 12;  // floats
+
+CUtensorMap map_of_rank(int rank, const float* tensor) {
+  const auto dimension = [](int d) {
+    std::int64_t stride = d == 0 ? 4 : kRowStride * 4;
+    for (int inner = 1; inner < d; ++inner) stride *= kSizes[inner];
+    return ladder::TensorDimension{.size = kSizes[d], .stride = stride, .box = d == 0 ? 4 : 2};
+  };
+  const auto x = dimension(0), y = dimension(1), z = dimension(2), v = dimension(3);
+  const auto map = [&](std::initializer_list<ladder::TensorDimension> dimensions) {
+    return ladder::tensor_map(ladder::DType::f32, tensor, dimensions, CU_TENSOR_MAP_SWIZZLE_NONE);
+  };
+  return rank == 1   ? map({x})
+         : rank == 2 ? map({x, y})
+         : rank == 3 ? map({x, y, z})
+         : rank == 4 ? map({x, y, z, v})
+                     : map({x, y, z, v, dimension(4)});
+}
+
+template <int kRank>
+void expect_small_box(std::array<int, 5> at) {
+  constexpr int kElements = kRowStride * 5 * 4 * 3 * 2, kBoxElements = 4 << (kRank - 1);
+  const auto in = random_integers<float>(kElements, 1 << 20);
+  const std::vector<float> before(kElements, 0.5f);
+  Array<float> from(in), to(before), shown(kBoxElements);
+  launch(move_small_box<kRank>, 1, 32, 0, nullptr, map_of_rank(kRank, from), map_of_rank(kRank, to),
+         make_int4(at[0], at[1], at[2], at[3]), at[4], shown);
+  std::vector<float> expected(before), box(kBoxElements);
+  for (int i = 0; i < kBoxElements; ++i) {
+    int element = 0, stride = 1, left = i;
+    bool inside = true;
+    for (int d = 0; d < kRank; ++d) {
+      const int wide = d == 0 ? 4 : 2, place = at[d] + left % wide;
+      left /= wide;
+      inside = inside && place >= 0 && place < kSizes[d];
+      element += place * stride;
+      stride *= d == 0 ? kRowStride : kSizes[d];
+    }
+    if (inside) box[i] = expected[element] = in[element];
+  }
+  EXPECT_EQ(shown.read(), box);
+  EXPECT_EQ(to.read(), expected);
+}
+
+TEST_P(Hopper, BoxesOfEveryRank) {
+  for (const std::array<int, 5> at : {std::array<int, 5>{0, 0, 0, 0, 0},
+                                      {5, 3, 1, 1, 0},
+                                      {-2, -1, -1, -1, -1},
+                                      {7, 4, 3, 2, 1},
+                                      {4, 2, 4, 0, 0}}) {
+    SCOPED_TRACE(testing::Message() << "x = " << at[0]);
+    expect_small_box<1>(at);
+    expect_small_box<2>(at);
+    expect_small_box<3>(at);
+    expect_small_box<4>(at);
+    expect_small_box<5>(at);
+  }
+}
+
+// --- Reductions ----------------------------------------------------------------------------------
+
+constexpr int kReduced = 96, kReducers = 5;  // elements, blocks
+
+template <class T>
+double number(T x) {
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<double>(x);
+  } else {
+    return static_cast<float>(x);
+  }
+}
+double reduced(Reduction reduction, double a, double b) {
+  return reduction == Reduction::add   ? a + b
+         : reduction == Reduction::min ? std::min(a, b)
+                                       : std::max(a, b);
+}
+/// Small enough for all sums of five to be exact in bf16.
+template <class T>
+std::vector<T> random_numbers(std::size_t size) {
+  return random_values<T>(size, std::uniform_int_distribution(std::is_unsigned_v<T> ? 0 : -30, 30));
+}
+
+/// Every block brings a row of its own to the same one.
+template <Reduction kReduction, class T>
+__global__ void reduce_rows(const T* rows, T* out) {
+  __shared__ __align__(16) T row[kReduced];
+  for (int i = threadIdx.x; i < kReduced; i += blockDim.x) row[i] = rows[blockIdx.x * kReduced + i];
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    bulk_reduce<kReduction>(out, row, sizeof row);
+    bulk_commit_group();
+    bulk_wait_group_read<0>();
+  }
+}
+
+template <Reduction kReduction, class T>
+void expect_reduced_rows() {
+  const auto rows = random_numbers<T>(kReducers * kReduced), before = random_numbers<T>(kReduced);
+  Array<T> from(rows), out(before);
+  launch(reduce_rows<kReduction, T>, kReducers, 32, 0, nullptr, from, out);
+  const auto after = out.read();
+  for (int i = 0; i < kReduced; ++i) {
+    double expected = number(before[i]);
+    for (int row = 0; row < kReducers; ++row) {
+      expected = reduced(kReduction, expected, number(rows[row * kReduced + i]));
+    }
+    ASSERT_EQ(number(after[i]), expected) << "element " << i;
+  }
+}
+
+template <class... Ts>
+void expect_sums() {
+  (expect_reduced_rows<Reduction::add, Ts>(), ...);
+}
+template <class... Ts>
+void expect_least_and_largest() {
+  (expect_reduced_rows<Reduction::min, Ts>(), ...);
+  (expect_reduced_rows<Reduction::max, Ts>(), ...);
+}
+
+TEST_P(Hopper, BulkReductions) {
+  expect_sums<float, double, half, bfloat16, int, unsigned, unsigned long long>();
+  expect_least_and_largest<half, bfloat16, int, unsigned, long long, unsigned long long>();
+}
+
+/// Every block brings a box of ones, twos, … to a matrix, each two rows below the one before.
+template <Reduction kReduction, class T>
+__global__ void reduce_boxes(const __grid_constant__ CUtensorMap to, int x, int y) {
+  __shared__ __align__(1024) T box[kBox];
+  for (int i = threadIdx.x; i < kBox; i += blockDim.x) box[i] = T(i % 7 + blockIdx.x);
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tensor_reduce<kReduction>(&to, x, y + 2 * static_cast<int>(blockIdx.x), box);
+    bulk_commit_group();
+    bulk_wait_group<0>();
+  }
+}
+
+template <Reduction kReduction, class T>
+void expect_reduced_boxes(ladder::DType type) {
+  constexpr int kM = 40, kN = 68;
+  const auto before = random_numbers<T>(kM * kN);
+  for (const auto& [x, y] : {std::pair{0, 0}, {-5, -3}, {50, 30}}) {
+    Array<T> matrix(before);
+    launch(reduce_boxes<kReduction, T>, kReducers, 64, 0, nullptr,
+           ladder::tensor_map(type, matrix,
+                              {{.size = kN, .stride = 4, .box = kCols},
+                               {.size = kM, .stride = kN * 4, .box = kRows}},
+                              CU_TENSOR_MAP_SWIZZLE_NONE),
+           x, y);
+    const auto after = matrix.read();
+    for (int row = 0; row < kM; ++row) {
+      for (int column = 0; column < kN; ++column) {
+        double expected = number(before[row * kN + column]);
+        for (int block = 0; block < kReducers; ++block) {
+          const int i = row - y - 2 * block, j = column - x;
+          if (i < 0 || i >= kRows || j < 0 || j >= kCols) continue;
+          expected = reduced(kReduction, expected, (i * kCols + j) % 7 + block);
+        }
+        ASSERT_EQ(number(after[row * kN + column]), expected)
+            << "box at " << x << ", " << y << ": row " << row << ", column " << column;
+      }
+    }
+  }
+}
+
+TEST_P(Hopper, TensorReductions) {
+  expect_reduced_boxes<Reduction::add, float>(ladder::DType::f32);
+  expect_reduced_boxes<Reduction::add, int>(ladder::DType::i32);
+  expect_reduced_boxes<Reduction::min, int>(ladder::DType::i32);
+  expect_reduced_boxes<Reduction::max, int>(ladder::DType::i32);
+}
+
+/// A thread reads what it has stored and added to; prefetches change nothing.
+__global__ void read_back(const __grid_constant__ CUtensorMap map, float* matrix, float* out) {
+  __shared__ __align__(1024) float box[kBox];
+  for (int i = threadIdx.x; i < kBox; i += blockDim.x) box[i] = i;
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    bulk_prefetch(matrix, sizeof box);
+    tensor_prefetch(&map, 0, 0);
+    bulk_store(matrix, box, sizeof box);
+    bulk_commit_group();
+    bulk_wait_group<0>();
+    tensor_reduce<Reduction::add>(&map, 0, 0, box);
+    bulk_commit_group();
+    bulk_wait_group<0>();
+    for (int i = 0; i < kBox; ++i) out[i] = matrix[i];
+  }
+}
+
+TEST_P(Hopper, StoresThatAreWaitedForAreThere) {
+  Array<float> matrix(kBox), out(kBox);
+  const CUtensorMap map = ladder::tensor_map(ladder::DType::f32, matrix,
+                                             {{.size = kCols, .stride = 4, .box = kCols},
+                                              {.size = kRows, .stride = kCols * 4, .box = kRows}},
+                                             CU_TENSOR_MAP_SWIZZLE_NONE);
+  launch(read_back, 1, 32, 0, nullptr, map, matrix, out);
+  const auto got = out.read();
+  for (int i = 0; i < kBox; ++i) ASSERT_EQ(got[i], 2 * i);
 }
 
 // --- Clusters ------------------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 #include "host_executor/asynchronous.hpp"
 
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -37,11 +40,32 @@ struct Load {
 std::deque<Load> loads;  // to the block, in the order in which they were asked for
 PerBlock per_block_loads(loads);
 
+/// What a store does to bytes of global memory.
+using Combine = void (*)(void* global, const void* shared, std::size_t bytes);
+
 struct Store {
-  const void* pc;
+  struct Piece {
+    char* to;
+    const char* from;
+    std::size_t bytes;
+  };
+
   std::uint64_t read;  // of shared memory, under watch
   std::uint64_t group;
-  std::function<void()> move;  // empty once it is done
+  std::vector<Piece> pieces;
+  Combine combine;
+  std::vector<char> taken{};  // the pieces, one behind the other, once they had to be read
+  bool has_read = false, has_written = false;
+
+  void take() {
+    for (Piece& piece : pieces) taken.insert(taken.end(), piece.from, piece.from + piece.bytes);
+    const char* from = taken.data();
+    for (Piece& piece : pieces) from = (piece.from = from) + piece.bytes;
+  }
+  void write() {
+    for (const Piece& piece : pieces) combine(piece.to, piece.from, piece.bytes);
+    has_written = true;
+  }
 };
 struct Stores {
   std::vector<Store> pending;   // in the order of their groups
@@ -109,33 +133,6 @@ void begin_remote_load(const void* pc, const char* operation, Access access,
   if (is_eager()) carry_out_next();
 }
 
-void begin_store(const void* pc, const void* shared, std::size_t bytes,
-                 std::function<void()> move) {
-  const SharedRange from = shared_range(pc, shared, bytes, Access::bulk_read);
-  watch_shared(pc, from.part, from.offset, bytes, Access::bulk_read);
-  const std::uint64_t read = begin_read(pc, from.part, from.offset, bytes, Access::bulk_read);
-  if (is_eager()) {
-    move();
-    move = nullptr;
-  }
-  Stores& stores = own_stores();
-  stores.pending.push_back({pc, read, stores.committed, std::move(move)});
-}
-
-TensorMap map_at(const void* pc, const CUtensorMap* map, std::size_t rank, const void* shared) {
-  const std::optional<TensorMap> found = decode(*map);
-  if (!found) fail_thread("the tensor map at " + source_text(pc) + " is none");
-  if (found->rank != rank) {
-    fail_thread("the tensor at " + source_text(pc) + " has " + std::to_string(found->rank) +
-                " dimensions, not " + std::to_string(rank));
-  }
-  if (shared_address(shared) % found->box_alignment() != 0) {
-    fail_thread("the box at " + source_text(pc) + " begins at no multiple of " +
-                std::to_string(found->box_alignment()) + " bytes of shared memory");
-  }
-  return *found;
-}
-
 /// Counts a copy by its pieces of global memory, neighbours following each other.
 class CountedCopy {
  public:
@@ -159,6 +156,118 @@ class CountedCopy {
   BulkCopies copy_{.copies = 1};
   std::uintptr_t end_ = 0;  // of the sectors so far
 };
+
+/// The running thread asks for the pieces of so many bytes of shared memory to be stored.
+void begin_store(const void* pc, const void* shared, std::size_t bytes, Access access,
+                 std::vector<Store::Piece> pieces, Combine combine) {
+  const SharedRange from = shared_range(pc, shared, bytes, Access::bulk_read);
+  watch_shared(pc, from.part, from.offset, bytes, Access::bulk_read);
+  const std::uint64_t read = begin_read(pc, from.part, from.offset, bytes, Access::bulk_read);
+  CountedCopy counted(Access::store);
+  for (const Store::Piece& piece : pieces) {
+    note_global(pc, piece.to, piece.bytes, access);
+    counted.add(piece.to, piece.bytes);
+  }
+  tick(thread_number());
+  Stores& stores = own_stores();
+  stores.pending.push_back({read, stores.committed, std::move(pieces), combine});
+  if (is_eager()) stores.pending.back().write();
+}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
+template <class T, Reduction kReduction>
+void reduce_bytes(void* to, const void* from, std::size_t bytes) {
+  for (std::size_t i = 0; i < bytes; i += sizeof(T)) {
+    T old, value;
+    std::memcpy(static_cast<void*>(&old), static_cast<char*>(to) + i, sizeof(T));
+    std::memcpy(static_cast<void*>(&value), static_cast<const char*>(from) + i, sizeof(T));
+    if constexpr (kReduction == Reduction::add) {
+      old = old + value;
+    } else if (kReduction == Reduction::min ? value < old : old < value) {
+      old = value;
+    }
+    std::memcpy(static_cast<char*>(to) + i, static_cast<const void*>(&old), sizeof(T));
+  }
+}
+
+template <class T, bool kAdds, bool kOrders>
+Combine reduce_with(Reduction reduction) {
+  if constexpr (kAdds) {
+    if (reduction == Reduction::add) return &reduce_bytes<T, Reduction::add>;
+  }
+  if constexpr (kOrders) {
+    if (reduction == Reduction::min) return &reduce_bytes<T, Reduction::min>;
+    if (reduction == Reduction::max) return &reduce_bytes<T, Reduction::max>;
+  }
+  return nullptr;
+}
+
+/// Null if PTX has none of this type. Sums of s32 wrap around as those of u32 do.
+Combine reduce_with(Reduction reduction, ElementType type) {
+  switch (type) {
+    case ElementType::f16:
+      return reduce_with<__half, true, true>(reduction);
+    case ElementType::bf16:
+      return reduce_with<__nv_bfloat16, true, true>(reduction);
+    case ElementType::f32:
+      return reduce_with<float, true, false>(reduction);
+    case ElementType::f64:
+      return reduce_with<double, true, false>(reduction);
+    case ElementType::s32:
+      if (reduction == Reduction::add) return reduce_with<std::uint32_t, true, true>(reduction);
+      return reduce_with<std::int32_t, false, true>(reduction);
+    case ElementType::u32:
+      return reduce_with<std::uint32_t, true, true>(reduction);
+    case ElementType::s64:
+      return reduce_with<std::int64_t, false, true>(reduction);
+    case ElementType::u64:
+      return reduce_with<std::uint64_t, true, true>(reduction);
+  }
+  return nullptr;
+}
+
+std::optional<ElementType> element_type(CUtensorMapDataType type) {
+  switch (type) {
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT16:
+      return ElementType::f16;
+    case CU_TENSOR_MAP_DATA_TYPE_BFLOAT16:
+      return ElementType::bf16;
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT32:
+      return ElementType::f32;
+    case CU_TENSOR_MAP_DATA_TYPE_FLOAT64:
+      return ElementType::f64;
+    case CU_TENSOR_MAP_DATA_TYPE_INT32:
+      return ElementType::s32;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT32:
+      return ElementType::u32;
+    case CU_TENSOR_MAP_DATA_TYPE_INT64:
+      return ElementType::s64;
+    case CU_TENSOR_MAP_DATA_TYPE_UINT64:
+      return ElementType::u64;
+    default:
+      return std::nullopt;
+  }
+}
+
+TensorMap map_at(const void* pc, const CUtensorMap* map, std::size_t rank) {
+  const std::optional<TensorMap> found = decode(*map);
+  if (!found) fail_thread("the tensor map at " + source_text(pc) + " is none");
+  if (found->rank != rank) {
+    fail_thread("the tensor at " + source_text(pc) + " has " + std::to_string(found->rank) +
+                " dimensions, not " + std::to_string(rank));
+  }
+  return *found;
+}
+
+TensorMap map_at(const void* pc, const CUtensorMap* map, std::size_t rank, const void* shared) {
+  const TensorMap found = map_at(pc, map, rank);
+  if (shared_address(shared) % found.box_alignment() != 0) {
+    fail_thread("the box at " + source_text(pc) + " begins at no multiple of " +
+                std::to_string(found.box_alignment()) + " bytes of shared memory");
+  }
+  return found;
+}
 
 /// Calls visit(shared, global, bytes) for the pieces of a box; global is null outside of the
 /// tensor.
@@ -195,6 +304,11 @@ void end_asynchronous_work() {
   }
   expect_no_products();
   expect_no_reads();
+  for (Stores& stores : stores_of) {
+    for (Store& store : stores.pending) {
+      if (!store.has_written) store.write();
+    }
+  }
 }
 
 void bulk_load(void* shared, const void* global, std::size_t bytes, std::uint64_t* barrier) {
@@ -206,12 +320,30 @@ void bulk_load(void* shared, const void* global, std::size_t bytes, std::uint64_
              [=](char* to) { std::memcpy(to, global, bytes); });
 }
 
+namespace {
+
+std::vector<Store::Piece> one_piece(void* global, const void* shared, std::size_t bytes) {
+  return {{static_cast<char*>(global), static_cast<const char*>(shared), bytes}};
+}
+
+}  // namespace
+
 void bulk_store(void* global, const void* shared, std::size_t bytes) {
   const void* const pc = __builtin_return_address(0);
   expect_units(pc, "bulk_store", shared, global, bytes);
-  note_global(pc, global, bytes, Access::store);
-  CountedCopy(Access::store).add(static_cast<const char*>(global), bytes);
-  begin_store(pc, shared, bytes, [=] { std::memcpy(global, shared, bytes); });
+  begin_store(pc, shared, bytes, Access::bulk_write, one_piece(global, shared, bytes), &copy_bytes);
+}
+
+void bulk_reduce(Reduction reduction, ElementType type, void* global, const void* shared,
+                 std::size_t bytes) {
+  const void* const pc = __builtin_return_address(0);
+  expect_units(pc, "bulk_reduce", shared, global, bytes);
+  begin_store(pc, shared, bytes, Access::bulk_reduce, one_piece(global, shared, bytes),
+              reduce_with(reduction, type));
+}
+
+void bulk_prefetch(const void* global, std::size_t bytes) {
+  expect_units(__builtin_return_address(0), "bulk_prefetch", nullptr, global, bytes);
 }
 
 namespace {
@@ -301,37 +433,62 @@ void cluster_store_async(unsigned address, const void* bytes, unsigned barrier) 
   begin_load(pc, Access::pushed, to.at, kUnit, here, move);
 }
 
+namespace {
+
+/// What of a box lies in the tensor.
+std::vector<Store::Piece> pieces_of(const TensorMap& map, Corner at, const void* shared) {
+  std::vector<Store::Piece> pieces;
+  for_each_piece(map, at.begin(), shared, [&](const char* from, const char* to, unsigned bytes) {
+    if (to) pieces.push_back({const_cast<char*>(to), from, bytes});
+  });
+  return pieces;
+}
+
+}  // namespace
+
 void tensor_store(const CUtensorMap* encoded, Corner at, const void* shared) {
   const void* const pc = __builtin_return_address(0);
   const TensorMap map = map_at(pc, encoded, at.size(), shared);
-  const std::vector<int> corner(at);
-  CountedCopy counted(Access::store);
-  for_each_piece(map, at.begin(), shared, [&](char*, const char* to, unsigned bytes) {
-    if (!to) return;
-    note_global(pc, to, bytes, Access::store);
-    counted.add(to, bytes);
-  });
-  begin_store(pc, shared, map.box_bytes(), [=] {
-    for_each_piece(map, corner.data(), shared,
-                   [](const char* from, const char* to, unsigned bytes) {
-                     if (to) std::memcpy(const_cast<char*>(to), from, bytes);
-                   });
-  });
+  begin_store(pc, shared, map.box_bytes(), Access::bulk_write, pieces_of(map, at, shared),
+              &copy_bytes);
+}
+
+void tensor_reduce(Reduction reduction, const CUtensorMap* encoded, Corner at, const void* shared) {
+  const void* const pc = __builtin_return_address(0);
+  const TensorMap map = map_at(pc, encoded, at.size(), shared);
+  const std::optional<ElementType> type = element_type(map.type);
+  const Combine combine = type ? reduce_with(reduction, *type) : nullptr;
+  if (!combine) {
+    fail_thread("the tensor_reduce at " + source_text(pc) + ": there is none of data type " +
+                std::to_string(map.type));
+  }
+  begin_store(pc, shared, map.box_bytes(), Access::bulk_reduce, pieces_of(map, at, shared),
+              combine);
+}
+
+void tensor_prefetch(const CUtensorMap* map, Corner at) {
+  map_at(__builtin_return_address(0), map, at.size());
 }
 
 void bulk_commit_group() { ++own_stores().committed; }
 
-void bulk_wait_group(unsigned pending) {
+void bulk_wait_group(unsigned pending, bool written) {
   Stores& stores = own_stores();
   const auto begin = stores.pending.begin();
   const auto end = std::find_if(begin, stores.pending.end(), [&](const Store& store) {
     return store.group + pending >= stores.committed;
   });
-  std::for_each(begin, end, [](const Store& store) {
-    if (store.move) store.move();
-    end_read(store.read, thread_number());
+  std::for_each(begin, end, [&](Store& store) {
+    if (!store.has_read) {
+      store.has_read = true;
+      if (!store.has_written) store.take();
+      end_read(store.read, thread_number());
+    }
+    if (!written) return;
+    if (!store.has_written) store.write();
+    for (const Store::Piece& piece : store.pieces) note_written(piece.to, piece.bytes);
   });
-  stores.pending.erase(begin, end);
+  if (written) stores.pending.erase(begin, end);
 }
 
 }  // namespace ladder::host

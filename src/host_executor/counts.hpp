@@ -11,8 +11,20 @@ enum class Space : std::uint8_t { global, shared };
 
 /// async is the shared side of cp.async, which writes past the registers; its global side is a
 /// load. What the copy engine writes and reads (bulk, bulk_read), wgmma reads (product) and
-/// st.async writes (pushed) is watched, not counted.
-enum class Access : std::uint8_t { load, store, atomic, async, bulk, bulk_read, product, pushed };
+/// st.async writes (pushed) is watched, not counted; so is what the copy engine writes in global
+/// memory (bulk_write, bulk_reduce), but by its copies.
+enum class Access : std::uint8_t {
+  load,
+  store,
+  atomic,
+  async,
+  bulk,
+  bulk_read,
+  product,
+  pushed,
+  bulk_write,
+  bulk_reduce
+};
 
 /// Requests of one kind: a request is one instruction of one warp. Its units are 32-byte sectors in
 /// global memory and wavefronts, the passes through the 32 banks, in shared memory.

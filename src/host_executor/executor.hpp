@@ -155,6 +155,9 @@ SharedRange shared_range(const void* pc, const void* address, std::size_t bytes,
 /// bounds.
 void note_global(const void* pc, const void* address, std::size_t bytes, Access access);
 
+/// Tells that the running thread's asynchronous writes to this address of global memory are complete.
+void note_written(const void* address, std::size_t bytes);
+
 /// Tells that a cp.async of the running thread's to this address of shared memory is complete.
 void note_arrival(const void* address, std::size_t bytes);
 

@@ -161,12 +161,19 @@ std::string text(uint3 v) {
               "on both sides");
 }
 
+[[noreturn, gnu::cold]] void fail_on_its_way(const Touch& past, const Touch& now) {
+  fail_thread(std::string("global memory before bulk_wait_group: the ") + name_of(now.access()) +
+              " at " + source_text(now.address()) + " finds the " + name_of(past.access()) +
+              " at " + source_text(past.address()) + " still on its way");
+}
+
 [[gnu::always_inline]] inline void expect_order(const Touch& past, const Touch& now) {
   if (past.epoch < launch_began || (past.strong && now.strong)) return;
   const bool same_cluster = past.epoch >= cluster_began;
-  if (same_cluster && ordered(past, now.thread)) [[likely]]
+  if ((same_cluster && ordered(past, now.thread)) || passed_on(now.thread, past)) [[likely]] {
+    if (past.pending) fail_on_its_way(past, now);
     return;
-  if (passed_on(now.thread, past)) return;
+  }
   if (!same_cluster) fail_between_blocks(past, now);
   report("global", past, now);
 }
@@ -221,7 +228,8 @@ void GlobalShadow::narrow(unsigned shift) {
 
 void GlobalShadow::note(const void* pc, std::size_t offset, std::size_t bytes, Access access,
                         bool strong) {
-  const Touch now = Touch::now(pc, access, strong || access == Access::atomic);
+  const bool reduces = access == Access::atomic || access == Access::bulk_reduce;
+  const Touch now = Touch::now(pc, access, strong || reduces);
   if (!writes_) {
     shift_ = static_cast<unsigned>(std::countr_zero(bytes | kWidest));
     writes_ = make();
@@ -250,6 +258,17 @@ void GlobalShadow::note(const void* pc, std::size_t offset, std::size_t bytes, A
       for (const Touch* reads : reads_) expect_order(reads[i], now);
     }
     writes_[i] = now;
+  }
+}
+
+void GlobalShadow::complete(std::size_t offset, std::size_t bytes) {
+  const Touch now = Touch::now(nullptr, Access::store);
+  for (std::size_t i = offset >> shift_; i < (offset + bytes) >> shift_; ++i) {
+    Touch& write = writes_[i];
+    if (!write.pending || write.thread != now.thread || write.epoch < block_began) continue;
+    write.epoch = now.epoch;
+    write.time = now.time;
+    write.pending = false;
   }
 }
 

@@ -4,6 +4,9 @@
 // the same address by the other, a __threadfence, and its access. The fence may be the accessing
 // thread's own or, beyond a barrier, the thread's that meets the other block.
 //
+// What the copy engine writes is on its way until its thread has waited with bulk_wait_group: before
+// that, others must not meet it, in whatever order, but reductions and atomic operations may.
+//
 // Blocks run one after another, so that of two that race the earlier one has always come first;
 // whether the later one is bound to come later is what is asked. The blocks of a cluster count as
 // ordered with each other; what they race for among themselves is found in shared memory alone.
@@ -35,6 +38,8 @@ class GlobalShadow {
     if (access == Access::load && writes_ == nullptr) return;
     note(pc, offset, bytes, access, strong);
   }
+  /// What the running thread's copies are writing there has been written.
+  void complete(std::size_t offset, std::size_t bytes);
 
  private:
   void note(const void* pc, std::size_t offset, std::size_t bytes, Access access, bool strong);

@@ -145,6 +145,11 @@ void note_global(const void* pc, const void* address, std::size_t bytes, Access 
   fail_access(pc, address, bytes, kind, "is out of bounds: " + global_memory.describe(address));
 }
 
+void note_written(const void* address, std::size_t bytes) {
+  const GlobalMemory::Range* const range = global_memory.find(address, bytes, nullptr);
+  range->shadow->complete(reinterpret_cast<std::uintptr_t>(address) - range->begin, bytes);
+}
+
 void note_arrival(const void* address, std::size_t bytes) {
   const std::size_t fixed = static_shared.offset(address);
   if (fixed < static_shared.size()) {

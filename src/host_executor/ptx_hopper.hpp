@@ -1,6 +1,6 @@
 // What device/ptx/ offers to kernels of compute capability 9.0, carried out by the host executor:
-// mbarriers and named barriers (mbarrier.hpp), the copy engine (asynchronous.hpp), clusters
-// (cluster.hpp); wgmma is in ptx_wgmma.hpp.
+// mbarriers and named barriers (mbarrier.hpp), clusters (cluster.hpp). The copy engine is in
+// ptx_tma.hpp, wgmma in ptx_wgmma.hpp.
 #pragma once
 
 #include "host_executor/asynchronous.hpp"
@@ -50,42 +50,6 @@ LADDER_INLINE void setmaxnreg_dec() {
 template <int kRegisters>
 LADDER_INLINE void setmaxnreg_inc() {
   setmaxnreg_dec<kRegisters>();
-}
-
-LADDER_INLINE void fence_proxy_async() { host::fence_proxy(); }
-
-LADDER_INLINE void bulk_load(void* shared, const void* global, unsigned bytes, Mbarrier* barrier) {
-  host::bulk_load(shared, global, bytes, barrier);
-}
-LADDER_INLINE void bulk_store(void* global, const void* shared, unsigned bytes) {
-  host::bulk_store(global, shared, bytes);
-}
-LADDER_INLINE void tensor_load(void* shared, const CUtensorMap* map, int x, int y,
-                               Mbarrier* barrier) {
-  host::tensor_load(shared, map, {x, y}, barrier);
-}
-LADDER_INLINE void tensor_load(void* shared, const CUtensorMap* map, int x, int y, int z,
-                               Mbarrier* barrier) {
-  host::tensor_load(shared, map, {x, y, z}, barrier);
-}
-LADDER_INLINE void tensor_load(void* shared, const CUtensorMap* map, int x, int y, int z, int w,
-                               Mbarrier* barrier) {
-  host::tensor_load(shared, map, {x, y, z, w}, barrier);
-}
-LADDER_INLINE void tensor_load_multicast(void* shared, const CUtensorMap* map, int x, int y,
-                                         Mbarrier* barrier, std::uint16_t blocks) {
-  host::tensor_load_multicast(shared, map, {x, y}, barrier, blocks);
-}
-LADDER_INLINE void tensor_store(const CUtensorMap* map, int x, int y, const void* shared) {
-  host::tensor_store(map, {x, y}, shared);
-}
-LADDER_INLINE void tensor_store(const CUtensorMap* map, int x, int y, int z, const void* shared) {
-  host::tensor_store(map, {x, y, z}, shared);
-}
-LADDER_INLINE void bulk_commit_group() { host::bulk_commit_group(); }
-template <int kPending>
-LADDER_INLINE void bulk_wait_group_read() {
-  host::bulk_wait_group(kPending);
 }
 
 LADDER_INLINE unsigned cluster_rank() { return host::block_rank(); }

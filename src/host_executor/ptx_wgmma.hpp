@@ -27,9 +27,7 @@ inline constexpr host::WgmmaType kWgmmaType =
     : std::is_same_v<T, std::uint8_t>  ? host::WgmmaType::u8
                                        : host::WgmmaType::tf32;
 
-inline std::uint64_t descriptor_start(const void* matrix) {
-  return host::descriptor_start(matrix);
-}
+inline std::uint64_t descriptor_start(const void* matrix) { return host::descriptor_start(matrix); }
 template <class... Registers>
 LADDER_INLINE void wgmma_fence(Registers&...) {
   host::wgmma_fence();

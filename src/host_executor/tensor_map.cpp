@@ -62,6 +62,7 @@ CUtensorMap encode_tensor_map(CUtensorMapDataType type, unsigned rank, void* bas
                 .box = {},
                 .box_step = {},
                 .rank = static_cast<std::uint8_t>(rank),
+                .type = type,
                 .fills_with_nan = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
                 .swizzle = swizzle};
 

@@ -35,6 +35,7 @@ struct TensorMap {
   std::array<std::uint16_t, kMaxRank> box;      ///< elements that a copy moves
   std::array<std::uint8_t, kMaxRank> box_step;  ///< from one of them to the next, in elements
   std::uint8_t rank;
+  CUtensorMapDataType type;
   bool fills_with_nan;
   CUtensorMapSwizzle swizzle;
 

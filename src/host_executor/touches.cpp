@@ -56,7 +56,10 @@ const char* name_of(Access access) {
     case Access::bulk:
       return "bulk copy";
     case Access::bulk_read:
+    case Access::bulk_write:
       return "bulk store";
+    case Access::bulk_reduce:
+      return "bulk reduction";
     case Access::product:
       return "wgmma";
     case Access::pushed:

@@ -76,14 +76,15 @@ struct Touch {
   }
   [[gnu::always_inline]] static Touch now(const void* pc, Access access, unsigned thread,
                                           bool strong) {
-    return {
-        .epoch = host::epoch,
-        .time = own_time(thread),
-        .pc = static_cast<std::int32_t>(static_cast<const char*>(pc) - anchor()),
-        .thread = static_cast<std::uint16_t>(thread),
-        .kind = static_cast<std::uint8_t>(access),
-        .pending = access == Access::async || access == Access::bulk || access == Access::pushed,
-        .strong = strong};
+    return {.epoch = host::epoch,
+            .time = own_time(thread),
+            .pc = static_cast<std::int32_t>(static_cast<const char*>(pc) - anchor()),
+            .thread = static_cast<std::uint16_t>(thread),
+            .kind = static_cast<std::uint8_t>(access),
+            .pending = access == Access::async || access == Access::bulk ||
+                       access == Access::pushed || access == Access::bulk_write ||
+                       access == Access::bulk_reduce,
+            .strong = strong};
   }
 
   Access access() const { return static_cast<Access>(kind); }

@@ -11,7 +11,11 @@
 //     tensor_store(&map, x, y, z, tile);
 //     bulk_commit_group();           the stores since the last commit are a group
 //     bulk_wait_group_read<0>();     they have read the tile: it may be overwritten, and the block
-//   }                                may end. Memory is written by the end of the kernel
+//   }                                may end. Memory is written by the end of the kernel, or when
+//                                    bulk_wait_group<0>() has returned
+//
+// Reductions are stores that add to what is there, or leave the smaller or the larger: each element
+// at once, as an atomic operation does it. They may meet others, of any block.
 //
 // bulk: a piece without gaps. Addresses and sizes are multiples of 16 bytes.
 //
@@ -34,8 +38,17 @@
 
 #include <cuda.h>
 
+#include <cstdint>
+#include <type_traits>
+
+namespace ladder::ptx {
+
+enum class Reduction { add, min, max };
+
+}  // namespace ladder::ptx
+
 #if defined(LADDER_HOST_EXECUTOR)
-#include "host_executor/ptx_hopper.hpp"
+#include "host_executor/ptx_tma.hpp"
 #else
 
 namespace ladder::ptx {
@@ -61,61 +74,116 @@ __device__ __forceinline__ void bulk_store(void* global, const void* shared, uns
                : "memory");
 }
 
-/// A box of a tensor of two dimensions.
-__device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map, int x, int y,
-                                            Mbarrier* barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%2, %3}], [%4];" ::"r"(shared_address(shared)),
-      "l"(map), "r"(x), "r"(y), "r"(shared_address(barrier))
-      : "memory");
+/// Reduces to elements of T: sums of float, double, half, bfloat16, int, unsigned and unsigned long
+/// long; the least or the largest of half, bfloat16, int, unsigned, long long, unsigned long long.
+template <Reduction kReduction, class T>
+__device__ __forceinline__ void bulk_reduce(T* global, const T* shared, unsigned bytes) {
+#define LADDER_REDUCE(reduction, type, text)                                           \
+  if constexpr (kReduction == Reduction::reduction && std::is_same_v<T, type>) {       \
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." #reduction text \
+                 " [%0], [%1], %2;" ::"l"(__cvta_generic_to_global(global)),           \
+                 "r"(shared_address(shared)), "r"(bytes)                               \
+                 : "memory");                                                          \
+    return;                                                                            \
+  }
+#define LADDER_REDUCE_EACH(type, text) \
+  LADDER_REDUCE(add, type, text) LADDER_REDUCE(min, type, text) LADDER_REDUCE(max, type, text)
+#define LADDER_REDUCE_ORDERED(type, text) \
+  LADDER_REDUCE(min, type, text) LADDER_REDUCE(max, type, text)
+  LADDER_REDUCE(add, float, ".f32")
+  LADDER_REDUCE(add, double, ".f64")
+  LADDER_REDUCE(add, half, ".noftz.f16")
+  LADDER_REDUCE(add, bfloat16, ".noftz.bf16")
+  LADDER_REDUCE_ORDERED(half, ".f16")
+  LADDER_REDUCE_ORDERED(bfloat16, ".bf16")
+  LADDER_REDUCE_EACH(int, ".s32")
+  LADDER_REDUCE_EACH(unsigned, ".u32")
+  LADDER_REDUCE_ORDERED(long long, ".s64")
+  LADDER_REDUCE_EACH(unsigned long long, ".u64")
+#undef LADDER_REDUCE_ORDERED
+#undef LADDER_REDUCE_EACH
+#undef LADDER_REDUCE
 }
 
-/// The same into several blocks of a cluster: bit i of `blocks` is for the block of rank i. The box
-/// lands at the same place in each of them, and tells the barrier at the same place. Addresses are
-/// this block's own.
-__device__ __forceinline__ void tensor_load_multicast(void* shared, const CUtensorMap* map, int x,
-                                                      int y, Mbarrier* barrier,
-                                                      std::uint16_t blocks) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      ".multicast::cluster [%0], [%1, {%2, %3}], [%4], %5;" ::"r"(shared_address(shared)),
-      "l"(map), "r"(x), "r"(y), "r"(shared_address(barrier)), "h"(blocks)
-      : "memory");
-}
-__device__ __forceinline__ void tensor_store(const CUtensorMap* map, int x, int y,
-                                             const void* shared) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(map),
-      "r"(x), "r"(y), "r"(shared_address(shared))
-      : "memory");
+/// Asks for a piece of global memory to be brought to the L2, and waits for nothing.
+__device__ __forceinline__ void bulk_prefetch(const void* global, unsigned bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(global)),
+               "r"(bytes)
+               : "memory");
 }
 
-/// A box of a tensor of three dimensions.
-__device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map, int x, int y,
-                                            int z, Mbarrier* barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%2, %3, %4}], [%5];" ::"r"(shared_address(shared)),
-      "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(barrier))
-      : "memory");
-}
-__device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map, int x, int y,
-                                            int z, int w, Mbarrier* barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes"
-      " [%0], [%1, {%2, %3, %4, %5}], [%6];" ::"r"(shared_address(shared)),
-      "l"(map), "r"(x), "r"(y), "r"(z), "r"(w), "r"(shared_address(barrier))
-      : "memory");
-}
-__device__ __forceinline__ void tensor_store(const CUtensorMap* map, int x, int y, int z,
-                                             const void* shared) {
-  asm volatile(
-      "cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];" ::"l"(
-          map),
-      "r"(x), "r"(y), "r"(z), "r"(shared_address(shared))
-      : "memory");
-}
+// Boxes of tensors of 1 to 5 dimensions:
+//
+//   tensor_load(shared, map, x, …, barrier)
+//   tensor_load_multicast(shared, map, x, …, barrier, blocks)
+//                                       The same into several blocks of a cluster: bit i of
+//                                       `blocks` is for the block of rank i. The box lands at the
+//                                       same place in each of them, and tells the barrier at the
+//                                       same place. Addresses are this block's own.
+//   tensor_store(map, x, …, shared)
+//   tensor_reduce<Reduction::add>(map, x, …, shared)
+//                                       of the map's type; what of a box lies outside is left out
+//   tensor_prefetch(map, x, …)          to the L2
+//
+// The first operands are the coordinates; n0 to n3 are the numbers of those that follow.
+#define LADDER_ARGUMENTS(...) __VA_ARGS__
+#define LADDER_TENSOR(d, coordinates, text, operands, n0, n1, n2, n3)                              \
+  __device__ __forceinline__ void tensor_load(void* shared, const CUtensorMap* map, coordinates,   \
+                                              Mbarrier* barrier) {                                 \
+    asm volatile("cp.async.bulk.tensor." d                                                         \
+                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes [%" #n0 "], [%" #n1    \
+                 ", {" text "}], [%" #n2 "];" ::operands,                                          \
+                 "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier))               \
+                 : "memory");                                                                      \
+  }                                                                                                \
+  __device__ __forceinline__ void tensor_load_multicast(void* shared, const CUtensorMap* map,      \
+                                                        coordinates, Mbarrier* barrier,            \
+                                                        std::uint16_t blocks) {                    \
+    asm volatile("cp.async.bulk.tensor." d                                                         \
+                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"    \
+                 " [%" #n0 "], [%" #n1 ", {" text "}], [%" #n2 "], %" #n3 ";" ::operands,          \
+                 "r"(shared_address(shared)), "l"(map), "r"(shared_address(barrier)), "h"(blocks)  \
+                 : "memory");                                                                      \
+  }                                                                                                \
+  __device__ __forceinline__ void tensor_store(const CUtensorMap* map, coordinates,                \
+                                               const void* shared) {                               \
+    asm volatile("cp.async.bulk.tensor." d ".global.shared::cta.tile.bulk_group [%" #n0 ", {" text \
+                 "}], [%" #n1 "];" ::operands,                                                     \
+                 "l"(map), "r"(shared_address(shared))                                             \
+                 : "memory");                                                                      \
+  }                                                                                                \
+  template <Reduction kReduction>                                                                  \
+  __device__ __forceinline__ void tensor_reduce(const CUtensorMap* map, coordinates,               \
+                                                const void* shared){                               \
+      LADDER_TENSOR_REDUCE(add, d, text, LADDER_ARGUMENTS(operands), n0, n1)                       \
+          LADDER_TENSOR_REDUCE(min, d, text, LADDER_ARGUMENTS(operands), n0, n1)                   \
+              LADDER_TENSOR_REDUCE(max, d, text, LADDER_ARGUMENTS(operands), n0,                   \
+                                   n1)} __device__ __forceinline__ void                            \
+  tensor_prefetch(const CUtensorMap* map, coordinates) {                                           \
+    asm volatile("cp.async.bulk.prefetch.tensor." d ".L2.global.tile [%" #n0 ", {" text            \
+                 "}];" ::operands,                                                                 \
+                 "l"(map)                                                                          \
+                 : "memory");                                                                      \
+  }
+#define LADDER_TENSOR_REDUCE(reduction, d, text, operands, n0, n1)                  \
+  if constexpr (kReduction == Reduction::reduction) {                               \
+    asm volatile("cp.reduce.async.bulk.tensor." d ".global.shared::cta." #reduction \
+                 ".tile.bulk_group [%" #n0 ", {" text "}], [%" #n1 "];" ::operands, \
+                 "l"(map), "r"(shared_address(shared))                              \
+                 : "memory");                                                       \
+  }
+LADDER_TENSOR("1d", int x, "%0", "r"(x), 1, 2, 3, 4)
+LADDER_TENSOR("2d", LADDER_ARGUMENTS(int x, int y), "%0, %1", LADDER_ARGUMENTS("r"(x), "r"(y)), 2,
+              3, 4, 5)
+LADDER_TENSOR("3d", LADDER_ARGUMENTS(int x, int y, int z), "%0, %1, %2",
+              LADDER_ARGUMENTS("r"(x), "r"(y), "r"(z)), 3, 4, 5, 6)
+LADDER_TENSOR("4d", LADDER_ARGUMENTS(int x, int y, int z, int v), "%0, %1, %2, %3",
+              LADDER_ARGUMENTS("r"(x), "r"(y), "r"(z), "r"(v)), 4, 5, 6, 7)
+LADDER_TENSOR("5d", LADDER_ARGUMENTS(int x, int y, int z, int v, int w), "%0, %1, %2, %3, %4",
+              LADDER_ARGUMENTS("r"(x), "r"(y), "r"(z), "r"(v), "r"(w)), 5, 6, 7, 8)
+#undef LADDER_TENSOR_REDUCE
+#undef LADDER_TENSOR
+#undef LADDER_ARGUMENTS
 
 __device__ __forceinline__ void bulk_commit_group() {
   asm volatile("cp.async.bulk.commit_group;" ::: "memory");
@@ -125,6 +193,11 @@ __device__ __forceinline__ void bulk_commit_group() {
 template <int kPending>
 __device__ __forceinline__ void bulk_wait_group_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(kPending) : "memory");
+}
+/// Or have written global memory, which this thread then sees. For others it takes a __threadfence.
+template <int kPending>
+__device__ __forceinline__ void bulk_wait_group() {
+  asm volatile("cp.async.bulk.wait_group %0;" ::"n"(kPending) : "memory");
 }
 
 }  // namespace ladder::ptx
