@@ -14,6 +14,7 @@
 
 #include "arrays.hpp"
 #include "device/ptx/named_barrier.hpp"
+#include "device/ptx/setmaxnreg.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/ptx/wgmma.hpp"
 #include "device/tensor_map.hpp"
@@ -486,6 +487,56 @@ TEST_P(HopperFaults, ANamedBarrierThatTooFewReach) {
   Array<int> out(128);
   expect_error(error_of([&] { launch(meet, 1, 128, 0, nullptr, out, 96); }),
                "named_barrier_sync 1: 64 of 96 threads");
+}
+
+/// A team of 64 writes and arrives at a barrier where the other waits, or goes on without.
+__global__ void hand_over(int* out, bool arrives) {
+  __shared__ int numbers[64];
+  if (threadIdx.x < 64) {
+    numbers[threadIdx.x] = 1;
+    if (arrives) named_barrier_arrive<128>(1);
+  } else {
+    named_barrier_sync<128>(1);
+    out[threadIdx.x] = numbers[127 - threadIdx.x];
+  }
+}
+TEST_P(HopperFaults, ANamedBarrierThatATeamDoesNotArriveAt) {
+  Array<int> out(128);
+  EXPECT_EQ(error_of([&] { launch(hand_over, 1, 128, 0, nullptr, out, true); }), "");
+  expect_error(error_of([&] { launch(hand_over, 1, 128, 0, nullptr, out, false); }),
+               "named_barrier_sync 1: 64 of 128 threads");
+}
+
+// --- Registers that change hands -----------------------------------------------------------------
+
+enum class Trade { right, too_many, inc_to_fewer, dec_to_more, some_warps };
+
+/// A block of three warpgroups has 168 registers per thread.
+template <Trade kTrade>
+__global__ void __launch_bounds__(384, 1) trade() {
+  if (threadIdx.x < 128) {
+    if (kTrade == Trade::dec_to_more) setmaxnreg_dec<176>();
+    if (kTrade == Trade::some_warps && threadIdx.x < 32) return;
+    setmaxnreg_dec<40>();
+  } else if (kTrade == Trade::inc_to_fewer) {
+    setmaxnreg_inc<160>();
+  } else {
+    setmaxnreg_inc<(kTrade == Trade::too_many ? 240 : 232)>();
+  }
+}
+template <Trade kTrade>
+std::string error_of_trade() {
+  return error_of([&] { launch(trade<kTrade>, 1, 384, 0, nullptr); });
+}
+
+TEST_P(HopperFaults, RegistersThatTheBlockHasNot) {
+  EXPECT_EQ(error_of_trade<Trade::right>(), "");
+  expect_error(error_of_trade<Trade::too_many>(),
+               "threads wait at setmaxnreg_inc<240>: 40 registers are free "
+               "(hopper_faults_test.cpp:");
+  expect_error(error_of_trade<Trade::inc_to_fewer>(), "setmaxnreg_inc<160> at ");
+  expect_error(error_of_trade<Trade::dec_to_more>(), "setmaxnreg_dec<176> at ");
+  EXPECT_NE(error_of_trade<Trade::some_warps>(), "");
 }
 
 }  // namespace

@@ -11,6 +11,9 @@
 
 #include "arrays.hpp"
 #include "device/ptx/cluster.hpp"
+#include "device/ptx/elect.hpp"
+#include "device/ptx/griddepcontrol.hpp"
+#include "device/ptx/named_barrier.hpp"
 #include "device/ptx/setmaxnreg.hpp"
 #include "device/ptx/stmatrix.hpp"
 #include "device/ptx/tma.hpp"
@@ -520,6 +523,82 @@ TEST_P(Hopper, AsynchronousStoresAreCountedWhenTheyLand) {
   }
 }
 
+/// Each block stores a row of the other's, adds to a sum of the other's, and copies what it has been
+/// sent back to a third place. out: by block, the two rows and the sum.
+__global__ void __cluster_dims__(kCluster) write_to_the_other(float* out) {
+  __shared__ __align__(16) float4 stored[32], copied[32];
+  __shared__ unsigned sum;
+  __shared__ Mbarrier received;
+  const unsigned rank = cluster_rank(), other = rank ^ 1, lane = threadIdx.x;
+  if (lane == 0) {
+    sum = 100;
+    mbarrier_init(&received, 1 + 1);
+    fence_mbarrier_init();
+  }
+  cluster_sync();
+  const float x = 1000.0f * rank + 4 * lane;
+  cluster_store(cluster_address(&stored[lane], other), make_float4(x, x + 1, x + 2, x + 3));
+  cluster_atomic_add(cluster_address(&sum, other), lane);
+  cluster_sync();
+  fence_proxy_async();
+  __syncthreads();
+  if (lane == 0) {
+    const unsigned barrier = cluster_address(&received, other);
+    mbarrier_expect_tx(&received, 128);
+    mbarrier_arrive_expect_tx_remote(barrier, sizeof copied - 128);
+    mbarrier_arrive(&received);
+    cluster_copy(cluster_address(copied, other), stored, sizeof copied, barrier);
+  }
+  while (!mbarrier_test(&received, 0)) {
+  }
+  float* const own = out + blockIdx.x * 257;
+  for (int i = 0; i < 4; ++i) {
+    own[lane * 4 + i] = reinterpret_cast<const float*>(&stored[lane])[i];
+    own[128 + lane * 4 + i] = reinterpret_cast<const float*>(&copied[lane])[i];
+  }
+  if (lane == 0) own[256] = static_cast<float>(sum);
+  cluster_sync();
+  if (lane == 0) mbarrier_invalidate(&received);
+}
+
+TEST_P(Hopper, BlocksWriteToEachOther) {
+  Array<float> array(kCluster * 257);
+  launch(write_to_the_other, kCluster, 32, 0, nullptr, array);
+  const auto out = array.read();
+  for (int block = 0; block < kCluster; ++block) {
+    for (int i = 0; i < 128; ++i) {
+      ASSERT_EQ(out[block * 257 + i], 1000 * (1 - block) + i) << "block " << block;
+      ASSERT_EQ(out[block * 257 + 128 + i], 1000 * block + i) << "block " << block;
+    }
+    ASSERT_EQ(out[block * 257 + 256], 100 + 31 * 32 / 2) << "block " << block;
+  }
+}
+
+/// One lane of each warp counts, and the mbarrier that they meet at is made again for each round.
+__global__ void elect_and_meet(int* counted) {
+  __shared__ Mbarrier met;
+  __shared__ int count;
+  if (threadIdx.x == 0) count = 0;
+  griddepcontrol_wait();
+  for (int round = 0; round < 3; ++round) {
+    if (threadIdx.x == 0) mbarrier_init(&met, blockDim.x);
+    __syncthreads();
+    if (elect_one()) atomicAdd(&count, 1);
+    mbarrier_arrive(&met);
+    mbarrier_wait(&met, 0);
+    if (threadIdx.x == 0) counted[round] = count;
+    __syncthreads();
+    if (threadIdx.x == 0) mbarrier_invalidate(&met);
+  }
+  griddepcontrol_launch_dependents();
+}
+
+TEST_P(Hopper, OneLaneIsElectedAndAnMbarrierIsMadeAgain) {
+  Array<int> counted(3);
+  launch(elect_and_meet, 1, 96, 0, nullptr, counted);
+  EXPECT_EQ(counted.read(), (std::vector{3, 6, 9}));
+}
+
 // --- Named barriers ------------------------------------------------------------------------------
 
 /// Every team adds up in as many rounds as its number says, and in each of them other warps are
@@ -552,6 +631,31 @@ TEST_P(Hopper, TeamsOfWarpsAddUpByThemselves) {
   launch(add_up_in_teams<256>, 1, 512, 0, nullptr, wrong);
   launch(add_up_in_teams<512>, 1, 512, 0, nullptr, wrong);
   EXPECT_EQ(wrong.read()[0], 0);
+}
+
+/// Two teams take turns: one writes and arrives, the other waits, reads, and arrives in its turn.
+__global__ void hand_over(int* got) {
+  constexpr int kTeam = 64;
+  __shared__ int value[kTeam];
+  const int t = threadIdx.x % kTeam;
+  for (int round = 0; round < 5; ++round) {
+    if (threadIdx.x < kTeam) {
+      if (round > 0) named_barrier_sync<2 * kTeam>(2);
+      value[t] = 10 * round + t;
+      named_barrier_arrive<2 * kTeam>(1);
+    } else {
+      named_barrier_sync<2 * kTeam>(1);
+      got[round * kTeam + t] = value[(t + 1) % kTeam];
+      if (round < 4) named_barrier_arrive<2 * kTeam>(2);
+    }
+  }
+}
+
+TEST_P(Hopper, NamedBarriersHandOver) {
+  Array<int> array(5 * 64);
+  launch(hand_over, 1, 128, 0, nullptr, array);
+  const auto got = array.read();
+  for (int i = 0; i < 5 * 64; ++i) ASSERT_EQ(got[i], i / 64 * 10 + (i + 1) % 64);
 }
 
 // --- Registers -----------------------------------------------------------------------------------

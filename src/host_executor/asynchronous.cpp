@@ -412,25 +412,48 @@ void tensor_load_multicast(void* shared, const CUtensorMap* map, Corner at, std:
   }
 }
 
-void cluster_store_async(unsigned address, const void* bytes, unsigned barrier) {
-  const void* const pc = __builtin_return_address(0);
-  constexpr char kName[] = "cluster_store_async";
-  std::array<char, kUnit> value;
-  std::memcpy(value.data(), bytes, kUnit);
-  const ClusterPlace to = place_at(pc, kName, address, kUnit, Access::pushed);
-  const ClusterPlace tells = place_at(pc, kName, barrier, sizeof(std::uint64_t), Access::load);
-  const auto move = [value](char* place) { std::memcpy(place, value.data(), kUnit); };
+namespace {
+
+/// The running thread asks for bytes in any block's shared memory.
+void begin_load_in_cluster(const void* pc, const char* operation, Access access, unsigned address,
+                           std::size_t bytes, unsigned barrier, Move move) {
+  const ClusterPlace to = place_at(pc, operation, address, bytes, access, kUnit);
+  const ClusterPlace tells = place_at(pc, operation, barrier, sizeof(std::uint64_t), Access::load);
   if (tells.rank != to.rank) {
-    fail_thread(std::string(kName) + " at " + source_text(pc) + " to rank " +
+    fail_thread(std::string(operation) + " at " + source_text(pc) + " to rank " +
                 std::to_string(to.rank) + ", and to an mbarrier of rank " +
                 std::to_string(tells.rank));
   }
   if (to.rank != BlockVariable::selected()) {
-    return begin_remote_load(pc, kName, Access::pushed, to, kUnit, tells, move);
+    return begin_remote_load(pc, operation, access, to, bytes, tells, std::move(move));
   }
   auto* const here =
       static_cast<std::uint64_t*>(pointer_in(to.rank, tells.at.part, tells.at.offset));
-  begin_load(pc, Access::pushed, to.at, kUnit, here, move);
+  begin_load(pc, access, to.at, bytes, here, std::move(move));
+}
+
+}  // namespace
+
+void cluster_copy(unsigned to, const void* shared, std::size_t bytes, unsigned barrier) {
+  const void* const pc = __builtin_return_address(0);
+  expect_units(pc, "cluster_copy", shared, nullptr, bytes);
+  const SharedRange from = shared_range(pc, shared, bytes, Access::bulk_read);
+  watch_shared(pc, from.part, from.offset, bytes, Access::bulk_read);
+  const std::uint64_t read = begin_read(pc, from.part, from.offset, bytes, Access::bulk_read);
+  const unsigned rank = BlockVariable::selected(), thread = thread_number();
+  begin_load_in_cluster(pc, "cluster_copy", Access::bulk, to, bytes, barrier, [=](char* place) {
+    std::memcpy(place, memory_of(rank, from.part, from.offset), bytes);
+    const InBlock of_source(rank);
+    end_read(read, thread);
+  });
+}
+
+void cluster_store_async(unsigned address, const void* bytes, unsigned barrier) {
+  std::array<char, kUnit> value;
+  std::memcpy(value.data(), bytes, kUnit);
+  begin_load_in_cluster(__builtin_return_address(0), "cluster_store_async", Access::pushed, address,
+                        kUnit, barrier,
+                        [value](char* place) { std::memcpy(place, value.data(), kUnit); });
 }
 
 namespace {

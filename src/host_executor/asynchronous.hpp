@@ -40,6 +40,9 @@ void tensor_store(const CUtensorMap* map, Corner at, const void* shared);
 void tensor_reduce(Reduction reduction, const CUtensorMap* map, Corner at, const void* shared);
 void tensor_prefetch(const CUtensorMap* map, Corner at);
 
+/// From the block's own shared memory; addresses in the cluster.
+void cluster_copy(unsigned to, const void* shared, std::size_t bytes, unsigned barrier);
+
 /// st.async of 16 bytes; addresses in the cluster.
 void cluster_store_async(unsigned address, const void* bytes, unsigned barrier);
 

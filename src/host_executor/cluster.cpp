@@ -157,9 +157,14 @@ unsigned cluster_address(const void* pointer, unsigned rank) {
 
 ClusterPlace place_at(const void* pc, const char* operation, unsigned address, std::size_t bytes,
                       Access access) {
+  return place_at(pc, operation, address, bytes, access, bytes);
+}
+
+ClusterPlace place_at(const void* pc, const char* operation, unsigned address, std::size_t bytes,
+                      Access access, std::size_t alignment) {
   const unsigned rank = address >> kRankShift;
   const unsigned own = address & ((1u << kRankShift) - 1);
-  if (rank > blocks || own % bytes != 0) {
+  if (rank > blocks || own % alignment != 0) {
     fail_thread(std::string(operation) + " at " + source_text(pc) +
                 (rank > blocks ? ": no address in the cluster" : ": misaligned"));
   }
@@ -214,7 +219,61 @@ void cluster_load(void* to, unsigned address) {
   std::memcpy(to, memory_of(rank, at.part, at.offset), kBytes);
 }
 
-void mbarrier_arrive_remote(unsigned address) {
+namespace {
+
+/// The running thread writes there. Returns where it is.
+void* write_at(const void* pc, const char* operation, unsigned address, std::size_t bytes,
+               Access access) {
+  const auto [rank, at] = place_at(pc, operation, address, bytes, access);
+  const unsigned own = BlockVariable::selected();
+  if (rank == own) {
+    watch_shared(pc, at.part, at.offset, bytes, access);
+  } else {
+    const RemoteThread by(own, rank);
+    expect_block(pc, operation, rank, by);
+    std::uint32_t time;
+    {
+      const InBlock there(rank);
+      watch_remote(pc, at.part, at.offset, bytes, access, by);
+      time = own_time(remote_writer(own));
+      tick(remote_writer(own));
+    }
+    note_remote_store(rank, time);
+  }
+  return memory_of(rank, at.part, at.offset);
+}
+
+template <class T>
+T atomic_add(const void* pc, unsigned address, T value) {
+  void* const at = write_at(pc, "cluster_atomic_add", address, sizeof(T), Access::atomic);
+  T old;
+  std::memcpy(&old, at, sizeof(T));
+  const T sum = old + value;
+  std::memcpy(at, &sum, sizeof(T));
+  return old;
+}
+
+}  // namespace
+
+void cluster_store(unsigned address, const void* from) {
+  constexpr std::size_t kBytes = 16;
+  std::memcpy(
+      write_at(__builtin_return_address(0), "cluster_store", address, kBytes, Access::store), from,
+      kBytes);
+}
+
+float cluster_atomic_add(unsigned address, float value) {
+  return atomic_add(__builtin_return_address(0), address, value);
+}
+int cluster_atomic_add(unsigned address, int value) {
+  return static_cast<int>(
+      atomic_add(__builtin_return_address(0), address, static_cast<unsigned>(value)));
+}
+unsigned cluster_atomic_add(unsigned address, unsigned value) {
+  return atomic_add(__builtin_return_address(0), address, value);
+}
+
+void mbarrier_arrive_remote(unsigned address, std::int64_t bytes) {
   const void* const pc = __builtin_return_address(0);
   constexpr char kName[] = "mbarrier_arrive_remote";
   const ClusterPlace barrier = place_at(pc, kName, address, sizeof(std::uint64_t), Access::load);
@@ -222,7 +281,7 @@ void mbarrier_arrive_remote(unsigned address) {
   const unsigned own = BlockVariable::selected();
   if (rank == own) {
     auto* const here = static_cast<std::uint64_t*>(pointer_in(own, at.part, at.offset));
-    return mbarrier_arrive(pc, here, 0);
+    return mbarrier_arrive(pc, here, bytes);
   }
   const RemoteThread by(own, rank);
   expect_block(pc, kName, rank, by);
@@ -230,7 +289,7 @@ void mbarrier_arrive_remote(unsigned address) {
   const Knowledge known = own_knowledge(own);
   const std::uint32_t loaded = last_remote_load(rank);
   const InBlock in_block(rank);
-  remote_arrive(pc, there, known, loaded, own);
+  remote_arrive(pc, there, known, loaded, own, bytes);
 }
 
 }  // namespace ladder::host

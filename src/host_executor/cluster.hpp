@@ -28,7 +28,12 @@ void fence_mbarrier_init();
 unsigned cluster_address(const void* pointer, unsigned rank);
 /// 16 bytes.
 void cluster_load(void* to, unsigned address);
-void mbarrier_arrive_remote(unsigned barrier);
+void cluster_store(unsigned address, const void* from);
+/// Returns what was there.
+float cluster_atomic_add(unsigned address, float value);
+int cluster_atomic_add(unsigned address, int value);
+unsigned cluster_atomic_add(unsigned address, unsigned value);
+void mbarrier_arrive_remote(unsigned barrier, std::int64_t bytes);
 
 /// Where an address in the cluster is. Ends the launch if it is outside of a block's shared memory,
 /// or misaligned.
@@ -38,6 +43,8 @@ struct ClusterPlace {
 };
 ClusterPlace place_at(const void* pc, const char* operation, unsigned address, std::size_t bytes,
                       Access access);
+ClusterPlace place_at(const void* pc, const char* operation, unsigned address, std::size_t bytes,
+                      Access access, std::size_t alignment);
 
 /// Ends the launch if the running thread, `by` there, may not use the shared memory of another
 /// block.

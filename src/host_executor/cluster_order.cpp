@@ -9,10 +9,11 @@ namespace {
 
 /// A thread of the block.
 struct Member {
-  unsigned waits = 0;                                  // phases that it has waited for
-  Touch waited{};                                      // when it last did
-  Stamp fenced = 0;                                    // mbarriers made until then
-  std::array<std::uint32_t, kMostBlocks> last_load{};  // from other blocks
+  unsigned waits = 0;                                   // phases that it has waited for
+  Touch waited{};                                       // when it last did
+  Stamp fenced = 0;                                     // mbarriers made until then
+  std::array<std::uint32_t, kMostBlocks> last_load{};   // from other blocks
+  std::array<std::uint32_t, kMostBlocks> last_store{};  // to them
 };
 std::vector<Member> members;
 PerBlock per_block_members(members);
@@ -95,11 +96,14 @@ void arrive_in_order(bool releases) {
     if (releases) raise(now.done[other], known);
   }
   for (unsigned target = 0; target < kMostBlocks; ++target) {
-    const std::uint32_t loaded = member.last_load[target];
-    if (loaded == 0) continue;
+    const std::uint32_t loaded = member.last_load[target], stored = member.last_store[target];
+    if (loaded == 0 && stored == 0) continue;
     const InBlock there(target);
-    raise(phase_number(phase).read[remote_reader(rank)], loaded);
-    raise(phase_number(phase).done[remote_reader(rank)], loaded);
+    Phase& phase_there = phase_number(phase);
+    raise(phase_there.read[remote_reader(rank)], loaded);
+    raise(phase_there.done[remote_reader(rank)], loaded);
+    raise(phase_there.read[remote_writer(rank)], stored);
+    if (releases) raise(phase_there.done[remote_writer(rank)], stored);
   }
 }
 
@@ -189,6 +193,10 @@ void note_remote_load(unsigned target, std::uint32_t time) {
 }
 std::uint32_t last_remote_load(unsigned target) {
   return members[thread_number()].last_load[target];
+}
+
+void note_remote_store(unsigned target, std::uint32_t time) {
+  members[thread_number()].last_store[target] = time;
 }
 
 bool knows_loads(unsigned rank) {

@@ -79,6 +79,8 @@ class RemoteThread {
 /// then.
 void note_remote_load(unsigned target, std::uint32_t time);
 std::uint32_t last_remote_load(unsigned target);
+/// Its last stores, of the time of who writes there for its block.
+void note_remote_store(unsigned target, std::uint32_t time);
 
 /// Whether some thread of the selected block knows all that the block of this rank has loaded from
 /// it.

@@ -24,6 +24,7 @@
 #include "host_executor/memory.hpp"
 #include "host_executor/per_block.hpp"
 #include "host_executor/ptx.hpp"
+#include "host_executor/setmaxnreg.hpp"
 #include "host_executor/steps.hpp"
 #include "host_executor/touches.hpp"
 #include "support/out_of_memory.hpp"
@@ -376,6 +377,7 @@ void end_current() {
   if (alive == 0) {
     end_interval();
     end_asynchronous_work();
+    expect_same_registers();
     if (in_cluster) end_block_in_cluster();
   }
   if (in_cluster) leave_cluster();
@@ -531,6 +533,7 @@ void start_block(uint3 index) {
   reset_async_copies();
   reset_mbarriers();
   reset_asynchronous_work();
+  reset_registers();
   reset_reads();
   if (counting) begin_traces();
   barrier_state = {};
@@ -633,6 +636,15 @@ void park(const void* object, std::uint64_t detail, Describe describe, std::sour
   lane.detail = detail;
   lane.describe = describe;
   wait();
+}
+
+void let_others_run() {
+  const unsigned rank = current->rank;
+  make_ready(*current);
+  for (unsigned i = 1; i <= blocks; ++i) {
+    BlockVariable::select((rank + i) % blocks);
+    if (Lane* const next = ready.pop()) return go_on_with(*next);
+  }
 }
 
 void wake(const void* object) {

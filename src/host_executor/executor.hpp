@@ -98,6 +98,8 @@ using Describe = std::string (*)(const void* object, std::uint64_t detail);
 /// The running thread waits until someone wakes those that wait for the object.
 void park(const void* object, std::uint64_t detail, Describe describe, std::source_location at);
 void wake(const void* object);  // of the selected block
+/// The running thread has its turn again when others, of other blocks first, have had theirs.
+void let_others_run();
 
 /// Asynchronous work is carried out as late as the program allows, when no thread can run, under
 /// the ascending order of threads and every even one; under the others as soon as it is asked for.

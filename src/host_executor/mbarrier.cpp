@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "host_executor/asynchronous.hpp"
 #include "host_executor/cluster_order.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/races.hpp"
@@ -133,6 +134,43 @@ void mbarrier_arrive(const void* pc, std::uint64_t* at, std::int64_t bytes) {
   end_phase_if_complete(at, barrier);
 }
 
+void mbarrier_expect_tx(std::uint64_t* at, std::int64_t bytes) {
+  const void* const pc = __builtin_return_address(0);
+  find(pc, at, "mbarrier_expect_tx").bytes += bytes;
+}
+
+void mbarrier_invalidate(std::uint64_t* at) {
+  const void* const pc = __builtin_return_address(0);
+  find(pc, at, "mbarrier_invalidate");
+  const auto [part, offset] = shared_range(pc, at, sizeof *at, Access::store);
+  watch_shared(pc, part, offset, sizeof *at, Access::store);
+  barriers.erase(at);
+}
+
+namespace {
+
+/// The running thread has seen the last phase end.
+void acquire(Barrier& barrier) {
+  acquire_from(barrier.before, thread_number());
+  if (barrier.known_before) learn(*barrier.known_before);
+  for (const auto& [part, offset, bytes] : barrier.landed_before)
+    complete_bulk(part, offset, bytes);
+  barrier.landed_before.clear();
+}
+
+}  // namespace
+
+bool mbarrier_test(std::uint64_t* at, unsigned parity) {
+  Barrier& barrier = find(__builtin_return_address(0), at, "mbarrier_test");
+  if (barrier.phase % 2 == parity % 2) {
+    carry_out_next();
+    let_others_run();
+    return false;
+  }
+  acquire(barrier);
+  return true;
+}
+
 void mbarrier_wait(std::uint64_t* at, unsigned parity, std::source_location where) {
   const void* const pc = __builtin_return_address(0);
   Barrier& barrier = find(pc, at, "mbarrier_wait");
@@ -144,11 +182,7 @@ void mbarrier_wait(std::uint64_t* at, unsigned parity, std::source_location wher
                   ": the next one has ended too, and has the same parity as the one before");
     }
   }
-  acquire_from(barrier.before, thread_number());
-  if (barrier.known_before) learn(*barrier.known_before);
-  for (const auto& [part, offset, bytes] : barrier.landed_before)
-    complete_bulk(part, offset, bytes);
-  barrier.landed_before.clear();
+  acquire(barrier);
 }
 
 void mbarrier_complete(std::uint64_t* at, const LandedBytes& landed, unsigned thread,
@@ -161,9 +195,10 @@ void mbarrier_complete(std::uint64_t* at, const LandedBytes& landed, unsigned th
 }
 
 void remote_arrive(const void* pc, std::uint64_t* at, const Knowledge& known, std::uint32_t loaded,
-                   unsigned rank) {
+                   unsigned rank, std::int64_t bytes) {
   Barrier& barrier = barriers.at(at);
   expect_missing(pc, barrier, "mbarrier_arrive_remote");
+  barrier.bytes += bytes;
   hand_over(at, known);
   note_time(barrier.now, remote_reader(rank), loaded);
   --barrier.missing;

@@ -23,7 +23,11 @@ void mbarrier_init(std::uint64_t* barrier, unsigned threads);
 /// `bytes` more are to come before the phase ends.
 void mbarrier_arrive(std::uint64_t* barrier, std::int64_t bytes);
 void mbarrier_arrive(const void* pc, std::uint64_t* barrier, std::int64_t bytes);
+void mbarrier_expect_tx(std::uint64_t* barrier, std::int64_t bytes);
 void mbarrier_wait(std::uint64_t* barrier, unsigned parity, std::source_location at);
+/// Whether the wait would end at once. Asynchronous work goes on, lest it be asked for ever.
+bool mbarrier_test(std::uint64_t* barrier, unsigned parity);
+void mbarrier_invalidate(std::uint64_t* barrier);
 
 /// Of an asynchronous copy, in shared memory.
 struct LandedBytes {
@@ -43,9 +47,9 @@ void expect_mbarrier(const void* pc, std::uint64_t* barrier, bool copies);
 /// Whether there is an mbarrier, and its bytes are those it was made with.
 bool is_mbarrier(const std::uint64_t* barrier, const void* bytes);
 /// A thread of the block of this rank arrives, which had last loaded something from here at that
-/// time.
+/// time, and announces bytes.
 void remote_arrive(const void* pc, std::uint64_t* barrier, const Knowledge& known,
-                   std::uint32_t loaded, unsigned rank);
+                   std::uint32_t loaded, unsigned rank, std::int64_t bytes);
 /// Who waits for the phase comes to know this.
 void hand_over(std::uint64_t* barrier, const Knowledge& known);
 

@@ -20,6 +20,8 @@
 
 #include "device/ptx/mbarrier.hpp"
 
+#include <type_traits>
+
 #if defined(LADDER_HOST_EXECUTOR)
 #include "host_executor/ptx_hopper.hpp"
 #else
@@ -82,6 +84,21 @@ __device__ __forceinline__ void mbarrier_arrive_remote(unsigned barrier) {
 #endif
 }
 
+/// The same, and announces bytes that copies will bring to that block.
+__device__ __forceinline__ void mbarrier_arrive_expect_tx_remote(unsigned barrier, unsigned bytes) {
+#if CUDART_VERSION >= 12080
+  asm volatile(
+      "mbarrier.arrive.expect_tx.relaxed.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(barrier),
+      "r"(bytes)
+      : "memory");
+#else
+  asm volatile(
+      "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, [%0], %1;" ::"r"(barrier),
+      "r"(bytes)
+      : "memory");
+#endif
+}
+
 /// Loads four floats from any block's shared memory.
 __device__ __forceinline__ float4 cluster_load(unsigned address) {
   float4 v;
@@ -90,6 +107,43 @@ __device__ __forceinline__ float4 cluster_load(unsigned address) {
                : "r"(address)
                : "memory");
   return v;
+}
+
+/// Stores four floats to any block's shared memory.
+__device__ __forceinline__ void cluster_store(unsigned address, float4 v) {
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address), "f"(v.x),
+               "f"(v.y), "f"(v.z), "f"(v.w)
+               : "memory");
+}
+
+/// Adds to a number in any block's shared memory. Returns what was there.
+template <class T>
+__device__ __forceinline__ T cluster_atomic_add(unsigned address, T value) {
+  static_assert(std::is_same_v<T, float> || std::is_same_v<T, int> || std::is_same_v<T, unsigned>);
+  T old;
+  if constexpr (std::is_same_v<T, float>) {
+    asm volatile("atom.relaxed.cluster.shared::cluster.add.f32 %0, [%1], %2;"
+                 : "=f"(old)
+                 : "r"(address), "f"(value)
+                 : "memory");
+  } else {
+    asm volatile("atom.relaxed.cluster.shared::cluster.add.u32 %0, [%1], %2;"
+                 : "=r"(old)
+                 : "r"(address), "r"(value)
+                 : "memory");
+  }
+  return old;
+}
+
+/// Copies bytes of this block's shared memory to any block's, and goes on, as bulk_load does
+/// (tma.hpp): they tell a barrier of that block.
+__device__ __forceinline__ void cluster_copy(unsigned to, const void* shared, unsigned bytes,
+                                             unsigned barrier) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, "
+      "[%3];" ::"r"(to),
+      "r"(shared_address(shared)), "r"(bytes), "r"(barrier)
+      : "memory");
 }
 
 /// Stores four floats to any block's shared memory, and goes on: they tell a barrier of that block

@@ -56,6 +56,32 @@ __device__ __forceinline__ void mbarrier_arrive(Mbarrier* barrier) {
                : "memory");
 }
 
+/// Announces bytes, and does not arrive.
+__device__ __forceinline__ void mbarrier_expect_tx(Mbarrier* barrier, unsigned bytes) {
+  asm volatile(
+      "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)),
+      "r"(bytes)
+      : "memory");
+}
+
+/// Its 8 bytes are ordinary memory again. By one thread, after all others are done with it.
+__device__ __forceinline__ void mbarrier_invalidate(Mbarrier* barrier) {
+  asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
+}
+
+/// Whether a phase has ended, at once.
+__device__ __forceinline__ bool mbarrier_test(Mbarrier* barrier, unsigned parity) {
+  unsigned done;
+  asm volatile(
+      "{\n.reg .pred done;\n"
+      "mbarrier.test_wait.parity.shared::cta.b64 done, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, done;\n}"
+      : "=r"(done)
+      : "r"(shared_address(barrier)), "r"(parity)
+      : "memory");
+  return done;
+}
+
 /// Waits for the end of a phase. An error, not a hang, if it never comes.
 __device__ __forceinline__ void mbarrier_wait(Mbarrier* barrier, unsigned parity) {
 #pragma unroll 1  // or it is unrolled, and fills the caches of instructions
