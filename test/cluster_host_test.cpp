@@ -58,6 +58,7 @@ enum class Mistake {
   beyond_shared,
   misaligned,
   never_written,
+  no_proxy_fence,
   // Of mbarriers
   no_init,
   no_init_fence,
@@ -197,6 +198,68 @@ TEST_P(Clusters, ABlockThatEndsWhileItIsRead) {
               error.find("the block ends while the block of rank 1 may still read") !=
                   std::string::npos)
       << error;
+}
+
+// --- Stores, atomic operations and copies --------------------------------------------------------
+
+/// Block 0 writes to block 1, which reads it; then it copies a row to block 1.
+template <Mistake kMistake>
+__global__ void __cluster_dims__(2) write_there(float* out) {
+  __shared__ __align__(16) float4 value, row[2], copy[2];
+  __shared__ unsigned sum;
+  __shared__ Mbarrier received;
+  const unsigned rank = cluster_rank();
+  if (threadIdx.x > 0) return;
+  sum = 0;
+  value = row[0] = row[1] = {};
+  mbarrier_init(&received, 1);
+  fence_mbarrier_init();
+  if (kMistake != Mistake::no_proxy_fence) fence_proxy_async();
+  cluster_sync();
+  if (rank == 0) cluster_store(cluster_address(&value, 1), make_float4(1, 2, 3, 4));
+  cluster_atomic_add(cluster_address(&sum, 1), rank + 1);
+  if (kMistake == Mistake::relaxed_arrival) {
+    cluster_arrive_relaxed();
+    cluster_wait();
+  } else if (kMistake != Mistake::no_sync_between) {
+    cluster_sync();
+  }
+  if (rank == 1) {
+    out[0] = value.x + value.y;
+    out[1] = static_cast<float>(sum);
+    mbarrier_arrive_expect_tx(&received, sizeof copy);
+    mbarrier_wait(&received, 0);
+    out[2] = copy[1].x;
+  } else {
+    cluster_copy(cluster_address(copy, 1), row, sizeof copy, cluster_address(&received, 1));
+    if (kMistake == Mistake::overwritten) row[0] = {};
+    if (kMistake == Mistake::ends_early) return;
+  }
+  cluster_sync();
+}
+
+template <Mistake kMistake>
+std::string error_of_written() {
+  Array<float> out(3);
+  const std::string error = error_of([&] { launch(write_there<kMistake>, 2, 1, 0, nullptr, out); });
+  if (!error.empty()) return error;
+  EXPECT_EQ(out.read(), (std::vector<float>{3, 3, 0}));
+  return "";
+}
+TEST_P(Clusters, WritesWithoutAMistakeAreRight) {
+  EXPECT_EQ(error_of_written<Mistake::none>(), "");
+}
+TEST_P(Clusters, WhatIsWrittenInAnotherBlockNeedNotBeSeen) {
+  expect_error(error_of_written<Mistake::no_sync_between>(), "have no cluster_sync between them");
+  expect_error(error_of_written<Mistake::relaxed_arrival>(), "have no cluster_sync between them");
+}
+TEST_P(Clusters, ACopyOfWhatTheCopyEngineDoesNotSee) {
+  expect_error(error_of_written<Mistake::no_proxy_fence>(), "without fence_proxy_async");
+}
+TEST_P(Clusters, ARowOverwrittenWhileItIsCopied) {
+  if (ladder::host::is_eager()) return;  // then it has been read
+  expect_error(error_of_written<Mistake::overwritten>(), "overwritten while it is read");
+  expect_error(error_of_written<Mistake::ends_early>(), "may still read its shared memory");
 }
 
 // --- Deadlocks -----------------------------------------------------------------------------------
