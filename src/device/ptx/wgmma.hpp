@@ -65,9 +65,10 @@
 // elements of f16 and bf16, 8 of tf32, 32 of e4m3, e5m2, s8 and u8. Where K is the major one they are 32 bytes
 // further into the rows, else 16 rows further down.
 //
-// Precision: as in mma.hpp, sums are in fp32, cut off where mma's are. Of e4m3 and e5m2 they keep no
-// more than 13 bits behind the first bit of the largest number added. tf32 are floats whose 13 last
-// bits are not looked at. Integers are exact, and wrap around.
+// Precision: as in mma.hpp, sums are in fp32, cut off where mma's are. Of e4m3 they keep no more
+// than 13 bits behind the first bit of the largest number added; of e5m2 the host executor takes the
+// same for granted. tf32 are floats whose 13 last bits are not looked at. Integers are exact, and
+// wrap around.
 //
 // Compute capability 9.0a. PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 #pragma once
