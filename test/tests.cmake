@@ -151,11 +151,11 @@ target_compile_definitions(faults_test PRIVATE
 add_dependencies(faults_test faulty_bench)
 
 # The host executor
-ladder_test_program(host_executor_test test/tensor_map_test.cpp test/wgmma_host_test.cpp)
+ladder_test_program(host_executor_test test/tensor_map_test.cpp test/host_wgmma_test.cpp)
 ladder_discover(host_executor_test on_host)
 ladder_host_executor(host_executor_test KERNELS
-  test/cluster_host_test.cpp test/hopper_faults_test.cpp test/host_counters_test.cpp
-  test/host_executor_test.cpp test/host_faults_test.cpp test/host_global_test.cpp)
+  test/host_cluster_faults_test.cpp test/host_counters_test.cpp test/host_executor_test.cpp
+  test/host_faults_test.cpp test/host_global_faults_test.cpp test/host_hopper_faults_test.cpp)
 target_link_libraries(host_executor_test PRIVATE GTest::gtest_main)
 target_link_libraries(host_executor_test_kernels PRIVATE GTest::gtest)
 target_precompile_headers(host_executor_test_kernels PRIVATE <gtest/gtest.h>)

@@ -42,7 +42,7 @@ std::string error_of(auto work) {
 
 void expect_error(const std::string& error, const char* text) {
   EXPECT_NE(error.find(text), std::string::npos) << "\"" << error << "\" has no \"" << text << "\"";
-  EXPECT_NE(error.find("hopper_faults_test.cpp:"), std::string::npos) << error;
+  EXPECT_NE(error.find("host_hopper_faults_test.cpp:"), std::string::npos) << error;
   EXPECT_NE(error.find("block (0,0,0)"), std::string::npos) << error;
 }
 
@@ -308,7 +308,7 @@ TEST_P(HopperFaults, AReductionAndAStoreOfTwoBlocks) {
   Array<int> sum(kThreads + 1), told(1);
   const std::string error =
       error_of([&] { launch(add_and_tell<true>, 3, kThreads, 0, nullptr, sum, told, true); });
-  EXPECT_NE(error.find("race in global memory: the store at hopper_faults_test.cpp:"),
+  EXPECT_NE(error.find("race in global memory: the store at host_hopper_faults_test.cpp:"),
             std::string::npos)
       << error;
   EXPECT_NE(error.find("and the bulk reduction of block (0,0,0)"), std::string::npos) << error;
@@ -317,7 +317,8 @@ TEST_P(HopperFaults, AReductionThatIsReportedBeforeItIsThere) {
   Array<int> sum(kThreads + 1), told(1);
   const std::string error =
       error_of([&] { launch(add_and_tell<false>, 3, kThreads, 0, nullptr, sum, told, false); });
-  EXPECT_NE(error.find("finds the bulk reduction at hopper_faults_test.cpp:"), std::string::npos)
+  EXPECT_NE(error.find("finds the bulk reduction at host_hopper_faults_test.cpp:"),
+            std::string::npos)
       << error;
 }
 
@@ -411,7 +412,7 @@ TEST_P(HopperFaults, SumsReadBeforeTheyAreThere) {
 TEST_P(HopperFaults, AWarpThatDoesNotWaitWithItsWarpgroup) {
   expect_error(error_of_product<Wrong::a_warp_ends>(),
                "96 threads wait at wgmma_wait_group<0>: 96 of the warpgroup's 128 threads "
-               "(hopper_faults_test.cpp:");
+               "(host_hopper_faults_test.cpp:");
 }
 TEST_P(HopperFaults, OperandsOverwrittenUnderAProduct) {
   expect_error(error_of_product<Wrong::overwritten>(), "overwritten while it is read");
@@ -460,7 +461,7 @@ TEST_P(HopperFaults, AProductOfRegistersWithoutAMistakeIsRight) {
 }
 TEST_P(HopperFaults, RegistersOfAThatWgmmaDoesNotSee) {
   const std::string error = error_of_registers<Wrong::no_fence>();
-  expect_error(error, "follows no wgmma_fence since the store at hopper_faults_test.cpp:");
+  expect_error(error, "follows no wgmma_fence since the store at host_hopper_faults_test.cpp:");
   expect_error(error, "of a register of its own");
 }
 TEST_P(HopperFaults, RegistersOfAOverwrittenUnderAProduct) {
@@ -540,7 +541,7 @@ TEST_P(HopperFaults, RegistersThatTheBlockHasNot) {
   EXPECT_EQ(error_of_trade<Trade::right>(), "");
   expect_error(error_of_trade<Trade::too_many>(),
                "threads wait at setmaxnreg_inc<240>: 40 registers are free "
-               "(hopper_faults_test.cpp:");
+               "(host_hopper_faults_test.cpp:");
   expect_error(error_of_trade<Trade::inc_to_fewer>(), "setmaxnreg_inc<160> at ");
   expect_error(error_of_trade<Trade::dec_to_more>(), "setmaxnreg_dec<176> at ");
   EXPECT_NE(error_of_trade<Trade::some_warps>().find(

@@ -13,7 +13,7 @@ namespace {
 using namespace ladder::test;
 using ladder::launch;
 
-std::string at(int line) { return " at host_global_test.cpp:" + std::to_string(line) + " "; }
+std::string at(int line) { return " at host_global_faults_test.cpp:" + std::to_string(line) + " "; }
 
 // --- Races within a block ------------------------------------------------------------------------
 

@@ -151,7 +151,8 @@ TEST_P(Clusters, ValuesOverwrittenWhileTheyAreRead) {
   expect_error(error_of_values<Mistake::load_after_arrival>(), "of the block of rank");
 }
 TEST_P(Clusters, ABlockThatHasEnded) {
-  expect_error(error_of_values<Mistake::ends_early>(), "cluster_load at cluster_host_test.cpp:");
+  expect_error(error_of_values<Mistake::ends_early>(),
+               "cluster_load at host_cluster_faults_test.cpp:");
   expect_error(error_of_values<Mistake::ends_early>(),
                "DSMEM of the block of rank 1, which has ended");
 }
@@ -279,7 +280,7 @@ TEST_P(Clusters, DeadlocksNameRanks) {
   expect_error(
       error,
       "block (0,0,0) thread (0,0,0): deadlock: rank 0: 32 threads wait at cluster_sync: 61 "
-      "of the cluster's 64 threads have arrived (cluster_host_test.cpp:");
+      "of the cluster's 64 threads have arrived (host_cluster_faults_test.cpp:");
   expect_error(error, ", 0 have ended; rank 1: ");
   expect_error(error, "3 threads wait at __syncthreads (");
   expect_error(error, "29 threads wait at cluster_sync: 61 of");
@@ -345,7 +346,7 @@ std::string error_of_sent() {
 TEST_P(Clusters, StoresWithoutAMistakeAreRight) { EXPECT_EQ(error_of_sent<Mistake::none>(), ""); }
 TEST_P(Clusters, AnMbarrierThatNobodyMade) {
   const std::string error = error_of_sent<Mistake::no_init>();
-  expect_error(error, "cluster_store_async at cluster_host_test.cpp:");
+  expect_error(error, "cluster_store_async at host_cluster_faults_test.cpp:");
   expect_error(error, "has no mbarrier there");
 }
 TEST_P(Clusters, AnMbarrierThatOtherBlocksDoNotSee) {
@@ -386,7 +387,7 @@ __global__ void __cluster_dims__(2) arrive_twice() {
 }
 TEST_P(Clusters, RemoteArrivalsTooMany) {
   const std::string error = error_of([&] { launch(arrive_twice, 2, 1, 0, nullptr); });
-  expect_error(error, "mbarrier_arrive_remote at cluster_host_test.cpp:");
+  expect_error(error, "mbarrier_arrive_remote at host_cluster_faults_test.cpp:");
   expect_error(error, ": all 2 threads of the phase have arrived, and it has not ended");
 }
 
@@ -473,7 +474,7 @@ __global__ void __cluster_dims__(2) push_and_end() {
 TEST_P(Clusters, ABlockThatEndsBeforeSomethingLands) {
   if (ladder::host::is_eager()) return;  // then it has landed
   expect_error(error_of([&] { launch(push_and_end, 2, 1, 0, nullptr); }),
-               "the block ends while the st.async at cluster_host_test.cpp:");
+               "the block ends while the st.async at host_cluster_faults_test.cpp:");
 }
 
 // --- Multicast -----------------------------------------------------------------------------------
