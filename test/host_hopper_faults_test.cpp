@@ -13,8 +13,10 @@
 #include "gpu.hpp"
 
 #include "arrays.hpp"
+#include "device/ptx/ldmatrix.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/ptx/setmaxnreg.hpp"
+#include "device/ptx/stmatrix.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/ptx/wgmma.hpp"
 #include "device/tensor_map.hpp"
@@ -352,6 +354,8 @@ enum class Wrong {
   never_waited,
   a_warp_ends,
   overwritten,
+  loaded,
+  stored,
   descriptor,
   disagree,
 };
@@ -441,6 +445,8 @@ __global__ void __launch_bounds__(128) product_of_registers(float* out) {
     if (kWrong != Wrong::no_fence) wgmma_fence(a);
     wgmma<64, Major::k, half>(sum, a, wgmma_descriptor<Major::k>(b), step > 0);
     wgmma_commit_group();
+    if (kWrong == Wrong::loaded) ldmatrix(a, b + threadIdx.x % 32 * 8);
+    if (kWrong == Wrong::stored) stmatrix(b + 64 * 64 + threadIdx.x * 8, a);
     if (kWrong != Wrong::no_wait) wgmma_wait_group<0>(sum, a);
   }
   if (kWrong == Wrong::no_wait) wgmma_wait_group<0>(sum, a);
@@ -451,7 +457,8 @@ template <Wrong kWrong>
 std::string error_of_registers() {
   Array<float> out(128 * 32);
   return error_of([&] {
-    launch(product_of_registers<kWrong>, 1, 128, 1024 + 64 * 64 * sizeof(half), nullptr, out);
+    launch(product_of_registers<kWrong>, 1, 128, 1024 + (64 + 16) * 64 * sizeof(half), nullptr,
+           out);
     for (const float sum : out.read()) ASSERT_EQ(sum, 16 * (1 + 32768.0f));
   });
 }
@@ -467,6 +474,10 @@ TEST_P(HopperFaults, RegistersOfAThatWgmmaDoesNotSee) {
 TEST_P(HopperFaults, RegistersOfAOverwrittenUnderAProduct) {
   expect_error(error_of_registers<Wrong::no_wait>(),
                "a register of A is touched while a product has it: the store at");
+  expect_error(error_of_registers<Wrong::loaded>(),
+               "a register of A is touched while a product has it: the store at");
+  expect_error(error_of_registers<Wrong::stored>(),
+               "a register of A is touched while a product has it: the load at");
 }
 
 // --- Named barriers ------------------------------------------------------------------------------

@@ -16,6 +16,7 @@
 #include "host_executor/lanes.hpp"
 #include "host_executor/per_block.hpp"
 #include "host_executor/source.hpp"
+#include "host_executor/warpgroup.hpp"
 
 namespace ladder::host {
 namespace {
@@ -92,6 +93,9 @@ template <int kMatrices, bool kTransposed>
 void ldmatrix(const void* pc, std::uint32_t* fragment, const void* row, std::source_location at) {
   static constexpr Collective kLdmatrix{kTransposed ? "ldmatrix_trans" : "ldmatrix",
                                         &complete_ldmatrix<kMatrices, kTransposed>};
+  if (watches_registers) {
+    touch_registers(pc, fragment, kMatrices * sizeof(*fragment), Access::store);
+  }
   LdmatrixRecord record{.row = {}, .fragment = fragment};
   if (lane_id() < 8 * kMatrices) {
     note_access(pc, row, sizeof(record.row), Access::load);
@@ -122,6 +126,7 @@ void stmatrix(const void* pc, void* row, const std::uint32_t* fragment, std::sou
   static constexpr Collective kStmatrix{kTransposed ? "stmatrix_transposed" : "stmatrix",
                                         &complete_stmatrix<kTransposed>};
   note_access(pc, row, 16, Access::store);
+  if (watches_registers) touch_registers(pc, fragment, 4 * sizeof(*fragment), Access::load);
   StmatrixRecord record{row, fragment};
   collective(kStmatrix, kAllLanes, &record, at);
 }
