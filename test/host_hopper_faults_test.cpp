@@ -274,6 +274,24 @@ TEST_P(HopperFaults, StoresAreInGlobalMemoryWhenTheyHaveBeenWaitedFor) {
   }
 }
 
+/// Two rows of ones, the second beginning within the first.
+__global__ void store_overlapping(int* out) {
+  alignas(128) __shared__ int row[kThreads];
+  row[threadIdx.x] = 1;
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  bulk_store(out, row, sizeof row);
+  bulk_store(out + 16, row, sizeof row);
+  bulk_commit_group();
+  bulk_wait_group<0>();
+}
+TEST_P(HopperFaults, StoresOfAThreadMayOverlap) {
+  Array<int> out(kThreads + 16);
+  EXPECT_EQ(error_of([&] { launch(store_overlapping, 1, kThreads, 0, nullptr, out); }), "");
+  EXPECT_EQ(out.read(), std::vector<int>(kThreads + 16, 1));
+}
+
 /// Blocks add to the same row; one of them with what is no reduction, or as a flag says.
 template <bool kWaits>
 __global__ void add_and_tell(int* sum, int* told, bool stores) {

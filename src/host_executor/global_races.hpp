@@ -5,7 +5,8 @@
 // thread's own or, beyond a barrier, the thread's that meets the other block.
 //
 // What the copy engine writes is on its way until its thread has waited with bulk_wait_group: before
-// that, others must not meet it, in whatever order, but reductions and atomic operations may.
+// that, others must not meet it, in whatever order, but reductions and atomic operations may, and
+// further stores of the copy engine: boxes overlap where both hold the same.
 //
 // Blocks run one after another, so that of two that race the earlier one has always come first;
 // whether the later one is bound to come later is what is asked. The blocks of a cluster count as
