@@ -67,11 +67,15 @@ struct Sums {
 """
 
 
-def found_in(text: str) -> dict[str, set[str]]:
-    """The names of all mutations of a source, by class."""
+def kernel(body: str) -> str:
+    return f"__global__ void k(int* x) {{\n  {body}\n}}\n"
+
+
+def found_in(text: str, texts: bool = False) -> dict[str, set[str]]:
+    """The names of all mutations of a source, or what they make of it, by class."""
     found: dict[str, set[str]] = {}
     for one in operators.Finder(Source(text)).mutations():
-        found.setdefault(one.kind, set()).add(one.what)
+        found.setdefault(one.kind, set()).add(one.text if texts else one.what)
     return found
 
 
@@ -118,6 +122,35 @@ class Operators(unittest.TestCase):
                 f"without {products}", f"{products} -> <1 + 1>",
             },
         )  # fmt: skip
+
+    def test_moves(self) -> None:
+        arrival = "mbarrier_arrive_expect_tx(&full, 64 * sizeof(T));"
+        wait = "mbarrier_wait(&full, t % 2);"
+        self.assertEqual(
+            self.found["moves"],
+            {
+                f"{arrival} before a.y[row] = (sum - max) * scale;", f"{arrival} after {wait}",
+                f"{wait} after wgmma_wait_group<1>();",
+            },
+        )  # fmt: skip
+        (moved,) = found_in(kernel("cluster_arrive(); x[0] = 1;"), texts=True)["moves"]
+        self.assertIn("x[0] = 1; cluster_arrive();", moved)
+
+    def test_moves_in_loops_and_behind_guards(self) -> None:
+        guarded = "if (t == 0) mbarrier_arrive(&empty[previous]);"
+        for body, moves in (
+            (f"do {{ {guarded} previous = s; }} while (s > 0);", {f"{guarded} after previous = s;"}),
+            (f"{guarded} unrelated = s;", set()),
+            ("const int s = t / 2; mbarrier_wait(&full[s], 0);", set()),  # or no C++
+            ("const auto d = wgmma_descriptor<kA>(from + t); wgmma_fence();", set()),
+            ("mbarrier_init(&full, 1); mbarrier_init(&empty, 2);", set()),
+            ("cluster_arrive(); return;", set()),
+        ):
+            self.assertEqual(found_in(kernel(body)).get("moves", set()), moves, body)
+
+    def test_a_call_that_is_returned(self) -> None:
+        (mutated,) = found_in(kernel("return mbarrier_arrive(full);"), texts=True)["hopper"]
+        self.assertEqual(mutated, kernel("return;"))
 
     def test_order(self) -> None:
         self.assertEqual(
@@ -167,7 +200,7 @@ class Operators(unittest.TestCase):
 
     def test_a_mutated_file_keeps_its_lines(self) -> None:
         for one in operators.Finder(Source(KERNEL)).mutations():
-            if one.kind != "order":
+            if one.kind not in ("order", "moves"):
                 self.assertEqual(one.text.count("\n"), KERNEL.count("\n"), one.what)
 
     def test_which_are_drawn_stays_the_same(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
@@ -16,6 +17,7 @@ CLASSES = {
     "waits": "a wait for cp.async dropped or for one group fewer, a group not committed",
     "hopper": "an arrival, wait, commit or fence of mbarriers, clusters, bulk copies or wgmma dropped, "
     "the other parity, other bytes expected, a wait for one group fewer",
+    "moves": "one of those statements of Hopper's on the other side of the statement beside it",
     "order": "a statement on the other side of a barrier or wait beside it",
     "bounds": "another comparison, one less, a guard or an early exit dropped",
     "tails": "a branch or loop never entered, a quotient rounded down",
@@ -25,7 +27,7 @@ CLASSES = {
     "widths": "an index of 32 bits",
 }
 # Of these every file has one mutation of each operator, of the others one at all.
-BY_OPERATOR = {"barriers", "fences", "waits", "hopper", "order", "numbers"}
+BY_OPERATOR = {"barriers", "fences", "waits", "hopper", "moves", "order", "numbers"}
 
 BARRIERS = {"__syncthreads", "__syncwarp"} | {f"__syncthreads_{v}" for v in ("or", "and", "count")}
 WAITS = {"cp_async_wait_group", "cp_async_wait_all"}
@@ -36,6 +38,12 @@ HOPPER = {
     "cluster_arrive_relaxed", "cluster_wait", "fence_mbarrier_init", "fence_proxy_async",
     "bulk_commit_group", "bulk_wait_group_read", "wgmma_fence", "wgmma_commit_group",
     "wgmma_wait_group",
+}  # fmt: skip
+DECLARATION = re.compile(r"(const|auto|int|unsigned|[\w:<>]+\*?( const)? \w+ =)\b")
+NAME = re.compile(r"(?!(if|for|while)$)[A-Za-z_]\w*")
+PURE = {
+    "wgmma_descriptor", "wgmma_step", "ceil_div", "shared_address", "cluster_address", "min", "max",
+    "cluster_rank", "at", "static_cast", "reinterpret_cast", "constexpr", "std",
 }  # fmt: skip
 STORES = re.compile(r"store\w*|__st(cs|wb|cg)")
 OTHER_COMPARISON = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
@@ -148,6 +156,7 @@ class Finder:
         for inside, n in self.source.statements(function):
             self.of_statement(inside[n])
             self.of_neighbours(inside, n)
+            self.of_moves(inside, n)
         for i in range(function.body.begin, function.body.end):
             self.of_shuffle(i)
             self.of_epsilon(i)
@@ -189,7 +198,8 @@ class Finder:
                 "hopper" if name in HOPPER else "waits")  # fmt: skip
         operator = name if kind in ("waits", "hopper") else "dropped"
         words, texts = self.words(one.begin, one.end), self.texts(one.begin, one.end)
-        self.replace(f"{kind}/{operator}", (one.begin, one.end), ";", f"without {words}")
+        instead = "return;" if texts[0] == "return" else ";"
+        self.replace(f"{kind}/{operator}", (one.begin, one.end), instead, f"without {words}")
         if "wait_group" in name and "<" in texts:
             at = one.begin + texts.index(name) + 2, one.begin + texts.index(">")
             pending = self.words(*at)
@@ -222,6 +232,45 @@ class Finder:
             first, second = (moved, one) if other < n else (one, moved)
             words = self.words(moved.begin, moved.end)[:60]
             self.swap(f"order/{side}", first, second, f"{name} {side} {words}")
+
+    def of_moves(self, inside: tuple[Statement, ...], n: int) -> None:
+        """An arrival, wait, commit or fence of Hopper's comes one statement later or sooner."""
+        one = inside[n]
+        name = self.synchronizes(self.guarded(one), HOPPER)
+        if not name or "return" in self.texts(one.begin, one.end):
+            return
+        for other, side in ((n - 1, "before"), (n + 1, "after")):
+            if not 0 <= other < len(inside):
+                continue
+            beside = inside[other]
+            neighbour = self.synchronizes(self.guarded(beside), HOPPER)
+            # Two of them change places once, and initialisations are of different mbarriers.
+            if neighbour and (other < n or neighbour == name == "mbarrier_init"):
+                continue
+            if not neighbour and not self.matters_to(one, beside):
+                continue
+            first, second = (beside, one) if other < n else (one, beside)
+            words = f"{self.words(one.begin, one.end)} {side} {self.words(beside.begin, beside.end)}"
+            self.swap(f"moves/{name} {side}", first, second, words[:120])
+
+    @staticmethod
+    def guarded(one: Statement) -> Statement:
+        """What alone is carried out by a branch; any other statement itself."""
+        return one.body[0] if one.kind == "if" and not one.has_else else one
+
+    def matters_to(self, one: Statement, beside: Statement) -> bool:
+        """Whether it may matter on which side of its neighbour a call is: one that calls or
+        leaves, uses memory, or changes what the call names."""
+        texts = self.texts(beside.begin, beside.end)
+        if texts[0] == "return" or texts[-1] not in (";", "}"):
+            return False
+        named = set(self.texts(one.begin, one.end))
+        changed = {a for a, b in pairwise(texts) if b in ("=", "+=", "++")}
+        if DECLARATION.match(self.words(beside.begin, beside.end)) and changed & named:
+            return False  # or it is no C++
+        calls = any(b in ("(", "<") and NAME.match(a) and a not in PURE for a, b in pairwise(texts))
+        loads = any(t == "[" and texts[:n][-2:-1] != ["&"] for n, t in enumerate(texts))
+        return calls or loads or "return" in texts or bool(changed & named)
 
     def of_value(self, one: Statement) -> None:
         """Comparisons whose result is kept, returned or chosen by."""

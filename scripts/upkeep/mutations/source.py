@@ -121,6 +121,11 @@ class Source:
                 end = body[-1].end
             kind = "constexpr" if opening > i + 1 else word
             return Statement(kind, i, end, (opening + 1, closing), tuple(body), has_else)
+        if word == "do":
+            body = self.statement(i + 1)
+            opening = body.end + 1  # of its condition, behind while
+            closing = self.partner[opening]
+            return Statement("while", i, closing + 2, (opening + 1, closing), (body,))
         at = i
         within: list[Statement] = []  # bodies of lambdas
         while self.tokens[at].text != ";":
