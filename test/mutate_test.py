@@ -211,6 +211,9 @@ class Operators(unittest.TestCase):
         self.assertEqual(set(classes), set(operators.CLASSES) - {"barriers"})
         self.assertEqual(classes.count("bounds"), 1)
         self.assertEqual(classes.count("order"), 2)
+        every = [m.what for m in operators.mutations_of(file, KERNEL, every=True)]
+        self.assertLess(len(drawn), len(every))
+        self.assertEqual(len(every), len(set(every)))
 
 
 class Kernels(unittest.TestCase):

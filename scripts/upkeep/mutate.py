@@ -20,6 +20,7 @@ examples:
   scripts/upkeep/mutate.py --full             all
   scripts/upkeep/mutate.py gemm/v03           those in files whose path contains gemm/v03
   scripts/upkeep/mutate.py --class order      those of a class
+  scripts/upkeep/mutate.py --class hopper --every    in each of its places
 """
 
 from __future__ import annotations
@@ -76,14 +77,14 @@ class Outcome(NamedTuple):
         return self.same_code or self.by_tests
 
 
-def trials(only: str, kind: str) -> list[Trial]:
+def trials(only: str, kind: str, every: bool = False) -> list[Trial]:
     named = survivors.read()
     found = []
     for file in kernels.files():
         if only not in str(file):
             continue
         text = (SOURCES / file).read_text()
-        for mutation in [*barriers_of(text), *mutations_of(file, text)]:
+        for mutation in [*barriers_of(text), *mutations_of(file, text, every)]:
             if kind in ("", mutation.kind):
                 found.append(Trial(file, mutation, named.of(file, mutation)))
     return found
@@ -284,11 +285,12 @@ def main() -> int:
     parser.add_argument("only", nargs="?", default="", help="part of a file's path")
     parser.add_argument("--class", dest="kind", default="", choices=list(CLASSES), help="only one")
     parser.add_argument("--full", action="store_true", help="all mutations, not a sample")
+    parser.add_argument("--every", action="store_true", help="in every place, not one of a file's")
     parser.add_argument("--sample", type=int, default=40, help="how many are drawn (%(default)s)")
     parser.add_argument("--seed", type=int, help="of the draw; printed where it is not given")
     options = parser.parse_args()
 
-    todo = trials(options.only, options.kind)
+    todo = trials(options.only, options.kind, options.every)
     if not todo:
         sys.exit(f"No file of the host executor's with '{options.only}' in its path has mutations.")
     widths = [t for t in todo if t.mutation.kind == "widths"]
@@ -310,7 +312,7 @@ def main() -> int:
         print(f"{len(wrong)} mutations are not as they should be:")
         for outcome in wrong:
             Runner.show(outcome)
-    stale = survivors.read().unused(trials("", "")) if options.full else []
+    stale = survivors.read().unused(trials("", "", every=True)) if options.full else []
     for one in stale:
         print(f"scripts/upkeep/mutations/survivors.txt names what is no more: {one.place} | {one.what}")
     return 1 if wrong or stale else 0

@@ -81,8 +81,9 @@ def barriers_of(text: str) -> Iterator[Mutation]:
         yield Mutation("barriers", "dropped", line, f"without barrier {number}", "", reason)
 
 
-def mutations_of(file: Path, text: str) -> Iterator[Mutation]:
-    """But for those barriers. Which ones a file has is drawn, always the same while it stays."""
+def mutations_of(file: Path, text: str, every: bool = False) -> Iterator[Mutation]:
+    """But for those barriers. Which ones a file has is drawn, always the same while it stays; or it
+    has every one."""
     named: Counter[str] = Counter()
     found: dict[str, dict[str, list[Mutation]]] = {}  # by class and operator
     for one in sorted(Finder(Source(text)).mutations(), key=lambda m: m.line):
@@ -92,9 +93,9 @@ def mutations_of(file: Path, text: str) -> Iterator[Mutation]:
         found.setdefault(one.kind, {}).setdefault(one.operator, []).append(one)
     for kind, operators in found.items():
         draw = random.Random(f"{file} {kind}")
-        drawn = operators if kind in BY_OPERATOR else [draw.choice(list(operators))]
+        drawn = operators if every or kind in BY_OPERATOR else [draw.choice(list(operators))]
         for operator in drawn:
-            yield draw.choice(operators[operator])
+            yield from operators[operator] if every else [draw.choice(operators[operator])]
 
 
 class Finder:
