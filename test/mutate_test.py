@@ -148,6 +148,10 @@ class Operators(unittest.TestCase):
         ):
             self.assertEqual(found_in(kernel(body)).get("moves", set()), moves, body)
 
+    def test_threads_of_an_mbarrier(self) -> None:
+        found = found_in(kernel("mbarrier_init(&empty[s], kConsumers);"))["hopper"]
+        self.assertIn("mbarrier_init(&empty[s], kConsumers); -> + 1", found)
+
     def test_a_call_that_is_returned(self) -> None:
         (mutated,) = found_in(kernel("return mbarrier_arrive(full);"), texts=True)["hopper"]
         self.assertEqual(mutated, kernel("return;"))

@@ -16,7 +16,7 @@ CLASSES = {
     "fences": "a fence between blocks dropped",
     "waits": "a wait for cp.async dropped or for one group fewer, a group not committed",
     "hopper": "an arrival, wait, commit or fence of mbarriers, clusters, bulk copies or wgmma dropped, "
-    "the other parity, other bytes expected, a wait for one group fewer",
+    "the other parity, other bytes or threads expected, a wait for one group fewer",
     "moves": "one of those statements of Hopper's on the other side of the statement beside it",
     "order": "a statement on the other side of a barrier or wait beside it",
     "bounds": "another comparison, one less, a guard or an early exit dropped",
@@ -39,7 +39,7 @@ HOPPER = {
     "bulk_commit_group", "bulk_wait_group_read", "wgmma_fence", "wgmma_commit_group",
     "wgmma_wait_group",
 }  # fmt: skip
-DECLARATION = re.compile(r"(const|auto|int|unsigned|[\w:<>]+\*?( const)? \w+ =)\b")
+DECLARATION = re.compile(r"(?:const|auto|int|unsigned)\b|[\w:<>]+\*?(?: const)? \w+ =")
 NAME = re.compile(r"(?!(if|for|while)$)[A-Za-z_]\w*")
 PURE = {
     "wgmma_descriptor", "wgmma_step", "ceil_div", "shared_address", "cluster_address", "min", "max",
@@ -208,6 +208,9 @@ class Finder:
         if name in ("mbarrier_wait", "mbarrier_wait_cluster"):
             at = self.arguments(one.begin + texts.index("("))[1]
             self.replace("hopper/parity", at, f"({self.words(*at)}) ^ 1", f"{words} -> ^ 1")
+        if name == "mbarrier_init":
+            at = self.arguments(one.begin + texts.index("("))[1]
+            self.replace("hopper/threads", at, f"({self.words(*at)}) + 1", f"{words} -> + 1")
         if name == "mbarrier_arrive_expect_tx":
             at = self.arguments(one.begin + texts.index("("))[1]
             self.replace("hopper/bytes", at, f"({self.words(*at)}) + 16", f"{words} -> + 16")
