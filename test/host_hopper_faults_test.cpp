@@ -60,6 +60,7 @@ enum class Mistake {
   wrong_parity,
   too_few_bytes,
   too_many_bytes,
+  uncountable_bytes,
   no_release,
   never_waited,
   one_more_arrival,
@@ -80,9 +81,10 @@ __global__ void ring(const int* in, int* out) {
   const auto issue = [&](int row) {
     Mbarrier* const barrier = &full[row % kStages];
     constexpr unsigned kBytes = kThreads * sizeof(int);
-    constexpr int kMore = kMistake == Mistake::too_few_bytes    ? 16
-                          : kMistake == Mistake::too_many_bytes ? -16
-                                                                : 0;
+    constexpr int kMore = kMistake == Mistake::too_few_bytes       ? 16
+                          : kMistake == Mistake::too_many_bytes    ? -16
+                          : kMistake == Mistake::uncountable_bytes ? -512  // below 0
+                                                                   : 0;
     mbarrier_arrive_expect_tx(barrier, kBytes + kMore);
     const int* from = in + row * kThreads;
     int* to = rows[row % kStages];
@@ -166,6 +168,10 @@ TEST_P(HopperFaults, BytesThatNeverCome) {
 }
 TEST_P(HopperFaults, MoreBytesThanAnnounced) {
   expect_error(error_of_ring<Mistake::too_many_bytes>(), "of parity 0: 16 bytes too many");
+}
+TEST_P(HopperFaults, MoreBytesThanAnMbarrierCounts) {
+  expect_error(error_of_ring<Mistake::uncountable_bytes>(),
+               "expects 4294967040 bytes: an mbarrier counts up to 1048575");
 }
 TEST_P(HopperFaults, AStageOverwrittenWhileItIsRead) {
   expect_error(error_of_ring<Mistake::no_release>(), "race in shared memory");

@@ -128,6 +128,11 @@ void mbarrier_arrive(std::uint64_t* at, std::int64_t bytes) {
 void mbarrier_arrive(const void* pc, std::uint64_t* at, std::int64_t bytes) {
   Barrier& barrier = find(pc, at, "mbarrier_arrive");
   expect_missing(pc, barrier, "mbarrier_arrive");
+  constexpr std::int64_t kMost = (1 << 20) - 1;
+  if (barrier.bytes + bytes > kMost) {
+    fail_thread("mbarrier_arrive at " + source_text(pc) + " expects " + std::to_string(bytes) +
+                " bytes: an mbarrier counts up to 1048575");
+  }
   release_to(barrier.now);
   --barrier.missing;
   barrier.bytes += bytes;
