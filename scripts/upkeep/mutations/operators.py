@@ -40,6 +40,7 @@ HOPPER = {
     "wgmma_wait_group",
 }  # fmt: skip
 DECLARATION = re.compile(r"(?:const|auto|int|unsigned)\b|[\w:<>]+\*?(?: const)? \w+ =")
+EMPTY = re.compile(r"[\w:<>]+ \w+(?:\[[^\]]*\])*(?: = \{\})?;")
 NAME = re.compile(r"(?!(if|for|while)$)[A-Za-z_]\w*")
 PURE = {
     "wgmma_descriptor", "wgmma_step", "ceil_div", "shared_address", "cluster_address", "min", "max",
@@ -265,12 +266,12 @@ class Finder:
     def matters_to(self, one: Statement, beside: Statement) -> bool:
         """Whether it may matter on which side of its neighbour a call is: one that calls or
         leaves, uses memory, or changes what the call names."""
-        texts = self.texts(beside.begin, beside.end)
-        if texts[0] == "return" or texts[-1] not in (";", "}"):
+        texts, words = self.texts(beside.begin, beside.end), self.words(beside.begin, beside.end)
+        if texts[0] == "return" or texts[-1] not in (";", "}") or EMPTY.fullmatch(words):
             return False
         named = set(self.texts(one.begin, one.end))
         changed = {a for a, b in pairwise(texts) if b in ("=", "+=", "++")}
-        if DECLARATION.match(self.words(beside.begin, beside.end)) and changed & named:
+        if DECLARATION.match(words) and changed & named:
             return False  # or it is no C++
         calls = any(b in ("(", "<") and NAME.match(a) and a not in PURE for a, b in pairwise(texts))
         loads = any(t == "[" and texts[:n][-2:-1] != ["&"] for n, t in enumerate(texts))
