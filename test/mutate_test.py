@@ -144,6 +144,7 @@ class Operators(unittest.TestCase):
             ("const int s = t / 2; mbarrier_wait(&full[s], 0);", set()),  # or no C++
             ("const auto d = wgmma_descriptor<kA>(from + t); wgmma_fence();", set()),
             ("wgmma_fence(); float acc[TM][TN] = {};", set()),
+            ("wgmma_fence(); auto load = [&](int i) { return x[i]; };", set()),
             ("mbarrier_init(&full, 1); mbarrier_init(&empty, 2);", set()),
             ("cluster_arrive(); return;", set()),
         ):

@@ -40,7 +40,7 @@ HOPPER = {
     "wgmma_wait_group",
 }  # fmt: skip
 DECLARATION = re.compile(r"(?:const|auto|int|unsigned)\b|[\w:<>]+\*?(?: const)? \w+ =")
-EMPTY = re.compile(r"[\w:<>]+ \w+(?:\[[^\]]*\])*(?: = \{\})?;")
+EMPTY = re.compile(r"[\w:<>]+ \w+(?:\[[^\]]*\])*(?: = \{\})?;|auto \w+ = \[.*")
 NAME = re.compile(r"(?!(if|for|while)$)[A-Za-z_]\w*")
 PURE = {
     "wgmma_descriptor", "wgmma_step", "ceil_div", "shared_address", "cluster_address", "min", "max",
