@@ -53,6 +53,15 @@ const Exception kExceptions[] = {
     {"attention/.*v(0[5-8]|1[0-3])_.*", {.global_store = (16 * 8 + 2) / (16 * 4 + 2.)}},
     // The same of 16 warps, and a counter that becomes 0 again.
     {"attention/.*v14_.*", {.global_store = (16 * (16 * 8 + 2) + 1) / (16 * (16 * 4 + 2) + 1.)}},
+    // 128 queries and keys again, for each query. Weights: 4 warps read one of Q and dO and 32 rows of K
+    // and V 64 times, and lse, under a causal mask 2.5 of them. Two passes of two rows of fp32. dq: 2
+    // warps a word and 32 elements for each key; dk and dv twice that.
+    {"attention/backward/.*v30_.*",
+     {.global_load = (4 * (2 * 64 * 33 + 1) + 64 + 128 * (2 * 3 + 2 * 6)) /
+                     (4 * (2 * 64 * 3 + 1) + 64 + 128 * (2 * 3 + 2 * 6.))}},
+    {"attention/causal_backward/.*v30_.*",
+     {.global_load = (4 * 2 * 64 * 33 + 2.5 + 64 + 128 * (2 * 3 + 2 * 6)) /
+                     (4 * 2 * 64 * 3 + 2.5 + 64 + 128 * (2 * 3 + 2 * 6))}},
     {"elementwise/relu/f32/v1[02]_.*", {.global_load = 8, .global_store = 8}},
     {"elementwise/relu/f32/v11_.*", {.global_load = 5. / 4, .global_store = 5. / 4}},
     // Of A each lane reads another row, of B all read the same: 32 + 1 sectors for 4 + 1.

@@ -61,3 +61,35 @@ struct attention_causal : attention {
   static constexpr const char* op = "causal";
   static constexpr bool kCausal = true;
 };
+
+/// The gradients of q, k and v, of a function whose gradient of o is d_o. With p[i][j] =
+/// exp(s[i][j] - lse[i]) for the keys j that query i sees, and 0 for others:
+///
+///   delta[i] = d_o[i] . o[i], which is the sum over j of p[i][j] (d_o[i] . v[j])
+///   ds[i][j] = p[i][j] (d_o[i] . v[j] - delta[i])
+///   dq[i] = sum over j of ds[i][j] k[j] / sqrt(d)
+///   dk[j] = sum over i of ds[i][j] q[i] / sqrt(d)
+///   dv[j] = sum over i of p[i][j] d_o[i]
+///
+/// Heads of queries that share a head of keys and values add up in its dk and dv, in fp32. A query
+/// that sees no key has dq = 0, a key that no query sees dk = dv = 0, and so have the rows behind
+/// those that are used: what comes after adds over all rows.
+///
+/// q, k, v, o and lse are what attention reads and writes, of the same scores. p and ds are fp32;
+/// what is multiplied on tensor cores is rounded to the element type before.
+struct attention_backward : attention {
+  static constexpr const char* op = "backward";
+
+  template <class T>
+  struct Args : attention::Args<T> {  // whose o and lse are read
+    const T* d_o;                     // as q
+    T* dq;                            // as q
+    T *dk, *dv;                       // as k
+    std::int64_t all_queries;         // of all sequences, and one head
+  };
+};
+
+struct attention_causal_backward : attention_backward {
+  static constexpr const char* op = "causal_backward";
+  static constexpr bool kCausal = true;
+};

@@ -1,0 +1,89 @@
+#include "attention.hpp"
+#include "backward_reference.hpp"
+#include "contract.hpp"
+#include "harness/family.hpp"
+
+namespace {
+
+using attention_problem::Layout;
+
+/// The arrays are q, k, v, o, lse, d_o, the lengths where there are some, dq, dk, dv.
+template <class Op>
+struct Contract : attention_contract::Common<Op> {
+  using Base = attention_contract::Common<Op>;
+  using Problem = attention::Problem;
+  static constexpr std::size_t kLengths = 6;
+
+  // As attention's, and of both dimensions tiles of 32 that are full, and by one row more or less not.
+  static std::vector<Problem> test_problems() {
+    return Base::problems({"0x1x5x64", "1x1x0:5x64", "1x2x3:0x64", "1x1x1x64", "1x2:1x31:33x128",
+                           "1x2x64x64", "1x1x33:129x128", "1x4:2x70:50x64@bshd", "1x1x129:65x64",
+                           "1x2x65:63x64@top_left", "2x1x40:100x128@bshd@top_left", "1x1x200:40x64",
+                           "3x2:1x0..70x64", "3x2x1..66x128@bshd"});
+  }
+
+  // Scores once more, and for each of them four products: with v, for dv, dq and dk.
+  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
+    const Layout at(p);
+    const double size = static_cast<double>(ladder::size_of(dtype)), d = p.d;
+    const double rows = p.heads * static_cast<double>(at.all_queries());
+    const double key_rows = p.kv_heads * static_cast<double>(at.keys_used());
+    return {
+        .flops = 10 * d * p.heads * Base::pairs_seen(p),
+        .bytes_read = (3 * rows + 2 * key_rows) * d * size + rows * sizeof(float),
+        .bytes_written = (rows + 2.0 * p.kv_heads * static_cast<double>(at.all_keys())) * d * size};
+  }
+
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    const Layout at(p);
+    std::vector<ladder::Array> all{
+        ladder::input<T>("q", at.q_size()),         ladder::input<T>("k", at.k_size()),
+        ladder::input<T>("v", at.k_size()),         ladder::input<T>("o", at.q_size()),
+        ladder::input<float>("lse", at.lse_size()), ladder::input<T>("d_o", at.q_size())};
+    Base::append_lengths(p, all);
+    const ladder::Tolerance tolerance = attention_reference::tolerance<T>();
+    all.push_back(ladder::output<T>("dq", at.q_size(), tolerance));
+    all.push_back(ladder::output<T>("dk", at.k_size(), tolerance));
+    all.push_back(ladder::output<T>("dv", at.k_size(), tolerance));
+    return all;
+  }
+
+  /// o and lse are those of q, k and v.
+  template <class T>
+  static void arrange_inputs(const Problem& p, std::uint64_t, ladder::Operands arrays) {
+    if (p.has_lengths()) {
+      Base::template arrange_lengths<T>(p, arrays[1], arrays[2], arrays.subspan(kLengths));
+    }
+    attention_reference::fill_forward<T>(p, Op::kCausal, arrays[0], arrays[1], arrays[2], arrays[3],
+                                         arrays[4]);
+  }
+
+  template <class T>
+  static attention_backward::Args<T> bind(const Problem& p, ladder::Operands arrays) {
+    attention_backward::Args<T> a{};
+    Base::template bind_common<T>(p, arrays, arrays.subspan(kLengths), a);
+    a.o = arrays[3];
+    a.lse = arrays[4];
+    a.d_o = arrays[5];
+    a.all_queries = Layout(p).all_queries();
+    const ladder::Operands outputs = arrays.last(3);
+    a.dq = outputs[0];
+    a.dk = outputs[1];
+    a.dv = outputs[2];
+    return a;
+  }
+
+  template <class T>
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands arrays) {
+    return attention_reference::backward<T>(p, Op::kCausal, arrays[0], arrays[1], arrays[2],
+                                            arrays[3], arrays[5]);
+  }
+};
+
+using ladder::bfloat16;
+using ladder::half;
+const ladder::RegisterFamily<Contract<attention_backward>, half, bfloat16> plain;
+const ladder::RegisterFamily<Contract<attention_causal_backward>, half, bfloat16> causal;
+
+}  // namespace
