@@ -28,6 +28,10 @@ struct PaddedTile {
   __device__ void fragment_a(std::uint32_t (&a)[4], int row, int column, int lane) {
     ladder::ptx::ldmatrix(a, at(row + lane % 16, column + lane / 16 * 8));
   }
+  /// The same of a tile whose columns are A's rows: from a row, along A's columns, and a column on.
+  __device__ void fragment_a_trans(std::uint32_t (&a)[4], int row, int column, int lane) {
+    ladder::ptx::ldmatrix_trans(a, at(row + lane % 8 + lane / 16 * 8, column + lane / 8 % 2 * 8));
+  }
   /// Two fragments of B, for 16 of its columns, which are rows here.
   __device__ void fragments_b(std::uint32_t (&b)[4], int row, int column, int lane) {
     ladder::ptx::ldmatrix(b, at(row + lane % 8 + lane / 16 * 8, column + lane / 8 % 2 * 8));
