@@ -64,9 +64,12 @@ const Exception kExceptions[] = {
                      (4 * 2 * 64 * 3 + 2.5 + 64 + 128 * (2 * 3 + 2 * 6))}},
     // Of 16 queries and 16 keys a row of a fragment of dq, dk and dv is half a sector; delta one by one.
     {"attention/.*v31_.*", {.global_store = (3 * 16 * 8 + 16) / (3 * 16 * 4 + 16.)}},
-    // The same, but dq in whole rows.
-    {"attention/.*v3[2-4]_.*",
+    // The same, but dq in whole rows. v34 stores its sums in fp32
+    // before, and one counter of 64 queries.
+    {"attention/.*v3[23]b?_.*",
      {.global_store = (2 * 16 * 8 + 16 * 4 + 16) / (2 * 16 * 4 + 16 * 4 + 16.)}},
+    {"attention/.*v34_.*",
+     {.global_store = (2 * 16 * 8 + 3 * 16 * 4 + 16.25) / (2 * 16 * 4 + 3 * 16 * 4 + 16.25)}},
     {"elementwise/relu/f32/v1[02]_.*", {.global_load = 8, .global_store = 8}},
     {"elementwise/relu/f32/v11_.*", {.global_load = 5. / 4, .global_store = 5. / 4}},
     // Of A each lane reads another row, of B all read the same: 32 + 1 sectors for 4 + 1.

@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(kThreads)
   auto& s = *ladder::dynamic_shared<Shared<T, D>>();
   const int group = a.heads / a.kv_heads, first_head = blockIdx.y * group;
   const BackwardHead<T> first(a, first_head, blockIdx.z);
-  first.clear_unused_keys(D);
+  first.clear_unused_keys(D, blockIdx.x);
   const int key0 = blockIdx.x * BN, warp_key = threadIdx.x / 32 * 16, lane = threadIdx.x % 32;
   if (key0 >= first.keys) return;
   s.k.load(first.k + key0 * first.k_pitch, first.k_pitch, first.keys - key0);
