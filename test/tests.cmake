@@ -88,7 +88,8 @@ target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\
                                                 "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
 # What holds for the results of sums and of functions of rows whatever the inputs
-ladder_test(properties_test test/properties_test.cpp test/reduction_test.cpp)
+ladder_test(properties_test test/attention_gradients_test.cpp test/properties_test.cpp
+  test/reduction_test.cpp)
 target_link_libraries(properties_test PRIVATE ladder GTest::gtest_main)
 target_precompile_headers(properties_test REUSE_FROM kernels_on_host_test)
 
