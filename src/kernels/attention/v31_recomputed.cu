@@ -11,7 +11,7 @@
 //           result is one block's sum in a fixed order: the same bits in every run. Tiles that nobody
 //           sees are skipped
 // Bound by  products: seven, where five would do, since scores and gradients of weights are made twice
-// Limits    compute capability 8.0; 70 KiB of shared memory for head size 128
+// Limits    compute capability 8.0; 68 KiB of shared memory for head size 128
 // Tile      dq: 64 queries by 64 keys, 4 warps of 16 queries; dk and dv: 64 keys by 64 queries, for head
 //           size 128 by 32, 4 warps of 16 keys
 #include "backward_head.hpp"
@@ -257,6 +257,11 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+template <class T, int D>
+constexpr std::size_t most() {
+  return max(sizeof(SharedOfQueries<T, D>), sizeof(SharedOfKeys<T, D>));
+}
+
 template <class Op>
 struct Recomputed {
   static constexpr ladder::Version version{
@@ -280,8 +285,7 @@ struct Recomputed {
   }
   template <class T>
   static ladder::Support supports(const attention::Problem& p) {
-    const ladder::Support memory = needs_shared_memory(p.d == 64 ? sizeof(SharedOfQueries<T, 64>)
-                                                                 : sizeof(SharedOfQueries<T, 128>));
+    const ladder::Support memory = needs_shared_memory(p.d == 64 ? most<T, 64>() : most<T, 128>());
     return memory.ok ? needs_compute_capability(80) : memory;
   }
 };
