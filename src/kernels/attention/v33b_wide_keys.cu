@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
 
-    // A warp has 16 queries of dq, and 64 columns.
+    // A warp has 16 queries of dq, and 32 columns.
     __syncthreads();
     const int dq_row = threadIdx.x / 32 % (BM / 16) * 16;
     const int dq_column = static_cast<int>(threadIdx.x) / 32 / (BM / 16) * kColumns;

@@ -54,7 +54,7 @@ struct Parts {
 
   float* dq_sums;                // as dq, in fp32
   unsigned *next_block, *turns;  // of each tile of queries of each head of each sequence
-  std::size_t bytes_of_zeros;    // that all of these are before
+  std::size_t bytes_of_zeros;    // all of these, before
   float* deltas;
   std::size_t bytes;
   int tiles;  // of queries of a head
@@ -181,7 +181,7 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
 
-    // A warp has 16 queries of dq, and 64 columns.
+    // A warp has 16 queries of dq, and 32 columns.
     __syncthreads();
     const int dq_row = threadIdx.x / 32 % (BM / 16) * 16;
     const int dq_column = static_cast<int>(threadIdx.x) / 32 / (BM / 16) * kColumns;
