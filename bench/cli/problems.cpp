@@ -122,9 +122,11 @@ class Limits {
     }
   }
 
+  bool knows(const std::string& text) const { return family_->parse(text).has_value(); }
+
+  /// Of a text that it knows.
   bool allow(const std::string& text) const {
     const auto problem = family_->parse(text);
-    if (!problem) return false;
     const Cost cost = family_->cost(*problem, DType::f32);
     return cost.flops > 0 && cost.flops <= most_.flops && cost.bytes() <= most_.bytes &&
            cost.bytes() >= least_bytes_ && family_->memory(*problem, DType::f32) <= most_.memory;
@@ -137,6 +139,16 @@ class Limits {
   } most_;
   double least_bytes_ = std::numeric_limits<double>::infinity();
 };
+
+/// Of the first operation that knows it and has something to do for it: not all of a family need have
+/// the same problems.
+std::optional<Problem> problem_of(std::span<const Family> operations, const std::string& text) {
+  for (const Family& operation : operations) {
+    auto problem = operation.parse(text);
+    if (problem && operation.cost(*problem, DType::f32).flops > 0) return problem;
+  }
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -160,7 +172,8 @@ std::vector<std::string> expand_ranges(std::string_view text) {
 }
 
 Problems parse_problems(const std::string& flag, const std::string& text) {
-  const Family& family = operations_of(std::string_view(flag).substr(2)).front();
+  const auto operations = operations_of(std::string_view(flag).substr(2));
+  const Family& family = operations.front();
   Problems problems;
   std::set<std::string> seen;
   const auto expect_few = [&] {
@@ -187,8 +200,8 @@ Problems parse_problems(const std::string& flag, const std::string& text) {
       throw UsageError(fmt::format("{}={}: {}.", flag, part, error.what()));
     }
     for (const std::string& one : expanded) {
-      const auto problem = family.parse(one);
-      if (!problem || family.cost(*problem, DType::f32).flops == 0) {
+      const auto problem = problem_of(operations, one);
+      if (!problem) {
         throw UsageError(fmt::format("{}={}: a problem of {} is {}.", flag, one, family.name,
                                      family.problem_help));
       }
@@ -240,13 +253,13 @@ std::vector<std::string> draw_problems(std::span<const Family> operations, const
       small = small && number <= most[i];
       text += std::to_string(number) + between[i + 1];
     }
-    if (!small || !std::all_of(limits.begin(), limits.end(),
-                               [&](const Limits& limit) { return limit.allow(text); })) {
-      continue;
-    }
-    const std::string problem = operations.front().problem(text).text();
-    if (seen.insert(problem).second) {
-      drawn.push_back(problem);
+    const auto allows = [&](const Limits& limit) {
+      return !limit.knows(text) || limit.allow(text);
+    };
+    if (!small || !std::all_of(limits.begin(), limits.end(), allows)) continue;
+    const auto problem = problem_of(operations, text);
+    if (problem && seen.insert(problem->text()).second) {
+      drawn.push_back(problem->text());
       last = draw;
     }
   }

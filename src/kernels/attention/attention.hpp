@@ -24,7 +24,11 @@ struct attention {
     int shortest = -1;
     bool bshd = false;      ///< a position's heads lie side by side, not a head's positions
     bool top_left = false;  ///< how a causal mask is aligned
+    /// Of a cache, which only decode reads. From 0 on: the sequences have different numbers of keys,
+    /// from this to `keys`. And how many positions a page has; 0: there are no pages.
+    int shortest_keys = -1, page = 0;
 
+    bool has_cache() const { return shortest_keys >= 0 || page > 0; }
     bool has_lengths() const { return shortest >= 0; }
   };
 
