@@ -70,6 +70,21 @@ const Exception kExceptions[] = {
      {.global_store = (2 * 16 * 8 + 16 * 4 + 16) / (2 * 16 * 4 + 16 * 4 + 16.)}},
     {"attention/.*v34_.*",
      {.global_store = (2 * 16 * 8 + 3 * 16 * 4 + 16.25) / (2 * 16 * 4 + 3 * 16 * 4 + 16.25)}},
+    // Decoding 320 keys of head size 128, four heads in a group. A warp reads 16 keys and values at a
+    // time, 256 sectors, five times; once how many keys there are; of Q by one instruction 16 bytes
+    // of each of four rows, half a sector, 16 times.
+    {"attention/decode/bf16/v52_.*",
+     {.global_load = (5 * 256 + 1 + 16 * 4) / (5 * 256 + 1 + 16 * 2.)}},
+    // Five parts, of 4 warps. Then a row reads how many keys there are, of five parts twice a maximum
+    // and a sum, and two times 256 bytes.
+    {"attention/decode/bf16/v5[34]_.*",
+     {.global_load = (5 * 4 * (256 + 1 + 16 * 4) + 4 * (1 + 5 * (2 + 16))) /
+                     (5 * 4 * (256 + 1 + 16 * 2) + 4 * (1 + 5 * (2 + 16.)))}},
+    // Ten tiles, cut into three, three, three and one: four blocks of 4 warps, of which one has to do
+    // with two heads of keys. The first four rows are two pieces, the others three.
+    {"attention/decode/b?f16/v55_.*",
+     {.global_load = (10 * 4 * 256 + 5 * 4 * 16 * 4 + 4 * 4 * 2 + 8 * 2 + 4 * (2 + 3) * 18) /
+                     (10 * 4 * 256 + 5 * 4 * 16 * 2 + 4 * 4 * 2 + 8 * 2 + 4 * (2 + 3) * 18.)}},
     {"elementwise/relu/f32/v1[02]_.*", {.global_load = 8, .global_store = 8}},
     {"elementwise/relu/f32/v11_.*", {.global_load = 5. / 4, .global_store = 5. / 4}},
     // Of A each lane reads another row, of B all read the same: 32 + 1 sectors for 4 + 1.

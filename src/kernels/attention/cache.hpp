@@ -11,10 +11,12 @@ struct Cache {
   int page_bits, keys;
 
   __device__ Cache(const attention_decode::Args<T>& a, int kv_head, int sequence)
+      : Cache(a, kv_head, sequence, a.keys_used[sequence]) {}
+  __device__ Cache(const attention_decode::Args<T>& a, int kv_head, int sequence, int length)
       : pitch(a.k_strides.row),
         pages(a.block_table + std::int64_t{sequence} * a.table_pitch),
         page_bits(a.page_bits),
-        keys(a.keys_used[sequence]) {
+        keys(length) {
     const std::int64_t first =
         (page_bits == 0 ? sequence * a.k_strides.batch : 0) + kv_head * a.k_strides.head;
     k = a.k + first;
