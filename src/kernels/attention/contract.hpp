@@ -1,5 +1,5 @@
-// What the operations of attention have in common towards the harness. Included by family.cpp and
-// backward.cpp.
+// What the operations of attention have in common towards the harness. Included by family.cpp,
+// backward.cpp and decode.cpp.
 #pragma once
 
 #include "attention.hpp"

@@ -1,4 +1,5 @@
 #include "decode.hpp"
+#include "contract.hpp"
 #include "harness/family.hpp"
 #include "problem.hpp"
 #include "reference.hpp"
@@ -81,28 +82,13 @@ class CacheLayout {
   attention_problem::Layout lengths_;
 };
 
-// --- Inputs: 0 is q, 1 is k, 2 is v; see family.cpp ---------------------------------------------
-
-double peaked_value(std::uint64_t bits, int input) {
-  return (input == 0 ? 8 : 1) * ladder::uniform_value(bits, input);
-}
-double large_value(std::uint64_t bits, int input) {
-  return (input < 2 ? 64 : 1) * ladder::uniform_value(bits, input);
-}
-double equal_value(std::uint64_t bits, int input) {
-  return input == 0 ? 0 : ladder::uniform_value(bits, input);
-}
-
-struct Contract : attention_decode {
-  static constexpr const char* problem_help = attention_problem::kHelp;
-
+struct Contract : attention_contract::Common<attention_decode> {
   static std::optional<Problem> parse(std::string_view text) {
     const auto p = attention_problem::parse_any(text);
     if (!p || p->has_lengths() || p->top_left || p->queries > kMostQueries) return std::nullopt;
     const std::int64_t positions = std::int64_t{p->batch} * (p->keys + 64);
     return positions <= 1 << 28 ? p : std::nullopt;
   }
-  static std::string text(const Problem& p) { return attention_problem::text(p); }
 
   // No key, one, pages that are full, and with one key more or less; rows that are fewer than a
   // fragment has, as many and more; more queries than keys.
@@ -122,12 +108,6 @@ struct Contract : attention_decode {
                      "64x32:8x1:1024x128@page16", "64x32:8x1:4096x128", "64x32:8x1:4096x128@page16",
                      "64x32:8x1:4096x128@page64", "64x32:8x4:4096x128@page64",
                      "64x32:8x1:37..8192x128", "64x32:8x1:37..8192x128@page16"});
-  }
-  static std::vector<ladder::InputSet> input_sets() {
-    return {{"uniform", ladder::uniform_value},
-            {"peaked", peaked_value},
-            {"large", large_value},
-            {"equal", equal_value}};
   }
 
   /// Fewer sequences, heads and keys; pages end as before.
@@ -154,9 +134,6 @@ struct Contract : attention_decode {
     return {.flops = 4 * d * p.heads * pairs,
             .bytes_read = (rows + of_cache) * d * size,
             .bytes_written = rows * (d * size + sizeof(float))};
-  }
-  static ladder::ComputeRoof compute_roof(ladder::DType dtype) {
-    return {ladder::ComputeRoof::Unit::tensor, dtype, 1};
   }
 
   template <class T>

@@ -139,15 +139,22 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
   const int count = static_cast<int>(min(part, tiles - begin));
   if (count <= 0) return;
 
-  // The next tile to copy.
+  // The next tile to copy, and where it begins in the cache.
   Place ahead(a, runs, begin, lane), now = ahead;
   int left_to_copy = count;
+  const auto cache_of = [&](const Place& place) {
+    return Cache<T>(a, place.run / of_head, place.sequence, place.keys);
+  };
+  const auto where = [&](const Place& place) {
+    const int key0 = place.tile * BN + warp * WN;
+    return key0 < place.keys ? cache_of(place).at(key0) : 0;
+  };
+  std::int64_t at = where(ahead);
   const auto copy_next = [&](auto& to) {
-    if (left_to_copy-- > 0) {
+    if (left_to_copy > 0) {
       constexpr int kChunk = 8, kChunks = D / kChunk, kAtOnce = 32 / kChunks;
-      const Cache<T> cache(a, ahead.run / of_head, ahead.sequence, ahead.keys);
+      const Cache<T> cache = cache_of(ahead);
       const int chunk = lane % kChunks, key0 = ahead.tile * BN + warp * WN;
-      const std::int64_t at = key0 < cache.keys ? cache.at(key0) : 0;
 #pragma unroll
       for (int i = 0; i < WN; i += kAtOnce) {
         const int row = i + lane / kChunks;
@@ -157,6 +164,7 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
         cp_async<16>(to.tiles.v.chunk(row, chunk), cache.v + from, exists ? 16 : 0);
       }
       ahead.advance(a, runs);
+      if (--left_to_copy > 0) at = where(ahead);
     }
     cp_async_commit_group();
   };
