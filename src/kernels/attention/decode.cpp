@@ -97,7 +97,7 @@ struct Contract : attention_contract::Common<attention_decode> {
                      "1x4:1x1:64x64@page16", "1x4:2x1:65x64@page64", "1x2:1x2:63x128@bshd",
                      "2x3:1x5:130x64", "1x8:1x3:81x64@page16", "1x1x16:200x64", "1x2x5:3x64@page16",
                      "3x2:1x1:0..300x64", "5x2:1x2:0..130x64@page16",
-                     "4x4:2x1:1..193x128@bshd@page64"});
+                     "4x4:2x1:1..193x128@bshd@page64", "6x4x1:0..1x64@page16"});
   }
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
     if (backend == ladder::Backend::host) {

@@ -87,7 +87,6 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
     stage = (stage + 1) % kStages;
   }
 
-  cp_async_wait_all();
   __syncwarp();
   rows.store(s.warp[warp].sums, s.max_and_sum[warp], lane);
   __syncthreads();
