@@ -3,9 +3,9 @@
 // `apply` on the accumulators, which are in the layout of wgmma (device/ptx/wgmma.hpp).
 #pragma once
 
+#include "device/pairs.hpp"
 #include "kernels/elementwise/approx.hpp"
 #include "kernels/elementwise/elementwise.hpp"
-#include "device/pairs.hpp"
 
 namespace gemm_k_tiles {
 

@@ -2,12 +2,12 @@
 // deep and lie in shared memory as wgmma reads them (device/ptx/wgmma.hpp), and C.
 #pragma once
 
+#include "device/pairs.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/ptx/wgmma.hpp"
 #include "device/tensor_map.hpp"
 #include "gemm_tensor.hpp"
 #include "limits.hpp"
-#include "device/pairs.hpp"
 
 namespace gemm_k_tiles {
 
