@@ -24,4 +24,5 @@ def draw(default: Path, text: str | None) -> None:
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)
     for rung in RUNGS.values():
-        (folder / f"{rung.name}.svg").write_text(rung.draw().svg(), encoding="utf-8")
+        svg = rung.draw().svg(rung.alt)
+        (folder / f"{rung.name}.svg").write_text(svg, encoding="utf-8")

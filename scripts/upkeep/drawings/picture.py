@@ -72,7 +72,7 @@ def text_width(text: str, size: float, bold: bool = False) -> float:
 
 class Picture:
     def __init__(self, title: str, height: float) -> None:
-        self.height = height
+        self.title, self.height = title, height
         self.parts: list[str] = []
         self.texts: list[tuple[str, Box]] = []  # and where they are
         self.text(MARGIN, 30, title, "title")
@@ -146,10 +146,13 @@ class Picture:
             for side in (0.6, 0, -0.6)
         )
 
-    def svg(self) -> str:
+    def svg(self, alt: str = "") -> str:
+        """alt: what is seen, for those who don't see it."""
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{self.height:g}" '
-            f'viewBox="0 0 {WIDTH} {self.height:g}">\n<style>{style()}</style>\n'
+            f'viewBox="0 0 {WIDTH} {self.height:g}">\n'
+            f"<title>{escape(self.title, quote=False)}</title>\n"
+            f"<desc>{escape(alt, quote=False)}</desc>\n<style>{style()}</style>\n"
             f'<rect class="page" width="{WIDTH}" height="{self.height:g}" rx="6"/>\n'
         )
         return head + "\n".join(self.parts) + "\n</svg>\n"
