@@ -1,4 +1,4 @@
-"""What scripts/upkeep/draw_gemm.py, draw_gemm_tensor.py and draw_start.py have in common."""
+"""What scripts/upkeep/draw_*.py have in common."""
 
 from __future__ import annotations
 

@@ -13,19 +13,6 @@ LANE = 5  # the one in focus
 LEFT = 150  # where bars begin
 
 
-def cells(
-    picture: Picture, x: float, y: float, size: tuple[float, float],
-    rows: list[list[tuple[str, str]]],
-) -> None:  # fmt: skip
-    """A grid with texts: of every cell the text and the colour."""
-    width, height = size
-    picture.grid(x, y, len(rows), len(rows[0]), size, lambda i, j: rows[i][j][1])
-    for i, row in enumerate(rows):
-        for j, (text, _) in enumerate(row):
-            middle = y + (i + 0.5) * height + 4.5
-            picture.text(x + (j + 0.5) * width, middle, text, "small", "middle")
-
-
 def tone(lane: int, pale: str) -> str:
     return "f" if lane == LANE else pale
 
@@ -50,19 +37,19 @@ def fragments() -> Picture:
         return row % 8 * 4 + column % 4
 
     b = [[(f"{lane(n, k)}", tone(lane(n, k), "b")) for n in range(8)] for k in range(8)]
-    cells(picture, c_x, b_y, word, b)
+    picture.cells(c_x, b_y, word, b)
     picture.text(c_x, b_y - 12, "B: 8 columns of 8 words")
     for i in range(2):
         picture.text(c_x + side + 12, b_y + (i * 4 + 2) * word[1] + 5, f"b[{i}]", "small")
     a = [[(f"{lane(m, k)}", tone(lane(m, k), "a")) for k in range(8)] for m in range(16)]
-    cells(picture, x, c_y, word, a)
+    picture.cells(x, c_y, word, a)
     picture.text(x, c_y - 34, "A: 16 rows of 8 words")
     for i in range(2):
         middle = x + (i * 4 + 2) * word[0]
         picture.text(middle, c_y - 10, f"a[{2 * i}]", "small", "middle")
         picture.text(middle, c_y + 16 * word[1] + 18, f"a[{2 * i + 1}]", "small", "middle")
     c = [[(f"{lane(m, n)}", tone(lane(m, n), "c")) for n in range(4)] for m in range(16)]
-    cells(picture, c_x, c_y, pair, c)
+    picture.cells(c_x, c_y, pair, c)
     picture.text(c_x, c_y - 10, "C: 16 rows of 4 pairs")
     for i in range(2):
         picture.text(c_x + side + 12, c_y + (i * 8 + 4) * word[1] - 2, f"c[{2 * i}]", "small")
@@ -91,7 +78,7 @@ def ldmatrix() -> Picture:
         [(f"lane {c * 16 + r}", "f" if matrix(r, c) == focus else "a") for c in range(2)]
         for r in range(rows)
     ]
-    cells(picture, MARGIN, y, chunk, brought)
+    picture.cells(MARGIN, y, chunk, brought)
     picture.text(MARGIN, y - 34, "who provides the address")
     picture.text(MARGIN, y - 12, "16 rows of 2 chunks of 16 bytes", "small", "quiet")
     x = MARGIN + 2 * chunk[0] + 76
@@ -100,7 +87,7 @@ def ldmatrix() -> Picture:
         [(f"{r % 8 * 4 + w % 4}", "f" if matrix(r, w // 4) == focus else "a") for w in range(8)]
         for r in range(rows)
     ]
-    cells(picture, x, y, word, dealt)
+    picture.cells(x, y, word, dealt)
     picture.text(x, y - 34, "who gets the word")
     for i in range(2):
         middle = x + (i * 4 + 2) * word[0]
@@ -130,11 +117,11 @@ def swizzle() -> Picture:
     def look(c: int) -> str:
         return "f" if c == focus else "a"
 
-    cells(picture, MARGIN, y, size, [[(f"{c}", look(c)) for c in range(8)] for _ in range(rows)])
+    picture.cells(MARGIN, y, size, [[(f"{c}", look(c)) for c in range(8)] for _ in range(rows)])
     picture.text(MARGIN, y - 38, "in the matrix")
     picture.text(MARGIN, y - 14, "chunks of 8 elements along K", "small", "quiet")
     places = [[(f"{p ^ r}", look(p ^ r)) for p in range(8)] for r in range(rows)]
-    cells(picture, x, y, size, places)
+    picture.cells(x, y, size, places)
     picture.text(x, y - 38, "in shared memory")
     for p in (0, 4):
         banks = f"banks {4 * p} to {4 * p + 15}"
@@ -175,7 +162,7 @@ def accumulators() -> Picture:
     lanes = [
         [(f"{r % 8 * 4 + p}", tone(r % 8 * 4 + p, "c")) for p in range(4)] for r in range(16)
     ]
-    cells(picture, x, y, pair, lanes)
+    picture.cells(x, y, pair, lanes)
     picture.text(x, y - 12, f"rows {16 * focus} to {16 * focus + 7}: d[{4 * j}], d[{4 * j + 1}]",
                  "small", "quiet")  # fmt: skip
     picture.text(x, y + 16 * 19 + 20,

@@ -98,7 +98,21 @@ class Picture:
         self.parts.append(f'<path class="{" ".join(looks)}" d="{path}"/>')
 
     def box(self, x: float, y: float, width: float, height: float, *looks: str) -> None:
-        self.boxes([Box(x, y, width, height)], *looks)
+        self.boxes([Box(x, y, width, height)], *(look for look in looks if look != "hatched"))
+        if "hatched" in looks:
+            self.hatch(Box(x, y, width, height), looks[0])
+
+    def hatch(self, box: Box, look: str) -> None:
+        """Strokes on a box of that colour: strong ones on a pale colour, else as of the page."""
+        x, y, width, height = box
+        path = ""
+        for at in range(6, int(width + height), 6):  # where it would meet the upper edge
+            right, below = min(at, width), at - min(at, width)
+            left, bottom = at - min(at, height), min(at, height)
+            path += f"M{x + right:g} {y + below:g}L{x + left:g} {y + bottom:g}"
+        self.parts.append(
+            f'<path class="o{look.upper() if look in "abcf" else "page"}" d="{path}"/>'
+        )
 
     def labelled(
         self, x: float, y: float, width: float, height: float, text: str, *looks: str
@@ -129,6 +143,17 @@ class Picture:
         gaps += [f"M{x:g} {y + i * height:g}h{cols * width:g}" for i in range(1, rows)]
         if gaps:
             self.parts.append(f'<path class="opage" d="{"".join(gaps)}"/>')
+
+    def cells(
+        self, x: float, y: float, size: tuple[float, float], rows: list[list[tuple[str, str]]]
+    ) -> None:
+        """A grid with texts: of every cell the text and the colour."""
+        width, height = size
+        self.grid(x, y, len(rows), len(rows[0]), size, lambda i, j: rows[i][j][1])
+        for i, row in enumerate(rows):
+            for j, (text, _) in enumerate(row):
+                middle = y + (i + 0.5) * height + 4.5
+                self.text(x + (j + 0.5) * width, middle, text, "small", "middle")
 
     def line(self, points: Iterable[tuple[float, float]], *looks: str) -> None:
         path = "L".join(f"{x:g} {y:g}" for x, y in points)

@@ -13,16 +13,16 @@ def track(
     picture: Picture, left: float, y: float, name: str, unit: float,
     bars: Iterable[tuple[float, float, str, str]],
 ) -> None:  # fmt: skip
-    """From `left` on; bars: begin and end in units, text and colour."""
+    """From `left` on; bars: begin and end in units, text and looks."""
     picture.text(left - 10, y + 17, name, "small", "end")
     for begin, end, text, look in bars:
         x, width = left + begin * unit, (end - begin) * unit - 2
-        picture.labelled(round(x, 1), y, round(width, 1), BAR - 3, text, look)
+        picture.labelled(round(x, 1), y, round(width, 1), BAR - 3, text, *look.split())
 
 
 def legend(picture: Picture, y: float, entries: Iterable[tuple[str, str]]) -> None:
     x: float = MARGIN
     for look, text in entries:
-        picture.box(x, y - 11, 14, 12, look)
+        picture.box(x, y - 11, 14, 12, *look.split())
         picture.text(x + 20, y, text, "small", "quiet")
         x += picture.texts[-1][1].width + 36
