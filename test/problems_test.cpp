@@ -98,6 +98,15 @@ TEST(Problems, AreParsedOnce) {
   EXPECT_THROW(parse_problems("--gemm", "random:99999999999999999999"), UsageError);
 }
 
+// Pages are decode's alone; a forward operation has nothing to do with them, nor decode with a
+// thousand queries.
+TEST(Problems, AreThoseOfAnyOperation) {
+  const char* const texts = "1x4:2x1:70x64@page16,2x4x1000x64,1x4:2x1:70x64";
+  EXPECT_THAT(parse_problems("--attention", texts).named,
+              ElementsAre("1x4:2x1:70x64@page16", "2x4x1000x64", "1x4:2x1:70x64"));
+  EXPECT_THROW(parse_problems("--attention", "2x4x1000x64@page16"), UsageError);
+}
+
 TEST(RandomProblems, AreTheSameOnEveryMachine) {
   EXPECT_THAT(drawn("gemm", 3, Backend::host, 5), ElementsAre("17x46x43", "120x124x8", "3x115x6"));
   Texts fewer = drawn("softmax", 30, Backend::cuda, 5);
@@ -122,7 +131,9 @@ TEST(RandomProblems, AreWithinTheFamilysLimits) {
       EXPECT_EQ(std::set<std::string>(problems.begin(), problems.end()).size(), 200);
       for (const std::string& text : problems) {
         const std::span<const Family> all = operations_of(family.name);
-        EXPECT_TRUE(std::ranges::any_of(all, [&](auto& one) { return one.parse(text); })) << text;
+        EXPECT_TRUE(std::ranges::any_of(all, [&](const Family& one) {
+          return one.parse(text).has_value();
+        })) << text;
         const std::optional<Problem> parsed = family.parse(text);
         if (!parsed) continue;  // another operation's
         const Problem& problem = *parsed;

@@ -233,7 +233,7 @@ std::vector<std::string> draw_problems(std::span<const Family> operations, const
     }
   }
 
-  constexpr std::uint64_t kMostFruitless = 20'000;  // draws in a row
+  constexpr std::uint64_t kMostFruitless = 500'000;  // draws in a row
   std::vector<std::string> drawn = problems.named;
   std::set<std::string> seen(drawn.begin(), drawn.end());
   for (std::uint64_t draw = 0, last = 0; drawn.size() < problems.named.size() + problems.random;

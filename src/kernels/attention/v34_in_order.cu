@@ -45,7 +45,7 @@ struct Shared {
   SwizzledTile<T, BN, D> k, v;
   Queries<T, D> queries[2];
   PaddedTile<T, BN, kQueries<D>> ds;
-  dim3 block;  // which keys this block has: as its index in a grid that begins in order
+  unsigned number;  // of this block, as they began
 };
 
 /// The workspace.
@@ -80,12 +80,11 @@ __global__ void __launch_bounds__(kThreads)
   constexpr int BM = kQueries<D>, kColumns = D * (BM / 16) / (kThreads / 32);
   static_assert(BM >= Parts::kLeastQueries);
   auto& s = *ladder::dynamic_shared<Shared<T, D>>();
-  if (threadIdx.x == 0) {
-    const unsigned number = atomicAdd(parts.next_block, 1u), rows = number / gridDim.x;
-    s.block = dim3(number % gridDim.x, rows % gridDim.y, rows / gridDim.y);
-  }
+  if (threadIdx.x == 0) s.number = atomicAdd(parts.next_block, 1u);
   __syncthreads();
-  const dim3 block = s.block;
+  // As this block's index would be in a grid that begins in order.
+  const unsigned line = s.number / gridDim.x;
+  const dim3 block(s.number % gridDim.x, line % gridDim.y, line / gridDim.y);
   const int group = a.heads / a.kv_heads, first_head = static_cast<int>(block.y) * group;
   const BackwardHead<T> first(a, first_head, block.z);
   first.clear_unused_keys(D, block.x);
