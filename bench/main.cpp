@@ -31,6 +31,7 @@ namespace ladder {
 namespace {
 
 Opened open_device(const Options& options) {
+  if (options.sms) set_host_sm_count(*options.sms);
   if (options.backend == Backend::host) return {open_host_device(), "asked for"};
   try {
     return {open_cuda_device(options.device.value_or(0), Placement::own_pages), ""};

@@ -120,6 +120,16 @@ TEST_F(BenchCli, AFilterThatTriesEveryWayIsReadInNoTime) {
   EXPECT_EQ(names.out, "gemm/f32/v01_naive/128x128x128\n");
 }
 
+TEST_F(BenchCli, KernelsFillTheSmsTheyAreTold) {
+  const std::string one = "--benchmark_filter=reduction/sum/f32/v12 --reduction=100000 ";
+  for (const auto& [flag, sms] : {std::pair("", "2"), {"--sms=5", "5"}}) {
+    const Result result = bench(one + flag);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(slurp(file("results.csv")), AllOf(HasSubstr(std::string(",,") + sms + ",passed,"),
+                                                  HasSubstr(std::string(",") + sms + "x1x1,")));
+  }
+}
+
 TEST_F(BenchCli, OwnProblemsAndTypes) {
   const Result result = bench(
       "--gemm=33x44x55,8x8x8 --elementwise=1000 --dtype=f32 "
@@ -661,6 +671,12 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--lock-clocks=0", "a clock in MHz is expected");
   expect_refused("--lock-clocks=1410", "the host executor has no GPU's clocks");
   expect_refused("--explain --lock-clocks=1410", "leave out");
+  for (const char* bad : {"0", "-1", "1025"}) {
+    expect_refused(std::string("--sms=") + bad, "a whole number from 1 to 1024 is expected");
+  }
+  expect_refused("--sms=many", "a whole number");
+  expect_refused("--sms=132", "add --backend=host", "");
+  expect_refused("--sms=132", "add --backend=host", "--backend=cuda ");
   expect_refused("--csv=/no/such/folder/x.csv", "No such file or directory; choose another path");
   expect_refused("--profile=gemm/f32/v99_none", "no such kernel");
   expect_refused("--profile=gem/f32/v01_nave", "no such kernel; near it are gemm/f32/v01_naive, ");

@@ -122,6 +122,7 @@ TEST_F(Resume, RefusesWhatWasMeasuredElsewhere) {
             "--resume=" + path_ +
                 ": it has rows whose device is 'a GPU', here it is 'another GPU'; measure anew.");
   EXPECT_THAT(refusal_of([](Machine& m) { m.info.toolkit = "12.0"; }), HasSubstr("toolkit"));
+  EXPECT_THAT(refusal_of([](Machine& m) { m.info.sm_count = 2; }), HasSubstr("sms"));
   EXPECT_THAT(refusal_of([](Machine& m) { m.backend = Backend::host; }), HasSubstr("backend"));
   EXPECT_EQ(refusal_of([](Machine&) {}), "none");
 

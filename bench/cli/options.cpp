@@ -18,6 +18,7 @@ namespace ladder {
 namespace {
 
 constexpr int kLeastSamples = 6;  // trimming leaves four of them for an interval
+constexpr int kMostSms = 1024;
 
 template <class T>
 T number(std::string_view flag, std::string_view text) {
@@ -167,6 +168,14 @@ Options parse_options(int argc, char** argv) {
            throw UsageError(fmt::format("--backend={}: one of auto, cuda, host is expected.", v));
        }},
       {"--device", [&](Text f, Text v) { options.device = number<int>(f, v); }},
+      {"--sms",
+       [&](Text f, Text v) {
+         options.sms = number<int>(f, v);
+         if (*options.sms < 1 || *options.sms > kMostSms) {
+           throw UsageError(
+               fmt::format("{}={}: a whole number from 1 to {} is expected.", f, v, kMostSms));
+         }
+       }},
       {"--csv", [&](Text, Text v) { options.csv = v; }},
       {"--samples", [&](Text, Text v) { options.samples = v; }},
       {"--cache",
@@ -327,6 +336,10 @@ Options parse_options(int argc, char** argv) {
         "--lock-clocks={}: the host executor has no GPU's clocks to lock; leave it out.",
         *options.lock_clocks));
   }
+  if (options.sms && options.backend != Backend::host) {
+    throw UsageError(fmt::format(
+        "--sms={}: only the host executor's SMs can be chosen: add --backend=host.", *options.sms));
+  }
   if (options.device_info) options.filter = "^roofs/";
   options.inverted_ = options.filter.starts_with('-');
   options.pattern_ = Pattern::parse(options.filter.substr(options.inverted_));
@@ -359,6 +372,8 @@ Problems of your own, instead of the built-in ones
 How to run
   --backend=auto|cuda|host      auto (default): the GPU if there is one, else the host executor
   --device=N                    GPU number (default 0)
+  --sms=N                       with --backend=host: the number of SMs that kernels find (default 2);
+                                some launch as many blocks, so 132 gives an H200's counts
   --cache=cold|hot|both         L2 overwritten before each sample (default), launches back to back, both
   --seed=N                      seed of the random inputs and problems (default: a new one, printed)
   --time-limit=SECONDS          a kernel that runs for longer has failed, and the others go on (default

@@ -30,6 +30,7 @@ struct Options {
   std::string filter = ".";        ///< a regular expression; a leading '-' inverts it
   std::optional<Backend> backend;  ///< empty: auto
   std::optional<int> device;       ///< GPU number; empty: the first
+  std::optional<int> sms;          ///< --sms, of the host executor; empty: its own number
   std::string csv = "results.csv";
   std::string samples;  ///< --samples: a file for all samples; empty: none
   std::vector<Cache> caches{Cache::cold};

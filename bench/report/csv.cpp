@@ -59,6 +59,7 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"backend", gpu ? "cuda" : "host"},
       {"device", device.name},
       {"cc", when(gpu, [&] { return fmt::format("{}", device.compute_capability); })},
+      {"sms", number(device.sm_count)},
       {"verdict", to_string(row.check.verdict)},
       {"reason", row.check.reason},
       {"max_err", of(checked, row.check.max_error)},

@@ -118,7 +118,7 @@ void EarlierRows::expect_same(const Machine& machine) const {
   ours.kernel = &kernel;
   const Fields here = fields_of(ours, machine.info);
   for (const EarlierRow& row : rows_) {
-    for (const char* column : {"git_sha", "backend", "device", "cc", "toolkit"}) {
+    for (const char* column : {"git_sha", "backend", "device", "cc", "sms", "toolkit"}) {
       if (row.fields.at(column) == here.at(column)) continue;
       refuse(fmt::format("it has rows whose {} is '{}', here it is '{}'; measure anew.", column,
                          row.fields.at(column), here.at(column)));

@@ -19,7 +19,7 @@ namespace ladder {
 struct DeviceInfo {
   std::string name;             ///< "NVIDIA H100 80GB HBM3", or the CPU's name
   int compute_capability = 0;   ///< 90 for sm_90; 0 on the host executor
-  int sm_count = 0;             ///< 0 on the host executor
+  int sm_count = 0;             ///< on the host executor, those that kernels find
   std::size_t l2_bytes = 0;     ///< 0 on the host executor
   std::string toolkit, driver;  ///< CUDA versions; empty on the host executor
   double pin_gbps = 0;          ///< DRAM: memory clock times bus width, GB/s
@@ -103,6 +103,9 @@ class Device {
 
 /// The host executor.
 std::unique_ptr<Device> open_host_device();
+
+/// How many multiprocessors kernels find there from now on.
+void set_host_sm_count(int count);
 
 /// Where arrays lie on a GPU: packed by cudaMalloc, so that compute-sanitizer knows their ends; or each
 /// in pages of its own, so that a time does not depend on which of them happen to share one.

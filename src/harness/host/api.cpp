@@ -11,6 +11,7 @@ extern "C" [[gnu::visibility("default")]] const ladder::host::Api* ladder_host_a
     .kernels = []() -> const std::vector<Kernel>& { return registered_kernels(); },
     .allocate = &host::allocate, .release = &host::release, .set_lane_order = &host::set_lane_order,
     .set_blocks = &host::set_blocks, .set_sm_count = &host::set_sm_count,
+    .sm_count = &host::sm_count,
 #if defined(__SANITIZE_ADDRESS__)
     .count = nullptr,
 #else

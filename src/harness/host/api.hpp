@@ -26,6 +26,7 @@ struct Api {
   void (*set_blocks)(std::function<std::vector<uint3>(dim3 grid)> choose);
 
   void (*set_sm_count)(int count);  ///< that kernels find, to fill them
+  int (*sm_count)();
 
   /// Counts what the launches in work() do. If it throws, so does this. Null in builds for
   /// AddressSanitizer, whose instrumentation takes the place of the counters'.

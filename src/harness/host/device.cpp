@@ -51,7 +51,10 @@ Comparison compare_range(const T* actual, const double* expected, const double* 
 
 class HostDevice final : public Device {
  public:
-  HostDevice() { info_.name = cpu_name(); }
+  HostDevice() {
+    info_.name = cpu_name();
+    info_.sm_count = api_.sm_count();
+  }
 
   Backend backend() const override { return Backend::host; }
   const DeviceInfo& info() const override { return info_; }
@@ -142,5 +145,7 @@ class HostDevice final : public Device {
 }  // namespace
 
 std::unique_ptr<Device> open_host_device() { return std::make_unique<HostDevice>(); }
+
+void set_host_sm_count(int count) { ladder_host_api()->set_sm_count(count); }
 
 }  // namespace ladder
