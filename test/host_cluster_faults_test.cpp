@@ -568,6 +568,8 @@ TEST_P(Clusters, AChosenBlockBringsItsCluster) {
 TEST_P(Clusters, AsManyAsFitTheMultiprocessors) {
   EXPECT_EQ(ladder::blocks_at_once(note_blocks, 4, 32, 0), 4);
   EXPECT_EQ(ladder::blocks_at_once(note_blocks, 1, 32, 0), 2);
+  EXPECT_EQ(ladder::blocks_at_once(note_blocks, 2, 32, 113 * 1024), 4);
+  EXPECT_EQ(ladder::blocks_at_once(note_blocks, 2, 32, 113 * 1024 + 1), 2);
 }
 
 __global__ void trap(int which) {

@@ -8,9 +8,14 @@ namespace ladder {
 #if defined(LADDER_HOST_EXECUTOR)
 inline int sm_count() { return host::sm_count(); }
 
+/// Of an SM's 228 KiB of shared memory each block takes 1 KiB more than it has. Where it has no
+/// dynamic one, registers decide, which nobody knows here: one block.
 template <class Kernel>
-int blocks_at_once(Kernel*, int cluster, int, std::size_t) {
-  return max(1, sm_count() / cluster) * cluster;
+int blocks_at_once(Kernel*, int cluster, int, std::size_t shared) {
+  const int of_an_sm = shared == 0 ? 1 : max(1, static_cast<int>(228 * 1024 / (shared + 1024)));
+  const auto blocks =
+      static_cast<int>(min(std::int64_t{sm_count()} * of_an_sm, std::int64_t{1} << 30));
+  return max(1, blocks / cluster) * cluster;
 }
 #else
 inline int sm_count() {
