@@ -116,8 +116,10 @@ __device__ void read(const Args& a, float* slots, Mbarrier* full,
     __syncthreads();
     if (threadIdx.x == 0) {
       fetch(i + kSlots);  // all have read the slot
+      static_assert(kBlock / 32 == Vec::size);
+      const Vec sums = Vec::load(of_warp[i % 2]);
 #pragma unroll
-      for (int w = 1; w < kBlock / 32; ++w) sum += of_warp[i % 2][w];
+      for (int w = 1; w < Vec::size; ++w) sum += sums[w];
       a.sums[part.tile(i)] = sum;
     }
   }
@@ -141,7 +143,7 @@ __device__ void write(const Args& a, float* slot) {
 template <int kInputs, int kOutputs>
 __global__ void __launch_bounds__(kBlock, kBlocksPerSm) bulk(Args a) {
   float* const slots = ladder::dynamic_shared<float>();
-  __shared__ float of_warp[2][kBlock / 32];
+  alignas(Vec) __shared__ float of_warp[2][kBlock / 32];
   __shared__ Mbarrier full[2][kSlots];  // for moves, for reads
   if (threadIdx.x == 0) {
     for (int s = 0; s < kSlots; ++s) {
