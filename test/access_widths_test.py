@@ -97,6 +97,8 @@ def counted(bench: str, workers: ThreadPoolExecutor) -> dict[str, Widths]:
         for row in json.loads(output):
             widths = kernels.setdefault(relative(row["file"]), defaultdict(set))
             for line in row["lines"]:
+                if line["access"] not in {*ACCESS.values(), "async"}:
+                    continue  # stmatrix and what goes to the cluster, each of one width
                 at = Place(relative(line["file"]), line["line"], line["space"], line["access"])
                 widths[at].add(line["width"])
     return kernels

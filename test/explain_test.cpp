@@ -117,6 +117,22 @@ TEST_F(Explain, BulkCopiesHaveColumnsWhereThereAreSome) {
                     Not(HasSubstr("  bulk st  "))));
 }
 
+TEST_F(Explain, WhatWgmmaAndClustersDoIsALine) {
+  Counters hopper = tiled(1);
+  hopper.shared_stmatrix = {100, 400, 400, 3200, 51200};
+  hopper.cluster_load = {20, 80, 80, 640, 10240};
+  hopper.cluster_store = {3, 48, 12, 96, 1536};
+  hopper.wgmma = {64, 64 * 10240};
+  add("v01_naive.cu", "", naive());
+  EXPECT_THAT(explain_table(rows, false), Not(HasSubstr("wgmma")));
+  add("v02_hopper.cu", "", hopper);
+  EXPECT_THAT(
+      explain_table(rows, false),
+      AllOf(HasSubstr("\n      wgmma reads 655 kB of shared memory; 20 loads from the cluster, "
+                      "1-way; 3 st.async to the cluster, 4-way\n"),
+            ContainsRegex("612 +1-way")));
+}
+
 TEST_F(Explain, AFailedVersionSaysWhyAndIsNobodysPredecessor) {
   add("v01_naive.cu", "", tiled(2));
   add("v02_race.cu", "", tiled(1)).check = {
@@ -295,6 +311,11 @@ TEST_F(ExplainLines, HeadersAreShownUnderTheirNames) {
 TEST_F(Explain, JsonHasEveryNumber) {
   Counters c = tiled(32);
   c.bulk_load = {2, 4096, 128};
+  c.shared_stmatrix = {1, 2, 3, 32, 5};
+  c.cluster_load = {2, 3, 4, 64, 6};
+  c.cluster_store = {3, 4, 5, 96, 7};
+  c.wgmma = {7, 8};
+  c.mbarrier_phases = 5;
   c.lines = {{"v02_tile.cu", 17, Space::shared, Access::load, 4, c.shared_load}};
   add("v02_tile.cu", "a \"tile\"\\\n, padded → 33", c);
   EXPECT_EQ(explain_json(rows), R"(  {"family": "transpose",
@@ -310,6 +331,7 @@ TEST_F(Explain, JsonHasEveryNumber) {
    "moved_bytes": 135168,
    "mean_active_lanes": 32,
    "barriers": 16,
+   "mbarrier_phases": 5,
    "counters": {
     "global_load": {"requests": 512, "units": 2048, "ideal": 2048, "lanes": 16384, "bytes": 65536},
     "global_store": {"requests": 512, "units": 2048, "ideal": 2048, "lanes": 16384, "bytes": 65536},
@@ -318,8 +340,12 @@ TEST_F(Explain, JsonHasEveryNumber) {
     "shared_store": {"requests": 512, "units": 512, "ideal": 512, "lanes": 16384, "bytes": 65536},
     "shared_atomic": {"requests": 0, "units": 0, "ideal": 0, "lanes": 0, "bytes": 0},
     "shared_async": {"requests": 0, "units": 0, "ideal": 0, "lanes": 0, "bytes": 0},
+    "shared_stmatrix": {"requests": 1, "units": 2, "ideal": 3, "lanes": 32, "bytes": 5},
+    "cluster_load": {"requests": 2, "units": 3, "ideal": 4, "lanes": 64, "bytes": 6},
+    "cluster_store": {"requests": 3, "units": 4, "ideal": 5, "lanes": 96, "bytes": 7},
     "bulk_load": {"copies": 2, "bytes": 4096, "sectors": 128},
-    "bulk_store": {"copies": 0, "bytes": 0, "sectors": 0}},
+    "bulk_store": {"copies": 0, "bytes": 0, "sectors": 0},
+    "wgmma": {"products": 7, "bytes": 8}},
    "lines": [
     {"file": "v02_tile.cu", "line": 17, "space": "shared", "access": "load", "width": 4, "requests": 512, "units": 16384, "ideal": 512, "lanes": 16384, "bytes": 65536}]})");
 

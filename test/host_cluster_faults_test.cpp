@@ -14,6 +14,7 @@
 #include "device/ptx/tma.hpp"
 #include "device/sm_count.hpp"
 #include "device/tensor_map.hpp"
+#include "host_executor/counting.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__)  // under which there are no clusters
 
@@ -286,6 +287,31 @@ TEST_P(Clusters, DeadlocksNameRanks) {
   expect_error(error, "29 threads wait at cluster_sync: 61 of");
 }
 
+/// Half of the lanes load from the block of rank 0, half from that of rank 1, `pitch` values apart.
+__global__ void __cluster_dims__(2) load_from_both(int pitch) {
+  __shared__ __align__(16) float4 values[256];
+  for (int i = threadIdx.x; i < 256; i += 32) values[i] = {};
+  cluster_sync();
+  cluster_load(cluster_address(&values[threadIdx.x * pitch], threadIdx.x / 16));
+  cluster_sync();
+}
+TEST_P(Clusters, LoadsAreCountedByTheBanksOfEachBlock) {
+  for (const auto& [pitch, wavefronts] : {std::pair(1, 2u), {8, 16u}}) {
+    const ladder::Counters c =
+        ladder::host::count([&] { launch(load_from_both, 2, 32, 0, nullptr, pitch); });
+    const ladder::Requests own{
+        .units = 2 * wavefronts, .ideal = 2 * 2, .lanes = 2 * 16, .bytes = 2 * 16 * 16};
+    ladder::Requests all = own;
+    all += own;
+    all.requests = 2;
+    EXPECT_EQ(c.own_cluster_load, own) << pitch;
+    EXPECT_EQ(c.cluster_load, all) << pitch;
+    EXPECT_EQ(c.shared_load, ladder::Requests{}) << pitch;
+    ASSERT_EQ(c.lines.size(), 2u);
+    EXPECT_EQ(c.lines[1].access, ladder::Access::cluster_load);
+  }
+}
+
 // --- Mbarriers and asynchronous stores -----------------------------------------------------------
 
 /// Both blocks send each other values, round after round, into one place: each tells the other when
@@ -344,6 +370,16 @@ std::string error_of_sent() {
 }
 
 TEST_P(Clusters, StoresWithoutAMistakeAreRight) { EXPECT_EQ(error_of_sent<Mistake::none>(), ""); }
+TEST_P(Clusters, AsynchronousStoresAreCounted) {
+  const ladder::Counters c = ladder::host::count([] { error_of_sent<Mistake::none>(); });
+  constexpr unsigned kRequests = 4 * 2 * kThreads / 32;  // of each round, block and warp
+  EXPECT_EQ(c.cluster_store, (ladder::Requests{.requests = kRequests,
+                                               .units = 4 * kRequests,
+                                               .ideal = 4 * kRequests,
+                                               .lanes = 32 * kRequests,
+                                               .bytes = 16 * 32 * kRequests}));
+  EXPECT_EQ(c.mbarrier_phases, 4 * 2 * 2u) << "of each round, block and mbarrier";
+}
 TEST_P(Clusters, AnMbarrierThatNobodyMade) {
   const std::string error = error_of_sent<Mistake::no_init>();
   expect_error(error, "cluster_store_async at host_cluster_faults_test.cpp:");

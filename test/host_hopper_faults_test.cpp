@@ -138,6 +138,7 @@ TEST_P(HopperFaults, CopiesAreCounted) {
       .copies = kRows, .bytes = kRows * kThreads * 4, .sectors = kRows * kThreads * 4 / 32};
   EXPECT_EQ(c.bulk_load, expected);
   EXPECT_EQ(c.bulk_store, ladder::BulkCopies{});
+  EXPECT_EQ(c.mbarrier_phases, kRows);
 }
 TEST_P(HopperFaults, AnMbarrierThatNobodyMade) {
   expect_error(error_of_ring<Mistake::no_init>(), "of an mbarrier that no thread has initialised");
@@ -367,6 +368,23 @@ TEST_P(HopperFaults, AReductionThatPtxHasNot) {
                "there is none of data type 7");
 }
 
+// --- stmatrix ------------------------------------------------------------------------------------
+
+__global__ void store_rows(int pitch) {
+  __shared__ __align__(16) std::uint16_t rows[32 * 64];
+  stmatrix(&rows[threadIdx.x * pitch], {0, 0, 0, 0});
+}
+TEST_P(HopperFaults, StmatrixIsCountedByItself) {
+  for (const auto& [pitch, wavefronts] : {std::pair(8, 4u), {64, 32u}}) {
+    const ladder::Counters c =
+        ladder::host::count([&] { launch(store_rows, 1, 32, 0, nullptr, pitch); });
+    const ladder::Requests expected{
+        .requests = 1, .units = wavefronts, .ideal = 4, .lanes = 32, .bytes = 32 * 16};
+    EXPECT_EQ(c.shared_stmatrix, expected) << pitch;
+    EXPECT_EQ(c.shared_store, ladder::Requests{}) << pitch;
+  }
+}
+
 // --- wgmma ---------------------------------------------------------------------------------------
 
 enum class Wrong {
@@ -421,6 +439,12 @@ std::string error_of_product() {
 
 TEST_P(HopperFaults, AProductWithoutAMistakeIsRight) {
   EXPECT_EQ(error_of_product<Wrong::nothing>(), "");
+}
+TEST_P(HopperFaults, ProductsAreCounted) {
+  const ladder::Products products =
+      ladder::host::count([] { error_of_product<Wrong::nothing>(); }).wgmma;
+  EXPECT_EQ(products.products, 1u);
+  EXPECT_EQ(products.bytes, (64 + 64) * 32u) << "of 16 halves of each row of A and B";
 }
 TEST_P(HopperFaults, OperandsThatWgmmaDoesNotSee) {
   expect_error(error_of_product<Wrong::no_proxy_fence>(), "without fence_proxy_async");
@@ -489,6 +513,12 @@ std::string error_of_registers() {
 
 TEST_P(HopperFaults, AProductOfRegistersWithoutAMistakeIsRight) {
   EXPECT_EQ(error_of_registers<Wrong::nothing>(), "");
+}
+TEST_P(HopperFaults, AOfRegistersIsNotReadFromSharedMemory) {
+  const ladder::Products products =
+      ladder::host::count([] { error_of_registers<Wrong::nothing>(); }).wgmma;
+  EXPECT_EQ(products.products, 2u);
+  EXPECT_EQ(products.bytes, 2 * 64 * 32u);
 }
 TEST_P(HopperFaults, RegistersOfAThatWgmmaDoesNotSee) {
   const std::string error = error_of_registers<Wrong::no_fence>();

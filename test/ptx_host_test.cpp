@@ -184,6 +184,24 @@ TEST_P(Ptx, IsCounted) {
   EXPECT_EQ(conflicts.shared_load.units, 32u);
 }
 
+/// Each lane copies 4 bytes of a line of its own, or zeros.
+__global__ void copy_words(const float* in, float* out, int valid_bytes) {
+  __shared__ float words[32];
+  cp_async<4>(&words[threadIdx.x], &in[threadIdx.x * 32], valid_bytes);
+  cp_async_commit_group();
+  cp_async_wait_group<0>();
+  out[threadIdx.x] = words[threadIdx.x];
+}
+
+TEST_P(Ptx, ZerosOfACopyComeFromNoLine) {
+  Array<float> in(32 * 32), out(32);
+  for (const auto& [valid_bytes, wavefronts] : {std::pair(4, 32u), {0, 1u}}) {
+    const auto counters =
+        ladder::host::count([&] { launch(copy_words, 1, 32, 0, nullptr, in, out, valid_bytes); });
+    EXPECT_EQ(counters.shared_async.units, wavefronts);
+  }
+}
+
 #endif
 
 TEST_P(Ptx, WhatAGpuRefusesIsAnError) {

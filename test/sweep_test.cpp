@@ -343,7 +343,13 @@ TEST(Wire, ARowArrivesAsItWas) {
   row.counters->shared_store = {5, 6, 7, 8, 9};
   row.counters->shared_atomic = {6, 7, 8, 9, 10};
   row.counters->shared_async = {7, 8, 9, 10, 11};
-  row.counters->barriers = 12;
+  row.counters->shared_stmatrix = {8, 9, 10, 11, 12};
+  row.counters->cluster_load = {9, 10, 11, 12, 13};
+  row.counters->cluster_store = {10, 11, 12, 13, 14};
+  row.counters->own_cluster_load = {11, 12, 13, 14, 15};
+  row.counters->wgmma = {12, 13};
+  row.counters->barriers = 14;
+  row.counters->mbarrier_phases = 15;
 
   Packer pack;
   transfer(pack, std::as_const(row));

@@ -6,6 +6,7 @@
 #include "report/console.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -201,7 +202,23 @@ std::string refusal(const Row& row, std::size_t indent, const Paint& paint) {
   return text;
 }
 
-/// The lines below a version's counts: its idea, and what it moved.
+/// What only Hopper's versions do to shared memory, which has no room among the columns.
+std::string hopper_line(const Counters& c) {
+  std::vector<std::string> parts;
+  if (c.wgmma.bytes > 0) {
+    parts.push_back(fmt::format("wgmma reads {} of shared memory",
+                                scaled(static_cast<double>(c.wgmma.bytes), "B")));
+  }
+  for (const auto& [what, r] :
+       {std::pair("loads from", c.cluster_load), std::pair("st.async to", c.cluster_store)}) {
+    if (r.requests == 0) continue;
+    parts.push_back(fmt::format("{} {} the cluster, {}", count(r.requests), what,
+                                efficiency(Space::shared, r)));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
+}
+
+/// The lines below a version's counts: its idea, what it moved, what Hopper's do besides.
 std::string story(std::span<const Row> rows, const Row& row, const Paint& paint) {
   constexpr std::size_t kIndent = 6;
   const Row* before = predecessor(rows, row);
@@ -233,7 +250,8 @@ std::string story(std::span<const Row> rows, const Row& row, const Paint& paint)
     at += width_of(move.text);
     between = "; ";
   }
-  return text + "\n";
+  const std::string more = hopper_line(*row.counters);
+  return text + (more.empty() ? "" : "\n" + spaces(kIndent) + paint.faint(more)) + "\n";
 }
 
 // The lines
@@ -242,17 +260,35 @@ std::uint64_t surplus(const LineCounters& line) {
   return line.requests.units - std::min(line.requests.units, line.requests.ideal);
 }
 
+/// "global ld"
+std::string instruction(const LineCounters& line) {
+  switch (line.access) {
+    case Access::load:
+      return fmt::format("{} ld", name_of(line.space));
+    case Access::store:
+      return fmt::format("{} st", name_of(line.space));
+    case Access::atomic:
+      return fmt::format("{} atomic", name_of(line.space));
+    case Access::stmatrix:
+      return "stmatrix";
+    case Access::cluster_load:
+      return "cluster ld";
+    case Access::pushed:
+      return "st.async";
+    default:
+      return "shared cp.async";
+  }
+}
+
 /// What is printed below a source line for one kind of access it makes. Of a line that few threads
 /// run through only a busy one is marked: the last thread of a block may well store alone.
 std::string annotation(const LineCounters& line, bool worst, bool busy, const Paint& paint) {
-  constexpr std::array accesses{"ld", "st", "atomic", "cp.async"};
   const Requests& r = line.requests;
   const bool global = line.space == Space::global;
   const double lanes = over(r.lanes, r.requests);
-  std::string text = fmt::format(
-      "{:<15} {:>2} B {:>7} x  {}{}",
-      fmt::format("{} {}", name_of(line.space), accesses[static_cast<std::size_t>(line.access)]),
-      line.width, count(r.requests), efficiency(line.space, r), global ? " sectors" : "");
+  std::string text =
+      fmt::format("{:<15} {:>2} B {:>7} x  {}{}", instruction(line), line.width, count(r.requests),
+                  efficiency(line.space, r), global ? " sectors" : "");
   if (lanes < 31.95) text += fmt::format(", {} of 32 lanes", quotient(lanes));
   if (worst) text += fmt::format("  ← {} too many, the most", count(surplus(line)));
   const bool bad = is_bad(r) || (busy && lanes < kFewLanes);

@@ -5,15 +5,28 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <array>
 #include <vector>
 
 namespace ladder {
 namespace {
 
 const char* name_of(Access access) {
-  constexpr std::array names{"load", "store", "atomic", "async"};
-  return names[static_cast<std::size_t>(access)];
+  switch (access) {
+    case Access::load:
+      return "load";
+    case Access::store:
+      return "store";
+    case Access::atomic:
+      return "atomic";
+    case Access::stmatrix:
+      return "stmatrix";
+    case Access::cluster_load:
+      return "cluster_load";
+    case Access::pushed:
+      return "cluster_store";
+    default:
+      return "async";
+  }
 }
 
 std::string json(const Requests& r) {
@@ -42,6 +55,7 @@ std::string json(const Row& row) {
     member("moved_bytes", fmt::format("{:.0f}", c.moved_bytes()));
     member("mean_active_lanes", fmt::format("{:.6g}", c.mean_active_lanes()));
     member("barriers", fmt::format("{}", c.barriers));
+    member("mbarrier_phases", fmt::format("{}", c.mbarrier_phases));
     std::vector<std::string> kinds;
     for (Space space : {Space::global, Space::shared}) {
       for (Access access : {Access::load, Access::store, Access::atomic, Access::async}) {
@@ -50,12 +64,19 @@ std::string json(const Row& row) {
                                     json(c.of(space, access))));
       }
     }
+    for (const auto& [name, requests] : {std::pair("shared_stmatrix", c.shared_stmatrix),
+                                         {"cluster_load", c.cluster_load},
+                                         {"cluster_store", c.cluster_store}}) {
+      kinds.push_back(fmt::format("\n    \"{}\": {{{}}}", name, json(requests)));
+    }
     for (const auto& [name, bulk] :
          {std::pair("bulk_load", c.bulk_load), {"bulk_store", c.bulk_store}}) {
       kinds.push_back(
           fmt::format("\n    \"{}\": {{\"copies\": {}, \"bytes\": {}, \"sectors\": {}}}", name,
                       bulk.copies, bulk.bytes, bulk.sectors));
     }
+    kinds.push_back(fmt::format("\n    \"wgmma\": {{\"products\": {}, \"bytes\": {}}}",
+                                c.wgmma.products, c.wgmma.bytes));
     member("counters", fmt::format("{{{}}}", fmt::join(kinds, ",")));
     for (const LineCounters& line : c.lines) {
       lines.push_back(fmt::format(
@@ -64,7 +85,8 @@ std::string json(const Row& row) {
           line.width, json(line.requests)));
     }
   } else {
-    for (const char* name : {"moved_bytes", "mean_active_lanes", "barriers", "counters"}) {
+    for (const char* name :
+         {"moved_bytes", "mean_active_lanes", "barriers", "mbarrier_phases", "counters"}) {
       member(name, "null");
     }
   }

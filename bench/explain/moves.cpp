@@ -28,7 +28,9 @@ const std::array<Kind, 6> kKinds{{
     {Space::global, "store", "st", [](const Counters& c) { return c.global_store; }},
     {Space::shared, "load", "ld", [](const Counters& c) { return c.shared_load; }},
     {Space::shared, "store", "st",
-     [](const Counters& c) { return Requests(c.shared_store) += c.shared_async; }},
+     [](const Counters& c) {
+       return (Requests(c.shared_store) += c.shared_async) += c.shared_stmatrix;
+     }},
     {Space::global, "atomic", "atom", [](const Counters& c) { return c.global_atomic; }},
     {Space::shared, "atomic", "atom", [](const Counters& c) { return c.shared_atomic; }},
 }};

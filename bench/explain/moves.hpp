@@ -10,7 +10,7 @@
 
 namespace ladder {
 
-/// A kind of access, as tables and sentences see it: cp.async stores to shared memory.
+/// A kind of access, as tables and sentences see it: cp.async and stmatrix store to shared memory.
 struct Kind {
   Space space;
   const char* noun;        ///< load, store, atomic

@@ -176,12 +176,19 @@ void transfer(auto& io, Like<Counters> auto& counters) {
   io(counters.shared_store);
   io(counters.shared_atomic);
   io(counters.shared_async);
+  io(counters.shared_stmatrix);
+  io(counters.cluster_load);
+  io(counters.cluster_store);
+  io(counters.own_cluster_load);
   for (auto* bulk : {&counters.bulk_load, &counters.bulk_store}) {
     io(bulk->copies);
     io(bulk->bytes);
     io(bulk->sectors);
   }
+  io(counters.wgmma.products);
+  io(counters.wgmma.bytes);
   io(counters.barriers);
+  io(counters.mbarrier_phases);
 }
 
 void transfer(auto& io, Like<Row> auto& row) {

@@ -37,6 +37,10 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
     return when(timed, [&] { return number(quantile(row.samples.us, q)); });
   };
   const Counters counters = row.counters.value_or(Counters{});
+  // As the hardware counts them: stmatrix is no request but wavefronts, and so is what of loads from
+  // the cluster is of the own block.
+  const Requests& own = counters.own_cluster_load;
+  const Requests& stmatrix = counters.shared_stmatrix;
   auto counted = [&](std::uint64_t n) {
     return when(row.counters.has_value(), [&] { return fmt::format("{}", n); });
   };
@@ -110,17 +114,25 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"global_atomic_requests", counted(counters.global_atomic.requests)},
       {"global_atomic_sectors", counted(counters.global_atomic.units)},
       {"shared_ld_requests", counted(counters.shared_load.requests)},
-      {"shared_ld_wavefronts", counted(counters.shared_load.units)},
-      {"shared_ld_ideal", counted(counters.shared_load.ideal)},
+      {"shared_ld_wavefronts", counted(counters.shared_load.units + own.units)},
+      {"shared_ld_ideal", counted(counters.shared_load.ideal + own.ideal)},
       {"shared_st_requests", counted(counters.shared_store.requests)},
-      {"shared_st_wavefronts", counted(counters.shared_store.units)},
-      {"shared_st_ideal", counted(counters.shared_store.ideal)},
+      {"shared_st_wavefronts", counted(counters.shared_store.units + stmatrix.units)},
+      {"shared_st_ideal", counted(counters.shared_store.ideal + stmatrix.ideal)},
       {"shared_atomic_requests", counted(counters.shared_atomic.requests)},
       {"shared_atomic_wavefronts", counted(counters.shared_atomic.units)},
       {"async_requests", counted(counters.shared_async.requests)},
       {"async_wavefronts", counted(counters.shared_async.units)},
+      {"stmatrix_requests", counted(stmatrix.requests)},
+      {"cluster_ld_requests", counted(counters.cluster_load.requests)},
+      {"cluster_ld_wavefronts", counted(counters.cluster_load.units)},
+      {"cluster_st_requests", counted(counters.cluster_store.requests)},
+      {"cluster_st_wavefronts", counted(counters.cluster_store.units)},
+      {"wgmma_products", counted(counters.wgmma.products)},
+      {"wgmma_bytes", counted(counters.wgmma.bytes)},
       {"mean_active_lanes", of(row.counters.has_value(), counters.mean_active_lanes())},
       {"barriers", counted(counters.barriers)},
+      {"mbarrier_phases", counted(counters.mbarrier_phases)},
       {"moved_bytes", of(row.counters.has_value(), counters.moved_bytes())},
       {"sm_mhz", median_of(&GpuState::sm_mhz)},
       {"power_w", median_of(&GpuState::power_w)},

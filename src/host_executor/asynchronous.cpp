@@ -424,6 +424,7 @@ void begin_load_in_cluster(const void* pc, const char* operation, Access access,
                 std::to_string(to.rank) + ", and to an mbarrier of rank " +
                 std::to_string(tells.rank));
   }
+  if (counting) trace_cluster(pc, to, Access::pushed);
   if (to.rank != BlockVariable::selected()) {
     return begin_remote_load(pc, operation, access, to, bytes, tells, std::move(move));
   }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "host_executor/cluster_order.hpp"
+#include "host_executor/counting.hpp"
 #include "host_executor/global_races.hpp"
 #include "host_executor/launch_bounds.hpp"
 #include "host_executor/mbarrier.hpp"
@@ -197,10 +198,18 @@ std::uint64_t* expect_remote_mbarrier(const void* pc, const char* operation,
   return at;
 }
 
+void trace_cluster(const void* pc, const ClusterPlace& place, Access access) {
+  const unsigned own = BlockVariable::selected();
+  trace_cluster_access(pc, pointer_in(own, place.at.part, place.at.offset), 16, access,
+                       place.rank == own ? 0 : place.rank + 1);
+}
+
 void cluster_load(void* to, unsigned address) {
   const void* const pc = __builtin_return_address(0);
   constexpr std::size_t kBytes = 16;
-  const auto [rank, at] = place_at(pc, "cluster_load", address, kBytes, Access::load);
+  const ClusterPlace place = place_at(pc, "cluster_load", address, kBytes, Access::load);
+  const auto& [rank, at] = place;
+  if (counting) trace_cluster(pc, place, Access::cluster_load);
   const unsigned own = BlockVariable::selected();
   if (rank == own) {
     watch_shared(pc, at.part, at.offset, kBytes, Access::load);

@@ -46,6 +46,9 @@ ClusterPlace place_at(const void* pc, const char* operation, unsigned address, s
 ClusterPlace place_at(const void* pc, const char* operation, unsigned address, std::size_t bytes,
                       Access access, std::size_t alignment);
 
+/// Of an access to 16 bytes there, while counting.
+void trace_cluster(const void* pc, const ClusterPlace& place, Access access);
+
 /// Ends the launch if the running thread, `by` there, may not use the shared memory of another
 /// block.
 void expect_block(const void* pc, const char* operation, unsigned rank, const RemoteThread& by);

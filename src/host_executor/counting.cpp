@@ -34,7 +34,7 @@ struct Event {
   Space space{};
   Access access{};
   std::uint8_t bytes = 0;
-  std::uintptr_t source = 0;  // of Access::async
+  std::uintptr_t source = 0;  // of Access::async; in a cluster the other block
 
   /// Whether two lanes do the same; then the warp does it once.
   bool matches(const Event& other) const {
@@ -146,19 +146,39 @@ void count_shared(const Request& request, Access access, Requests& out) {
 }
 
 /// The wavefronts of a cp.async: the bytes of each line of the cache come and are written by
-/// themselves.
+/// themselves. The zeros of lanes that read nothing go along with them, or are written at once if
+/// there is nothing else.
 void count_async(const Request& request, Requests& out) {
   constexpr std::size_t kLineBytes = 128;
-  std::map<std::uintptr_t, std::array<std::uint8_t, kBanks>> lines;
+  std::map<std::uintptr_t, std::array<std::uint8_t, kBanks>> lines;  // 0: zeros
   for (unsigned i = 0; i < request.lanes; ++i) {
     for (unsigned w = 0; w < request.width / kBankBytes; ++w) {
       ++lines[request.source[i] / kLineBytes][(request.address[i] / kBankBytes + w) % kBanks];
     }
   }
+  if (lines.size() > 1) lines.erase(0);
   for (const auto& [line, conflicts] : lines) {
     out.units += *std::max_element(conflicts.begin(), conflicts.end());
   }
   out.ideal += (request.lanes * request.width + kLineBytes - 1) / kLineBytes;
+}
+
+/// By the blocks whose shared memory it is, of which the running one is 0.
+void count_cluster(const Request& request, Access access, Requests& out) {
+  std::map<std::uintptr_t, Request> of_block;
+  for (unsigned i = 0; i < request.lanes; ++i) {
+    Request& part = of_block[request.source[i]];
+    part.address[part.lanes] = request.address[i];
+    part.lane[part.lanes++] = request.lane[i];
+    part.width = request.width;
+  }
+  for (const auto& [block, part] : of_block) {
+    Requests counted{.lanes = part.lanes, .bytes = std::uint64_t{part.lanes} * part.width};
+    count_shared(part, access == Access::cluster_load ? Access::load : Access::store, counted);
+    if (block == 0 && access == Access::cluster_load) totals.own_cluster_load += counted;
+    out.units += counted.units;
+    out.ideal += counted.ideal;
+  }
 }
 
 void count_request(const Event& event, const Request& request) {
@@ -166,6 +186,8 @@ void count_request(const Event& event, const Request& request) {
       .requests = 1, .lanes = request.lanes, .bytes = std::uint64_t{request.lanes} * request.width};
   if (event.access == Access::async) {
     count_async(request, counted);
+  } else if (event.access == Access::cluster_load || event.access == Access::pushed) {
+    count_cluster(request, event.access, counted);
   } else {
     (event.space == Space::global ? count_global : count_shared)(request, event.access, counted);
   }
@@ -405,6 +427,14 @@ void trace_access(const void* pc, const void* address, unsigned bytes, Space spa
         static_cast<std::uint8_t>(bytes));
 }
 
+void trace_as(Access access) { traces[thread_number()].back().access = access; }
+
+void trace_cluster_access(const void* pc, const void* address, unsigned bytes, Access access,
+                          unsigned other) {
+  trace_access(pc, address, bytes, Space::shared, access);
+  traces[thread_number()].back().source = other;
+}
+
 void trace_source(const void* address) {
   traces[thread_number()].back().source = address_of(address);
 }
@@ -445,6 +475,13 @@ void count_bulk(Access access, const BulkCopies& copy) {
   total.sectors += copy.sectors;
 }
 
+void count_product(std::uint64_t bytes) {
+  ++totals.wgmma.products;
+  totals.wgmma.bytes += bytes;
+}
+
 void count_barrier() { ++totals.barriers; }
+
+void count_mbarrier_phase() { ++totals.mbarrier_phases; }
 
 }  // namespace ladder::host

@@ -24,13 +24,24 @@ Counters count(const std::function<void()>& work);
 
 void trace_access(const void* pc, const void* address, unsigned bytes, Space space, Access access);
 
-/// The access that was traced last is a copy from this address.
+/// The access that was traced last is one of these.
+void trace_as(Access access);
+
+/// An access to shared memory of the cluster, at the address that it has in the running block;
+/// `other` is 0 if it is this one's, and else not.
+void trace_cluster_access(const void* pc, const void* address, unsigned bytes, Access access,
+                          unsigned other);
+
+/// The access that was traced last is a copy from this address; null if it reads nothing.
 void trace_source(const void* address);
 
 /// The thread enters the basic block at pc.
 void trace_block(const void* pc);
 
 void count_bulk(Access access, const BulkCopies& copy);
+
+/// wgmma reads so many bytes.
+void count_product(std::uint64_t bytes);
 
 // Called by the executor, while counting:
 
@@ -44,5 +55,6 @@ void trace_meeting(unsigned warp, unsigned lanes, unsigned ended);
 void merge_traces(unsigned warp);
 
 void count_barrier();
+void count_mbarrier_phase();
 
 }  // namespace ladder::host

@@ -10,9 +10,10 @@ namespace ladder {
 enum class Space : std::uint8_t { global, shared };
 
 /// async is the shared side of cp.async, which writes past the registers; its global side is a
-/// load. What the copy engine writes and reads (bulk, bulk_read), wgmma reads (product) and
-/// st.async writes (pushed) is watched, not counted; so is what the copy engine writes in global
-/// memory (bulk_write, bulk_reduce), but by its copies.
+/// load. pushed is st.async. What the copy engine writes and reads (bulk, bulk_read) and wgmma reads
+/// (product) is watched; so is what the copy engine writes in global memory (bulk_write,
+/// bulk_reduce), which is counted by its copies. stmatrix and cluster_load are watched as stores and
+/// loads, and counted by themselves.
 enum class Access : std::uint8_t {
   load,
   store,
@@ -23,7 +24,9 @@ enum class Access : std::uint8_t {
   product,
   pushed,
   bulk_write,
-  bulk_reduce
+  bulk_reduce,
+  stmatrix,
+  cluster_load
 };
 
 /// Requests of one kind: a request is one instruction of one warp. Its units are 32-byte sectors in
@@ -62,6 +65,14 @@ struct BulkCopies {
   bool operator==(const BulkCopies&) const = default;
 };
 
+/// The products of wgmma, each of a warpgroup.
+struct Products {
+  std::uint64_t products = 0;  ///< instructions
+  std::uint64_t bytes = 0;     ///< of A and B, read from shared memory
+
+  bool operator==(const Products&) const = default;
+};
+
 /// The requests of one width that one line of a kernel makes.
 struct LineCounters {
   std::string file;  ///< the kernel's file, as the compiler was given it
@@ -77,10 +88,15 @@ struct LineCounters {
 /// Counters of one or more launches.
 struct Counters {
   Requests global_load, global_store, global_atomic;
-  Requests shared_load, shared_store, shared_atomic, shared_async;
+  Requests shared_load, shared_store, shared_atomic, shared_async, shared_stmatrix;
+  /// Of the shared memory of any block of the cluster (DSMEM), each block's banks by themselves; and
+  /// what of the loads is of the own block's, which has the bytes and wavefronts of those lanes.
+  Requests cluster_load, cluster_store, own_cluster_load;
   BulkCopies bulk_load, bulk_store;
-  std::uint64_t barriers = 0;       ///< times that a block met at __syncthreads, over all blocks
-  std::vector<LineCounters> lines;  ///< by file, line, space, access and width
+  Products wgmma;
+  std::uint64_t barriers = 0;         ///< times that a block met at __syncthreads, over all blocks
+  std::uint64_t mbarrier_phases = 0;  ///< that have ended
+  std::vector<LineCounters> lines;    ///< by file, line, space, access and width
 
   Requests& of(Space space, Access access) {
     const bool global = space == Space::global;
@@ -91,6 +107,12 @@ struct Counters {
         return global ? global_store : shared_store;
       case Access::atomic:
         return global ? global_atomic : shared_atomic;
+      case Access::stmatrix:
+        return shared_stmatrix;
+      case Access::cluster_load:
+        return cluster_load;
+      case Access::pushed:
+        return cluster_store;
       default:
         return shared_async;
     }
@@ -99,8 +121,9 @@ struct Counters {
   /// Of 32, over all requests; what divergence leaves of a warp. 0 of no requests.
   double mean_active_lanes() const {
     Requests all;
-    for (const Requests& kind : {global_load, global_store, global_atomic, shared_load,
-                                 shared_store, shared_atomic, shared_async}) {
+    for (const Requests& kind :
+         {global_load, global_store, global_atomic, shared_load, shared_store, shared_atomic,
+          shared_async, shared_stmatrix, cluster_load, cluster_store}) {
       all += kind;
     }
     return all.requests == 0 ? 0

@@ -113,7 +113,7 @@ void note_copy(const void* pc, const void* shared, const void* global, std::size
                std::size_t valid_bytes) {
   // Shared memory first: it is what all lanes access, also those that read nothing.
   access(pc, shared, bytes, Access::async);
-  if (counting) trace_source(global);
+  if (counting) trace_source(valid_bytes > 0 ? global : nullptr);
   if (valid_bytes > 0) access(pc, global, valid_bytes, Access::load);
 }
 

@@ -10,6 +10,7 @@
 
 #include "host_executor/asynchronous.hpp"
 #include "host_executor/cluster_order.hpp"
+#include "host_executor/counting.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/races.hpp"
 #include "host_executor/source.hpp"
@@ -66,6 +67,7 @@ void end_phase_if_complete(const std::uint64_t* at, Barrier& barrier) {
   barrier.landed.clear();
   barrier.known_before = std::move(barrier.known);
   ++barrier.phase;
+  if (counting) count_mbarrier_phase();
   wake(at);
 }
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "host_executor/counts.hpp"
+#include "host_executor/counting.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/fragments.hpp"
 #include "host_executor/lanes.hpp"
@@ -127,6 +127,7 @@ void stmatrix(const void* pc, void* row, const std::uint32_t* fragment, std::sou
                                         &complete_stmatrix<kTransposed>};
   note_access(pc, row, 16, Access::store);
   if (watches_registers) touch_registers(pc, fragment, 4 * sizeof(*fragment), Access::load);
+  if (counting) trace_as(Access::stmatrix);
   StmatrixRecord record{row, fragment};
   collective(kStmatrix, kAllLanes, &record, at);
 }

@@ -65,6 +65,8 @@ const char* name_of(Access access) {
     case Access::pushed:
       return "st.async";
     case Access::async:
+    case Access::stmatrix:      // watched as a store
+    case Access::cluster_load:  // as a load
       break;
   }
   return "cp.async";

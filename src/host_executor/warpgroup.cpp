@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "host_executor/counting.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/memory.hpp"
 #include "host_executor/per_block.hpp"
@@ -215,6 +216,7 @@ void ask_for(const void* pc, const Wgmma& shape, void* d, std::uint64_t a,
   }
   if (++product.asked < kThreads) return;
   watch(product);
+  if (counting) count_product(bytes_read(shape, product.a_is_shared));
   if (is_eager()) carry_out(product);
 }
 

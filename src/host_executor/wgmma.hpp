@@ -52,6 +52,11 @@ struct Wgmma {
   bool operator==(const Wgmma&) const = default;
 };
 
+/// What a product reads of shared memory: 32 bytes of each row of B, and of A if it is there.
+inline unsigned bytes_read(const Wgmma& shape, bool a_is_shared) {
+  return 32 * (shape.n + (a_is_shared ? 64 : 0));
+}
+
 /// The addresses of shared memory between which a product reads; of rows all 128 bytes.
 struct AddressRange {
   unsigned begin, end;
