@@ -113,20 +113,26 @@ class ValidateCounters(unittest.TestCase):
         self.assertEqual(vc.choose(["async_wavefronts"], {sass, RED}), [sass])
         self.assertEqual(vc.choose(["global_atomic_requests"], {RED}), [])
 
-    def script(self, ncu_rows: list[tuple[str, list[object]]]) -> subprocess.CompletedProcess[str]:
-        """The whole script, with a ./bench that counts 3 requests in 12 sectors."""
+    def script(
+        self, ncu_rows: list[tuple[str, list[object]]], *flags: str, gpu: str = "a GPU, sm_90, 132 SMs"
+    ) -> subprocess.CompletedProcess[str]:
+        """The whole script, with a ./bench that has this GPU and counts 3 requests in 12 sectors."""
         host_csv(
             self.folder / "made.csv",
             [(SUM, "64", {"global_ld_requests": 3, "global_ld_sectors": 12})],
         )
         bench = self.folder / "bench"
-        bench.write_text(f"#!/bin/sh\ncp {self.folder}/made.csv {self.folder}/counters.host.csv\n")
+        bench.write_text(
+            f"#!/bin/sh\necho $* >>{self.folder}/runs\n"
+            f"case $* in *--backend=cuda*) echo '{gpu}'; exit ;; esac\n"
+            f"cp {self.folder}/made.csv {self.folder}/counters.host.csv\n"
+        )
         bench.chmod(0o755)
         raw = self.folder / "ncu.csv"
         raw.write_text(ncu_csv(ncu_rows), encoding="utf-8")
         return subprocess.run(
             [sys.executable, SCRIPT, f"--build={self.folder}", f"--ncu-csv={raw}",
-             f"--out={self.folder}/counters.csv"],
+             f"--out={self.folder}/counters.csv", *flags],
             capture_output=True, text=True,
         )  # fmt: skip
 
@@ -141,6 +147,21 @@ class ValidateCounters(unittest.TestCase):
                 f"{SUM},64,global_ld_requests,3,3,",
                 f"{SUM},64,global_ld_sectors,12,12,",
             ],
+        )
+
+    def test_the_host_executor_has_as_many_sms_as_the_gpu(self) -> None:
+        runs = self.folder / "runs"
+        self.script([(f"{SUM}/64", [3, 12, 0, 0])])
+        self.assertIn("--backend=host --sms=132 ", runs.read_text())
+        runs.unlink()
+        self.script([(f"{SUM}/64", [3, 12, 0, 0])], "--sms=114", gpu="")
+        self.assertNotIn("--backend=cuda", runs.read_text())
+        self.assertIn("--backend=host --sms=114 ", runs.read_text())
+        result = self.script([], gpu="")
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(
+            result.stderr,
+            "validate_counters: there is no GPU to tell its number of SMs; --sms=N does.\n",
         )
 
     def test_a_difference_without_a_cause_exits_with_1(self) -> None:

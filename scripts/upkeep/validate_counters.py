@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Compares the host executor's counts with the GPU's own counters, kernel by kernel.
 
-Every kernel that runs on both is counted by `./bench --backend=host` on its family's small host
-problems, and launched once on the same problems and inputs under Nsight Compute. A pair is one
+Every kernel that runs on both is counted by `./bench --backend=host`, with as many SMs as the GPU
+has, on its family's small host problems, and launched once on the same problems and inputs under
+Nsight Compute. A pair is one
 counter of one kernel on one problem, where either side is not zero. Writes
 results/<gpu>/counters.csv; exits with 1 when a pair differs for no known cause, when a kernel is
 missing on the GPU, or when less than 95 % of the pairs are equal.
@@ -71,57 +72,57 @@ CAUSES: list[tuple[str, str, str]] = [
         " every run; the wavefronts of the same requests are equal",
     ),
     (
-        r"^reduction/sum/.*/v12_",
-        r"",
-        "there is a block per multiprocessor, and the host executor says 2",
-    ),
-    (
         r"^reduction/.*/v1[56]_",
         r"^global_ld_(requests|sectors)$",
         "the last block reads the posts again until all are there, which on the host executor they are",
     ),
     (
-        r"^gemm(_tensor/.*|/f32)/v20_",
-        r"",
-        "the tile is chosen by the number of multiprocessors, and the host executor says 2",
+        r"^gemm_tensor/.*/v(15|20)_",
+        r"^shared_ld_wavefronts$",
+        "more than the loads of the own block take, and in kernels whose loads are the same another"
+        " number each: what loads from other blocks of the cluster take is no function of them",
     ),
     (
-        r"^gemm_tensor/.*/v(13|14|18|19|21|22|24)_",
-        r"^shared_st_requests$",
-        "stmatrix is no request to this count of the hardware; its wavefronts are equal",
+        r"^gemm_tensor/.*/v24_",
+        r"^shared_ld_wavefronts$",
+        "not explained: more than the loads take, where clusters have one block too; requests are"
+        " equal",
     ),
     (
-        r"^(gemm_tensor/.*/v(15|24)|reduction/.*/v13)_",
-        r"^shared_(ld|st)_(requests|wavefronts)$",
-        "loads from and stores to other blocks of the cluster are wavefronts of the hardware's, and the"
-        " host executor does not count them",
+        r"^(layernorm|rmsnorm)/backward/.*/v34_",
+        r"^global_st_(requests|sectors)$",
+        "nvcc splits 16-byte stores into four: all of the partial sums, and the first of a thread's"
+        " in each row",
     ),
     (
-        r"^softmax/.*/v09_|^roofs/dram/.*/v03_",
-        r"",
-        "as many clusters or blocks as multiprocessors can run, and the host executor says there are 2",
+        r"^((layernorm|rmsnorm)/backward/.*/v34|gemm_tensor/nt/e4m3/v18)_",
+        r"^shared_st_wavefronts$",
+        "not explained: up to 0.6 % more than the stores take, in kernels whose stores are the same"
+        " another number each",
     ),
     (
-        r"^(layernorm|rmsnorm)/backward/.*/v3[234]_",
-        r"",
-        "as many blocks as multiprocessors can run, and the host executor says there are 2",
+        r"^softmax/f32/v08c_",
+        r"^shared_ld_requests$",
+        "not explained: one request more than there are in nvcc's machine code",
     ),
     (
-        r"^gemm/f32/v1[458]_",
+        r"^gemm/f32/v(1[458]|20)_",
         r"^async_requests$",
         "a cp.async that its predicate switches off in all lanes is a request to the hardware's"
         " counter, and none to the host executor's",
     ),
     (
-        r"^gemm/f32/v1[2-8]_",
+        r"^gemm/f32/v(1[2-8]|20)_",
         r"^async_wavefronts$",
         "the host executor's rule, a wavefront for each line of the cache, is exact for copies of 16"
-        " bytes; the hardware's rule for copies of 4 is not known",
+        " bytes; the hardware's rule is not known for those of 4 that begin at no multiple of 32"
+        " bytes or read a word for several lanes",
     ),
     (
         r"^gemm/f32/v1[3-8]_",
         r"^shared_ld_(requests|wavefronts)$",
-        "not explained: up to one request per warp more than there are in the code",
+        "not explained: up to one request per warp more than there are in nvcc's machine code, mostly"
+        " with no wavefront of its own",
     ),
 ]
 
@@ -216,6 +217,17 @@ def choose(counters: Iterable[str], known: set[str]) -> list[str]:
         else:
             chosen.update(metrics)
     return sorted(chosen)
+
+
+def sm_count(bench: Path) -> int:
+    """The GPU's, as ./bench tells it above its tables."""
+    command = [bench, "--backend=cuda", f"--csv={bench.parent / 'counters.gpu.csv'}", "--elementwise=1"]
+    command += ["--benchmark_filter=^elementwise/relu/f32/v01_"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    device = re.search(r"^.+, sm_\d+, (\d+) SMs", result.stdout, re.MULTILINE)
+    if device is None:
+        fail("there is no GPU to tell its number of SMs; --sms=N does.")
+    return int(device[1])
 
 
 def run_ncu(bench: Path, host: Counts, seed: int, output: Path) -> None:
@@ -335,6 +347,8 @@ def main() -> int:
                         help="default: results/<gpu>/counters.csv; with --filter none")  # fmt: skip
     parser.add_argument("--ncu-csv", type=Path, metavar="CSV",
                         help="an output of Nsight Compute to use, not a new one")  # fmt: skip
+    parser.add_argument("--sms", type=int, metavar="N",
+                        help="SMs of the GPU that --ncu-csv is of (default: of the one here)")  # fmt: skip
     options = parser.parse_args()
     bench = options.build.resolve() / "bench"
     if not os.access(bench, os.X_OK):
@@ -342,7 +356,8 @@ def main() -> int:
 
     seed = 1  # the same inputs on both sides
     host_csv = options.build.resolve() / "counters.host.csv"
-    count = [bench, "--backend=host", f"--seed={seed}", f"--csv={host_csv}"]
+    sms = options.sms if options.sms is not None else sm_count(bench)
+    count = [bench, "--backend=host", f"--sms={sms}", f"--seed={seed}", f"--csv={host_csv}"]
     count += [f"--benchmark_filter={options.filter}"]
     if subprocess.run(count, stdout=subprocess.DEVNULL).returncode != 0:
         fail("not every kernel passed on the host executor.")
