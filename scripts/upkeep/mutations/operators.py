@@ -34,10 +34,11 @@ WAITS = {"cp_async_wait_group", "cp_async_wait_all"}
 COMMIT, FENCE = "cp_async_commit_group", "__threadfence"
 HOPPER = {
     "mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect_tx", "mbarrier_arrive_remote",
-    "mbarrier_wait", "mbarrier_wait_cluster", "named_barrier_sync", "cluster_sync", "cluster_arrive",
-    "cluster_arrive_relaxed", "cluster_wait", "fence_mbarrier_init", "fence_proxy_async",
-    "bulk_commit_group", "bulk_wait_group_read", "wgmma_fence", "wgmma_commit_group",
-    "wgmma_wait_group",
+    "mbarrier_arrive_expect_tx_remote", "mbarrier_expect_tx", "mbarrier_wait",
+    "mbarrier_wait_cluster", "named_barrier_arrive", "named_barrier_sync", "cluster_sync",
+    "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait", "fence_mbarrier_init",
+    "fence_proxy_async", "bulk_commit_group", "bulk_wait_group", "bulk_wait_group_read",
+    "wgmma_fence", "wgmma_commit_group", "wgmma_wait_group", "griddepcontrol_wait",
 }  # fmt: skip
 DECLARATION = re.compile(r"(?:const|auto|int|unsigned)\b|[\w:<>]+\*?(?: const)? \w+ =")
 EMPTY = re.compile(r"[\w:<>]+ \w+(?:\[[^\]]*\])*(?: = \{\})?;|auto \w+ = \[.*")
@@ -212,7 +213,7 @@ class Finder:
         if name == "mbarrier_init":
             at = self.arguments(one.begin + texts.index("("))[1]
             self.replace("hopper/threads", at, f"({self.words(*at)}) + 1", f"{words} -> + 1")
-        if name == "mbarrier_arrive_expect_tx":
+        if name in ("mbarrier_arrive_expect_tx", "mbarrier_expect_tx"):
             at = self.arguments(one.begin + texts.index("("))[1]
             self.replace("hopper/bytes", at, f"({self.words(*at)}) + 16", f"{words} -> + 16")
 
