@@ -181,9 +181,9 @@ __global__ void __launch_bounds__(256)
   const int row = static_cast<int>(at / a.d), column = static_cast<int>(at % a.d);
   if (row >= head.queries) return;
   const auto sum = ladder::Vec128<float>::load(dq_sums + head.first_row * a.d + at);
-  *reinterpret_cast<uint2*>(head.dq + row * head.q_pitch + column) =
-      make_uint2(ladder::pack<T>(sum[0] * a.scale, sum[1] * a.scale),
-                 ladder::pack<T>(sum[2] * a.scale, sum[3] * a.scale));
+  const uint2 rounded = make_uint2(ladder::pack<T>(sum[0] * a.scale, sum[1] * a.scale),
+                                   ladder::pack<T>(sum[2] * a.scale, sum[3] * a.scale));
+  *reinterpret_cast<uint2*>(head.dq + row * head.q_pitch + column) = rounded;
 }
 
 template <class Op>
