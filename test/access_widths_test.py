@@ -74,6 +74,8 @@ SMALL = [
 ]  # fmt: skip
 RUNS = [
     SMALL,
+    # Both head sizes, keys in groups, and rows of keys that are not used.
+    ["--benchmark_filter=attention/", "--attention=1x2:1x40:70x64,1x2:1x40:70x128,3x2:1x1..70x64"],
     # Rows that are not held as a whole.
     ["--benchmark_filter=layernorm/(add/)?b?f", "--layernorm=1x33000,1x33001"],
     ["--benchmark_filter=rmsnorm/(add/)?b?f", "--rmsnorm=1x33000,1x33001"],
