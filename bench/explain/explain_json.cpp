@@ -13,17 +13,15 @@ namespace {
 const char* name_of(Access access) {
   switch (access) {
     case Access::load:
+    case Access::cluster_load:
       return "load";
     case Access::store:
+    case Access::pushed:
       return "store";
     case Access::atomic:
       return "atomic";
     case Access::stmatrix:
       return "stmatrix";
-    case Access::cluster_load:
-      return "cluster_load";
-    case Access::pushed:
-      return "cluster_store";
     default:
       return "async";
   }
@@ -79,10 +77,11 @@ std::string json(const Row& row) {
                                 c.wgmma.products, c.wgmma.bytes));
     member("counters", fmt::format("{{{}}}", fmt::join(kinds, ",")));
     for (const LineCounters& line : c.lines) {
+      const bool cluster = line.access == Access::cluster_load || line.access == Access::pushed;
       lines.push_back(fmt::format(
           R"({}    {{"file": {}, "line": {}, "space": "{}", "access": "{}", "width": {}, {}}})",
-          "\n", json_string(line.file), line.line, name_of(line.space), name_of(line.access),
-          line.width, json(line.requests)));
+          "\n", json_string(line.file), line.line, cluster ? "cluster" : name_of(line.space),
+          name_of(line.access), line.width, json(line.requests)));
     }
   } else {
     for (const char* name :
