@@ -878,7 +878,7 @@ class LadderScript(Case):
         self.assertRegex(result.stderr, "v03_smem_tile.cu has changed since it was built")
 
     def test_mistakes_are_one_sentence(self) -> None:
-        self.refuses("no family gem; there are elementwise, gemm", *self.ladder("gem", "3", "4"))
+        self.refuses("no family gem; there are attention, elementwise, gemm", *self.ladder("gem", "3", "4"))
         self.refuses("gemm has no version v99: v00_cublas, v01_", *self.ladder("gemm", "3", "v99"))
         self.refuses("gemm has no version naive", *self.ladder("gemm", "3", "naive"))
         self.refuses("has 1?[0-9] versions 1: v01_added", *self.ladder("roofs", "1", "2"))
