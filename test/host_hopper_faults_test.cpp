@@ -428,6 +428,46 @@ __global__ void __launch_bounds__(128) product(float* out) {
   for (int i = 0; i < 32; ++i) out[threadIdx.x * 32 + i] = sum[i];
 }
 
+/// The same with operands that copies bring, the second of which everybody has waited for.
+template <bool kWaitsForBoth>
+__global__ void __launch_bounds__(128) product_of_copies(const half* in, float* out) {
+  half* const shared = ladder::dynamic_shared<half>();
+  half* const a = shared + (-shared_address(shared) & 1023) / sizeof(half);
+  half* const b = a + 64 * 64;
+  __shared__ Mbarrier full[2];
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) mbarrier_init(&full[i], 1);
+    fence_proxy_async();
+    for (int i = 0; i < 2; ++i) {
+      constexpr unsigned kBytes = 64 * 64 * sizeof(half);
+      mbarrier_arrive_expect_tx(&full[i], kBytes);
+      bulk_load(i == 0 ? a : b, in, kBytes, &full[i]);
+    }
+  }
+  __syncthreads();
+  if (kWaitsForBoth) mbarrier_wait(&full[0], 0);
+  mbarrier_wait(&full[1], 0);
+  float sum[32] = {};
+  wgmma_fence();
+  wgmma<64, Major::k, Major::k, half>(sum, wgmma_descriptor<Major::k>(a),
+                                      wgmma_descriptor<Major::k>(b), true);
+  wgmma_commit_group();
+  if (!kWaitsForBoth) mbarrier_wait(&full[0], 0);
+  wgmma_wait_group<0>(sum);
+  for (int i = 0; i < 32; ++i) out[threadIdx.x * 32 + i] = sum[i];
+}
+
+template <bool kWaitsForBoth>
+std::string error_of_copies() {
+  Array<half> in(std::vector<half>(64 * 64, half(1.0f)));
+  Array<float> out(128 * 32);
+  return error_of([&] {
+    launch(product_of_copies<kWaitsForBoth>, 1, 128, 1024 + 2 * 64 * 64 * sizeof(half), nullptr, in,
+           out);
+    for (const float sum : out.read()) ASSERT_EQ(sum, 16);
+  });
+}
+
 template <Wrong kWrong>
 std::string error_of_product() {
   Array<float> out(128 * 32);
@@ -448,6 +488,10 @@ TEST_P(HopperFaults, ProductsAreCounted) {
 }
 TEST_P(HopperFaults, OperandsThatWgmmaDoesNotSee) {
   expect_error(error_of_product<Wrong::no_proxy_fence>(), "without fence_proxy_async");
+}
+TEST_P(HopperFaults, OperandsThatAreWaitedForBehindTheProduct) {
+  EXPECT_EQ(error_of_copies<true>(), "");
+  expect_error(error_of_copies<false>(), "read before mbarrier_wait: the wgmma at");
 }
 TEST_P(HopperFaults, SumsThatWgmmaDoesNotSee) {
   expect_error(error_of_product<Wrong::no_fence>(), "follows no wgmma_fence");

@@ -213,6 +213,7 @@ MayBeUnwritten::~MayBeUnwritten() { may_be_unwritten = false; }
 void watch_shared(const void*, SharedPart, std::size_t, std::size_t, Access) {}
 void complete_async(SharedPart, std::size_t, std::size_t) {}
 void complete_bulk(SharedPart, std::size_t, std::size_t) {}
+void expect_landed(const void*, SharedPart, std::size_t, std::size_t, Access) {}
 void fence_proxy() {}
 void expect_fenced(SharedPart, std::size_t, std::size_t, bool) {}
 void fence_mbarrier_inits() {}
@@ -287,6 +288,14 @@ void complete_bulk(SharedPart part, std::size_t offset, std::size_t bytes) {
   shadow_of(part).for_each(offset, bytes, [](Cell& cell) {
     cell.write.epoch = epoch;
     cell.write.pending = false;
+  });
+}
+
+void expect_landed(const void* pc, SharedPart part, std::size_t offset, std::size_t bytes,
+                   Access access) {
+  shadow_of(part).for_each(offset, bytes, [&](const Cell& cell) {
+    if (!cell.write.pending || cell.write.epoch < block_began) return;
+    fail_pending(cell.write, Touch::now(pc, access));
   });
 }
 

@@ -47,6 +47,11 @@ void complete_async(SharedPart part, std::size_t offset, std::size_t bytes);
 /// Someone has waited for the bulk copy to there.
 void complete_bulk(SharedPart part, std::size_t offset, std::size_t bytes);
 
+/// Ends the launch if a bulk copy to there, which the running thread reads with `access`, is on its
+/// way.
+void expect_landed(const void* pc, SharedPart part, std::size_t offset, std::size_t bytes,
+                   Access access);
+
 /// What the running thread has stored is seen by asynchronous reads after the next barrier.
 void fence_proxy();
 

@@ -84,7 +84,9 @@ Warpgroup& own_warpgroup() {
 
 Member& own_member() { return own_warpgroup().members[thread_number() % kThreads]; }
 
-void watch(Product& product) {
+/// Calls visit(part, offset, bytes) for what a product reads of shared memory.
+template <class Visit>
+void for_each_read(const Product& product, Visit visit) {
   const auto decoded = [&](const char* name, std::uint64_t descriptor) {
     const std::string error = descriptor_error(descriptor);
     if (!error.empty()) {
@@ -93,15 +95,29 @@ void watch(Product& product) {
     }
     return MatrixDescriptor::decode(descriptor);
   };
-  const auto watch = [&](const std::vector<AddressRange>& ranges) {
+  const auto visit_all = [&](const std::vector<AddressRange>& ranges) {
     for (const auto& [begin, end] : ranges) {
       const auto [part, offset] =
           shared_range(product.pc, shared_pointer(begin), end - begin, Access::product);
-      product.reads.push_back(begin_read(product.pc, part, offset, end - begin, Access::product));
+      visit(part, offset, end - begin);
     }
   };
-  if (product.a_is_shared) watch(ranges_of_a(product.shape, decoded("A", product.a)));
-  watch(ranges_of_b(product.shape, decoded("B", product.b)));
+  if (product.a_is_shared) visit_all(ranges_of_a(product.shape, decoded("A", product.a)));
+  visit_all(ranges_of_b(product.shape, decoded("B", product.b)));
+}
+
+/// By the first thread that asks for it: the others may have waited for more by then, but the
+/// product waits for none of them.
+void expect_operands(const Product& product) {
+  for_each_read(product, [&](SharedPart part, std::size_t offset, std::size_t bytes) {
+    expect_landed(product.pc, part, offset, bytes, Access::product);
+  });
+}
+
+void watch(Product& product) {
+  for_each_read(product, [&](SharedPart part, std::size_t offset, std::size_t bytes) {
+    product.reads.push_back(begin_read(product.pc, part, offset, bytes, Access::product));
+  });
 }
 
 void carry_out(Product& product) {
@@ -201,7 +217,10 @@ void ask_for(const void* pc, const Wgmma& shape, void* d, std::uint64_t a,
                       .pc = pc,
                       .group = member.groups};
   const std::uint64_t index = member.products++ - warpgroup.finished;
-  if (index == warpgroup.under_way.size()) warpgroup.under_way.push_back(asked);
+  if (index == warpgroup.under_way.size()) {
+    expect_operands(asked);
+    warpgroup.under_way.push_back(asked);
+  }
   Product& product = warpgroup.under_way[index];
   if (!product.is_same(asked)) {
     fail_thread("the threads of a warpgroup ask for different products: this one at " +
