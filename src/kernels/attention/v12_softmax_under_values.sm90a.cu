@@ -132,6 +132,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 template <class Op>
 struct SoftmaxUnderValues {
   static constexpr ladder::Version version{"softmax under the values of the K-tile before"};
+  // Stages that were released in the loop are filled again
+  static constexpr attention::Problem test_problems[] = {{1, 1, 1, 16, 400, 64}};
 
   template <class T>
   static void launch(const attention::Args<T>& a, cudaStream_t stream) {
