@@ -16,7 +16,7 @@ Takes the build that scripts/test has made, and leaves it as it is: the kernels 
 and copies of the host executor's library are linked from its objects.
 
 examples:
-  scripts/upkeep/mutate.py                    40 of them, drawn by a seed
+  scripts/upkeep/mutate.py                    40 that aren't named, drawn by a seed
   scripts/upkeep/mutate.py --full             all
   scripts/upkeep/mutate.py gemm/v03           those in files whose path contains gemm/v03
   scripts/upkeep/mutate.py --class order      those of a class
@@ -295,7 +295,7 @@ def main() -> int:
         sys.exit(f"No file of the host executor's with '{options.only}' in its path has mutations.")
     widths = [t for t in todo if t.mutation.kind == "widths"]
     if not (options.full or options.only or options.kind):
-        todo = [t for t in todo if t not in widths]  # they take long
+        todo = [t for t in todo if t not in widths and not t.named]  # they take long
         seed = random.randrange(1 << 32) if options.seed is None else options.seed
         print(f"{options.sample} of {len(todo)} mutations, --seed={seed}", flush=True)
         todo = random.Random(seed).sample(todo, min(options.sample, len(todo)))
