@@ -99,7 +99,8 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
   Vec o;
 #pragma unroll
   for (int e = 0; e < Vec::size; ++e) o[e] = T(acc[e] * factor);
-  o.store(a.o + at);
+  __stwb(reinterpret_cast<uint4*>(a.o + at),
+         *reinterpret_cast<const uint4*>(o.element));  // an ordinary store; nvcc splits Vec's own
   if (lane == 0) {
     a.lse[sequence * a.lse_strides.batch + head * a.lse_strides.head + query * a.lse_strides.row] =
         (max + log2f(sum)) / kLog2E;

@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
       for (int row = warp; row < BM && row0 + row < queries.rows; row += kWarps) {
         Row<D> sum;
         sum.add_up(
-            kWarps, [&](int w) { return s.max_and_sum[w][row]; },
+            kWarps, [&](int w) -> const float2& { return s.max_and_sum[w][row]; },
             [&](int w, int column) { return *s.stages[w][stage].sums.at(row, column); }, lane);
         if (ends && first_tile == 0) {
           sum.store(queries, row0 + row, lane);
@@ -238,7 +238,7 @@ __global__ void __launch_bounds__(kThreads) combine(Args<T> a, int blocks) {
   const auto piece = [&](int i) { return from.row(first + i, i == 0, row % BM); };
   Row<D> whole;
   whole.add_up(
-      pieces, [&](int i) { return from.max_and_sum[piece(i)]; },
+      pieces, [&](int i) -> const float2& { return from.max_and_sum[piece(i)]; },
       [&](int i, int column) {
         return *reinterpret_cast<const float2*>(from.sums + std::int64_t{piece(i)} * D + column);
       },
