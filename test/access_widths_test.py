@@ -67,15 +67,16 @@ def relative(path: str) -> str:
 
 # Small problems, as a width is the same in all of them, that take every branch of the kernels.
 SMALL = [
-    "--elementwise=33x41,2056", "--gemm=64x64x64,33x35x37,4x128x70",
+    "--attention=1x1x2x64", "--elementwise=33x41,2056", "--gemm=64x64x64,33x35x37,4x128x70",
     "--gemm_tensor=64x64x64,143x271x80", "--layernorm=3x100,3x103,2x2048",
     "--matrix_reduction=37x131,33x520,8x1024", "--reduction=16391",
     "--rmsnorm=3x100,3x103,2x2048", "--softmax=4x100,3x1031", "--transpose=64x64,65x130",
 ]  # fmt: skip
 RUNS = [
     SMALL,
-    # Both head sizes, keys in groups, and rows of keys that are not used.
-    ["--benchmark_filter=attention/", "--attention=1x2:1x40:70x64,1x2:1x40:70x128,3x2:1x1..70x64"],
+    # Both head sizes, keys in groups, rows of keys that are not used, pages.
+    ["--benchmark_filter=attention/",
+     "--attention=1x2:1x8:70x64,1x2:1x40:70x128,2x2:1x1..70x64,1x4:2x1:70x64@page16"],
     # Rows that are not held as a whole.
     ["--benchmark_filter=layernorm/(add/)?b?f", "--layernorm=1x33000,1x33001"],
     ["--benchmark_filter=rmsnorm/(add/)?b?f", "--rmsnorm=1x33000,1x33001"],
