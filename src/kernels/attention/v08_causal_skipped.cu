@@ -3,7 +3,8 @@
 // Vs v07    half of the products, and no comparisons but in the last tiles. The tiles of queries that
 //           see most begin first, so that the last blocks to run are short
 // Bound by  the tensor cores as mma.sync drives them, and the exponentials between the products
-// Limits    compute capability 8.0; 64 KiB of shared memory for head size 128
+// Limits    compute capability 8.0; 64 KiB of shared memory for head size 128, where nvcc 13 spills
+//           12 words of registers
 // Tile      128 queries by 64 keys, 4 warps of 32 queries
 #include "device/pairs.hpp"
 #include "device/ptx/exp2.hpp"
