@@ -3,7 +3,6 @@
 // and in which it is early. This file is compiled as kernels are.
 #include <gtest/gtest.h>
 
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "device/ptx/tma.hpp"
 #include "device/sm_count.hpp"
 #include "device/tensor_map.hpp"
+#include "error_of.hpp"
 #include "host_executor/counting.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__)  // under which there are no clusters
@@ -21,23 +21,15 @@
 namespace {
 
 using ladder::launch;
+using ladder::test::contains;
+using ladder::test::error_of;
 using namespace ladder::ptx;
 
 class Clusters : public GpuTest<90, 90> {};
 INSTANTIATE_TEST_SUITE_P(Order, Clusters, LADDER_ORDERS);
 
-/// The message of the error that work() ends with; "" if it does not throw.
-std::string error_of(auto work) {
-  try {
-    work();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 void expect_error(const std::string& error, const char* text) {
-  EXPECT_NE(error.find(text), std::string::npos) << "\"" << error << "\" has no \"" << text << "\"";
+  EXPECT_TRUE(contains(error, text));
 }
 
 constexpr int kThreads = 64;

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "device/ptx/tma.hpp"
 #include "device/ptx/wgmma.hpp"
 #include "device/tensor_map.hpp"
+#include "error_of.hpp"
 #include "host_executor/counting.hpp"
 #include "swizzled.hpp"
 
@@ -27,25 +27,17 @@ namespace {
 
 using ladder::half;
 using ladder::launch;
+using ladder::test::contains;
+using ladder::test::error_of;
 using namespace ladder::ptx;
 
 class HopperFaults : public GpuTest<90, 90> {};
 INSTANTIATE_TEST_SUITE_P(Order, HopperFaults, LADDER_ORDERS);
 
-/// The message of the error that work() ends with; "" if it does not throw.
-std::string error_of(auto work) {
-  try {
-    work();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "";
-}
-
 void expect_error(const std::string& error, const char* text) {
-  EXPECT_NE(error.find(text), std::string::npos) << "\"" << error << "\" has no \"" << text << "\"";
-  EXPECT_NE(error.find("host_hopper_faults_test.cpp:"), std::string::npos) << error;
-  EXPECT_NE(error.find("block (0,0,0)"), std::string::npos) << error;
+  for (const char* part : {text, "host_hopper_faults_test.cpp:", "block (0,0,0)"}) {
+    EXPECT_TRUE(contains(error, part));
+  }
 }
 
 // --- A ring of bulk copies -----------------------------------------------------------------------

@@ -1,15 +1,14 @@
-// What the tests that are compiled as kernels share: memory, launches, and the messages of errors.
+// What the tests that are compiled as kernels share: memory, launches and orders of the threads.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <cstddef>
 #include <memory>
-#include <stdexcept>
-#include <string>
 #include <utility>
 
 #include "device/kernel.hpp"
+#include "error_of.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/memory.hpp"
 
@@ -43,22 +42,6 @@ class Array {
 template <class... P, class... A>
 void run_block(unsigned threads, void (*kernel)(P...), A&&... args) {
   launch(kernel, 1, threads, 0, nullptr, std::forward<A>(args)...);
-}
-
-/// The message of the error that work() ends with; "" if it does not throw.
-template <class F>
-std::string error_of(F work) {
-  try {
-    work();
-  } catch (const std::runtime_error& e) {
-    return e.what();
-  }
-  return "";
-}
-
-inline testing::AssertionResult contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return testing::AssertionSuccess();
-  return testing::AssertionFailure() << '"' << text << "\" does not contain \"" << part << '"';
 }
 
 /// Every test that is one of these runs under several orders of the threads.

@@ -3,12 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <stdexcept>
 #include <string>
 
 #include "host_executor/counting.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/memory.hpp"
+
+#include "error_of.hpp"
 
 namespace {
 
@@ -23,6 +24,7 @@ INSTANTIATE_TEST_SUITE_P(LaneOrder, Ptx, testing::Values(0u, 1u, 20240607u));
 bool has_fp8() { return true; }
 using ladder::host::allocate;
 using ladder::host::release;
+using ladder::test::error_of;
 void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
 }  // namespace
@@ -30,16 +32,6 @@ void copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from,
 #include "ptx_tests.hpp"
 
 namespace {
-
-/// The message of the error that work() ends with; "" if it does not throw.
-std::string error_of(auto work) {
-  try {
-    work();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "";
-}
 
 /// Whether a kernel gives the right result. An error of the executor's is no right result.
 bool is_right(auto gives_right_result) {

@@ -26,8 +26,8 @@
 //   …
 //   wgmma_wait_group<0>(d, a);            d may be read, and a written
 //
-// D is 64 x N, N being 8, 24 or a multiple of 16 up to 256: in fp32, of integers in s32. Warp w of the warpgroup has rows 16 w to 16 w + 15; in it lane l with group
-// g = l / 4 and t = l % 4 has
+// D is 64 x N, N being 8, 24 or a multiple of 16 up to 256: in fp32, of integers in s32. Warp w of
+// the warpgroup has rows 16 w to 16 w + 15; in it lane l with group g = l / 4 and t = l % 4 has
 //
 //   d[4 j + i]   row 16 w + g + i / 2 * 8, column 8 j + 2 t + i % 2
 //
@@ -62,8 +62,8 @@
 //
 // The hardware applies the swizzle to the bits of the address, not to places in the matrix: so the
 // K of the next product is found by adding to the beginning. A product takes 32 bytes of K: 16
-// elements of f16 and bf16, 8 of tf32, 32 of e4m3, e5m2, s8 and u8. Where K is the major one they are 32 bytes
-// further into the rows, else 16 rows further down.
+// elements of f16 and bf16, 8 of tf32, 32 of e4m3, e5m2, s8 and u8. Where K is the major one they
+// are 32 bytes further into the rows, else 16 rows further down.
 //
 // Precision: as in mma.hpp, sums are in fp32, cut off where mma's are. Of e4m3 they keep no more
 // than 13 bits behind the first bit of the largest number added; of e5m2 the host executor takes the

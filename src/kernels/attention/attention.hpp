@@ -51,7 +51,7 @@ struct attention {
     int batch, heads, kv_heads, queries, keys, d;
     float scale;  // 1 / sqrt(d)
     bool top_left;
-    int all_queries = 0, all_keys = 0;           // rows of all sequences of different lengths
+    std::int64_t all_queries, all_keys;          // rows of all sequences, of one head
     const std::int32_t* query_starts = nullptr;  // [batch + 1]
     const std::int32_t* key_starts = nullptr;    // [batch + 1]
     const std::int32_t* keys_used = nullptr;     // [batch]
@@ -89,7 +89,6 @@ struct attention_backward : attention {
     const T* d_o;                     // as q
     T* dq;                            // as q
     T *dk, *dv;                       // as k
-    std::int64_t all_queries;         // of all sequences, and one head
   };
 };
 

@@ -66,7 +66,6 @@ struct Contract : attention_contract::Common<Op> {
     a.o = arrays[3];
     a.lse = arrays[4];
     a.d_o = arrays[5];
-    a.all_queries = Layout(p).all_queries();
     const ladder::Operands outputs = arrays.last(3);
     a.dq = outputs[0];
     a.dk = outputs[1];

@@ -45,8 +45,8 @@ struct Tile {
 /// Rows of q, or of k or v, of which a tile has `tile_rows`. Nobody loads from an empty tensor,
 /// which a map cannot describe.
 template <class T>
-CUtensorMap map_of(const T* data, const attention::Strides& strides, int d, int rows, int heads,
-                   int batch, int tile_rows) {
+CUtensorMap map_of(const T* data, const attention::Strides& strides, int d, std::int64_t rows,
+                   int heads, int batch, int tile_rows) {
   if (rows == 0 || heads == 0 || batch == 0) return {};
   constexpr std::int64_t kSize = sizeof(T);
   return ladder::tensor_map(ladder::DTypeOf<T>::value, data,

@@ -72,7 +72,9 @@ struct Common : Op {
  protected:
   static std::vector<Problem> problems(std::initializer_list<const char*> texts) {
     std::vector<Problem> all;
-    for (const char* text : texts) all.push_back(parse(text).value());
+    for (const char* text : texts) {
+      all.push_back(attention_problem::parse_any(text).value());
+    }
     return all;
   }
 
@@ -134,9 +136,9 @@ struct Common : Op {
     a.d = p.d;
     a.scale = 1 / std::sqrt(static_cast<float>(p.d));
     a.top_left = p.top_left;
+    a.all_queries = at.all_queries();
+    a.all_keys = at.all_keys();
     if (p.has_lengths()) {
-      a.all_queries = static_cast<int>(at.all_queries());
-      a.all_keys = static_cast<int>(at.all_keys());
       a.query_starts = lengths[0];
       a.key_starts = lengths[1];
       a.keys_used = lengths[2];

@@ -9,6 +9,8 @@
 
 namespace {
 
+using attention_problem::Layout;
+
 constexpr int kMostQueries = 16;
 
 /// Where the rows of a cache lie, in elements.
@@ -64,22 +66,9 @@ class CacheLayout {
     return static_cast<std::size_t>(sequence * by.batch + head * by.head + position * by.row);
   }
 
-  attention::Strides q_strides() const {
-    const std::int64_t heads = p_.heads, queries = p_.queries, d = p_.d;
-    if (p_.bshd) return {queries * heads * d, d, heads * d};
-    return {heads * queries * d, queries * d, d};
-  }
-  attention::Strides lse_strides() const {
-    return {std::int64_t{p_.heads} * p_.queries, p_.queries, 1};
-  }
-  std::size_t rows() const {
-    return static_cast<std::size_t>(std::int64_t{p_.batch} * p_.heads * p_.queries);
-  }
-  std::size_t q_size() const { return rows() * static_cast<std::size_t>(p_.d); }
-
  private:
   attention::Problem p_;
-  attention_problem::Layout lengths_;
+  Layout lengths_;
 };
 
 struct Contract : attention_contract::Common<attention_decode> {
@@ -129,7 +118,7 @@ struct Contract : attention_contract::Common<attention_decode> {
       for (int i = 0; i < p.queries; ++i) pairs += std::max(0, at.keys(b) - i);
     }
     const double size = static_cast<double>(ladder::size_of(dtype)), d = p.d;
-    const auto rows = static_cast<double>(at.rows());
+    const auto rows = static_cast<double>(Layout(p).lse_size());
     const double of_cache = 2.0 * p.kv_heads * static_cast<double>(at.keys_used());
     return {.flops = 4 * d * p.heads * pairs,
             .bytes_read = (rows + of_cache) * d * size,
@@ -138,17 +127,18 @@ struct Contract : attention_contract::Common<attention_decode> {
 
   template <class T>
   static std::vector<ladder::Array> arrays(const Problem& p) {
+    const Layout of_queries(p);
     const CacheLayout at(p);
     const auto batch = static_cast<std::size_t>(p.batch);
     std::vector<ladder::Array> all{
-        ladder::input<T>("q", at.q_size()), ladder::input<T>("k", at.size()),
+        ladder::input<T>("q", of_queries.q_size()), ladder::input<T>("k", at.size()),
         ladder::input<T>("v", at.size()), ladder::input<std::int32_t>("keys_used", batch)};
     if (p.page > 0) {
       const auto pitch = static_cast<std::size_t>(at.table_pitch());
       all.push_back(ladder::input<std::int32_t>("block_table", batch * pitch));
     }
-    all.push_back(ladder::output<T>("o", at.q_size(), attention_reference::tolerance<T>()));
-    all.push_back(ladder::output<float>("lse", at.rows(), {.scaled = 1}));
+    all.push_back(ladder::output<T>("o", of_queries.q_size(), attention_reference::tolerance<T>()));
+    all.push_back(ladder::output<float>("lse", of_queries.lse_size(), {.scaled = 1}));
     return all;
   }
 
@@ -197,9 +187,9 @@ struct Contract : attention_contract::Common<attention_decode> {
               .v = arrays[2],
               .o = arrays[outputs],
               .lse = arrays[outputs + 1],
-              .q_strides = at.q_strides(),
+              .q_strides = Layout(p).q_strides(),
               .k_strides = at.strides(),
-              .lse_strides = at.lse_strides(),
+              .lse_strides = Layout(p).lse_strides(),
               .batch = p.batch,
               .heads = p.heads,
               .kv_heads = p.kv_heads,
@@ -219,12 +209,13 @@ struct Contract : attention_contract::Common<attention_decode> {
   /// Each sequence by itself is a problem of the causal operation.
   template <class T>
   static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands arrays) {
+    const Layout of_queries(p);
     const CacheLayout at(p);
     const T *const q = arrays[0], *const k = arrays[1], *const v = arrays[2];
     const std::int32_t* const table =
         p.page > 0 ? static_cast<const std::int32_t*>(arrays[4]) : nullptr;
     std::vector<ladder::Expected> all;
-    for (const std::size_t size : {at.q_size(), at.rows()}) {
+    for (const std::size_t size : {of_queries.q_size(), of_queries.lse_size()}) {
       all.push_back({ladder::filled(size), ladder::filled(size)});
     }
 
@@ -235,7 +226,7 @@ struct Contract : attention_contract::Common<attention_decode> {
                         .queries = p.queries,
                         .keys = at.keys(b),
                         .d = p.d};
-      const attention_problem::Layout of_one(one);
+      const Layout of_one(one);
       std::vector<T> own_q(of_one.q_size()), own_k(of_one.k_size()), own_v(of_one.k_size());
       for (int h = 0; h < p.kv_heads; ++h) {
         for (int key = 0; key < one.keys; ++key) {
@@ -245,12 +236,10 @@ struct Contract : attention_contract::Common<attention_decode> {
         }
       }
       const auto for_each_row = [&](auto f) {  // of the sequence's queries
-        const attention::Strides by = at.q_strides(), of_lse = at.lse_strides();
         for (int h = 0; h < p.heads; ++h) {
           for (int i = 0; i < p.queries; ++i) {
-            f(static_cast<std::size_t>(b * by.batch + h * by.head + i * by.row),
-              static_cast<std::size_t>(b * of_lse.batch + h * of_lse.head + i),
-              of_one.query_row(0, h, i), of_one.lse_of(0, h, i));
+            f(of_queries.query_row(b, h, i), of_queries.lse_of(b, h, i), of_one.query_row(0, h, i),
+              of_one.lse_of(0, h, i));
           }
         }
       };
@@ -270,12 +259,6 @@ struct Contract : attention_contract::Common<attention_decode> {
   }
 
  private:
-  static std::vector<Problem> problems(std::initializer_list<const char*> texts) {
-    std::vector<Problem> all;
-    for (const char* text : texts) all.push_back(parse(text).value());
-    return all;
-  }
-
   /// 0 … count - 1 in any order.
   static std::vector<std::int32_t> shuffled(int count, std::uint64_t seed) {
     std::vector<std::int32_t> all(static_cast<std::size_t>(count));

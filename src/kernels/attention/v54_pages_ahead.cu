@@ -2,8 +2,8 @@
 //           their values are on their way to shared memory
 // Vs v53    no wait for what was asked for a moment ago, and no registers between global and shared
 //           memory: a block of 4 warps has 64 KiB on their way at head size 128, two blocks of an SM
-//           128 KiB. The block table is read a tile ahead of the copies that need it: sixteen keys from a multiple
-//           of 16 on lie on one page. Warps share no tile, so none waits for another
+//           128 KiB. The block table is read a tile ahead of the copies that need it: sixteen keys
+//           from a multiple of 16 on lie on one page. Warps share no tile, so none waits for another
 // Bound by  memory; and by the last blocks: parts are of equal length within a sequence, but sequences
 //           are not
 // Limits    compute capability 8.0; more than 16 rows are several blocks, which each read all keys;
