@@ -593,6 +593,23 @@ TEST_P(Clusters, AChosenBlockBringsItsCluster) {
   EXPECT_EQ(error, "");
   EXPECT_EQ(blocks.read(), (std::vector{1, 2, 3, 4, 0, 0, 0, 0, 1, 2, 3, 4}));
 }
+
+__global__ void __cluster_dims__(2) pass_on(unsigned* flags, bool up) {
+  const unsigned own = blockIdx.x / 2, last = gridDim.x / 2 - 1;
+  if (threadIdx.x == 0 && own != (up ? 0 : last)) {
+    while (static_cast<volatile unsigned*>(flags)[up ? own - 1 : own + 1] == 0) continue;
+  }
+  if (threadIdx.x == 0 && cluster_rank() == 1) static_cast<volatile unsigned*>(flags)[own] = 1;
+}
+TEST_P(Clusters, WaitForEarlierOnesOnly) {
+  Array<unsigned> flags(5);
+  EXPECT_EQ(error_of([&] { launch(pass_on, 10, 32, 0, nullptr, flags, true); }), "");
+  Array<unsigned> others(5);
+  const std::string error = error_of([&] { launch(pass_on, 10, 32, 0, nullptr, others, false); });
+  expect_error(error, "deadlock: rank 0: 1 thread waits at a loop around host_cluster_faults_test");
+  expect_error(error, "; rank 1: 1 thread waits at a loop around ");
+  expect_error(error, "; the clusters of a grid run one after the other here");
+}
 TEST_P(Clusters, AsManyAsFitTheMultiprocessors) {
   EXPECT_EQ(ladder::blocks_at_once(note_blocks, 4, 32, 0), 4);
   EXPECT_EQ(ladder::blocks_at_once(note_blocks, 1, 32, 0), 2);

@@ -87,7 +87,7 @@ TEST(LaneOrder, IsRandomInABlockAndRepeatableByASeed) {
   for (unsigned block = 0; block < 3; ++block) {
     const std::set<unsigned> threads(order.begin() + block * 64, order.begin() + (block + 1) * 64);
     EXPECT_EQ(threads.size(), 64u);
-    EXPECT_EQ(*threads.begin(), block * 64) << "blocks run one after the other";
+    EXPECT_EQ(*threads.rbegin() - *threads.begin(), 63u) << "blocks run one after the other";
   }
 }
 
@@ -494,7 +494,9 @@ void expect_atomic_sum() {
   Array<T> sum(1), before(3);
   launch(add_atomically<T>, 3, 70, 0, nullptr, sum, before);
   EXPECT_EQ(static_cast<float>(sum[0]), 210.0f);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(static_cast<float>(before[i]), 70.0f * i);
+  std::set<float> all;
+  for (const T& each : before) all.insert(static_cast<float>(each));
+  EXPECT_EQ(all, (std::set<float>{0, 70, 140})) << "in any order of the blocks";
 }
 
 TEST_P(AnyOrder, AtomicAdd) {
@@ -722,7 +724,7 @@ TEST_P(AnyOrder, DeadlockIsAnError) {
   Array<float> out(32);
   const auto error =
       error_of([&] { launch(barrier_against_shuffle, dim3(2, 2), 32, 0, nullptr, out); });
-  EXPECT_EQ(error.find("block (0,0,0) thread (0,0,0): deadlock: "), 0u) << error;
+  EXPECT_TRUE(contains(error, ",0) thread (0,0,0): deadlock: "));
   EXPECT_TRUE(contains(error, "12 threads wait at __syncthreads " + here(kDeadlockLine)));
   EXPECT_TRUE(contains(
       error, "19 threads wait at __shfl_sync with mask 0xffffffff " + here(kDeadlockLine + 2)));

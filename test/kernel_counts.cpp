@@ -163,6 +163,9 @@ TEST(Exceptions, AreOfKernelsThatExist) {
   }
 }
 
+/// Their blocks wait for others: how often one looks depends on the order of the blocks.
+const std::regex kWaiting("reduction/.*/v1[56]_.*");
+
 }  // namespace
 
 void expect_counts(const Kernel& kernel, Device& device, unsigned another_order) {
@@ -190,6 +193,7 @@ void expect_counts(const Kernel& kernel, Device& device, unsigned another_order)
   EXPECT_NEAR(counters.global_store.excess(), expected.global_store, 1e-6);
   EXPECT_NEAR(counters.shared_load.excess(), expected.shared_load, 1e-6);
   EXPECT_NEAR(counters.shared_store.excess(), expected.shared_store, 1e-6);
+  if (std::regex_match(full_name(kernel), kWaiting)) return;
   EXPECT_TRUE(counted(another_order) == counters) << "other counts in lane order " << another_order;
 }
 

@@ -403,7 +403,7 @@ void tensor_load_multicast(void* shared, const CUtensorMap* map, Corner at, std:
   }
   for (unsigned rank = 0; rank < blocks_of_cluster(); ++rank) {
     if (!(blocks >> rank & 1)) continue;
-    if (rank == BlockVariable::selected()) {
+    if (rank == block_rank()) {
       begin_load(pc, Access::bulk, to, bytes, barrier, box);
     } else {
       begin_remote_load(pc, "tensor_load_multicast", Access::bulk, {rank, to}, bytes, {rank, tells},

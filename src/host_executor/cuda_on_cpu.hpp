@@ -210,6 +210,7 @@ LADDER_NO_HOOKS T read_modify_write(T* address, Next next) {
   T old;  // copied by bytes: the assignments of CUDA's pairs of halves would be reported, too
   std::memcpy(static_cast<void*>(&old), address, sizeof(T));
   const T changed = next(old);
+  changes += std::memcmp(&old, &changed, sizeof(T)) != 0;
   std::memcpy(static_cast<void*>(address), &changed, sizeof(T));
   return old;
 }

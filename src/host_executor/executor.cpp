@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <new>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <tuple>
@@ -25,6 +27,7 @@
 #include "host_executor/per_block.hpp"
 #include "host_executor/ptx.hpp"
 #include "host_executor/setmaxnreg.hpp"
+#include "host_executor/source.hpp"
 #include "host_executor/steps.hpp"
 #include "host_executor/touches.hpp"
 #include "support/out_of_memory.hpp"
@@ -44,9 +47,19 @@ constexpr unsigned kMaxBlockZ = 64;
 constexpr unsigned kMaxGridX = 0x7fffffff;
 constexpr unsigned kMaxGridYZ = 0xffff;
 
+// Of an SM.
+constexpr unsigned kMostWarpsOfSm = 64, kMostBlocksOfSm = 32;
+constexpr std::size_t kSharedOfSm = 228 << 10,
+                      kSharedOfSystem = 1 << 10;  // the latter of each block
+
+// A thread polls that comes back to a volatile or atomic access so often, with fewer others between,
+// and nothing changes. If nobody changes anything a loop is endless that goes on for so long.
+constexpr unsigned kPolls = 1024, kMostPolled = 32;
+constexpr std::uint64_t kMostIdlePolls = 1 << 20;
+
 /// A thread of a block.
 struct Lane {
-  enum class State { ready, at_barrier, in_collective, parked, ended };
+  enum class State { ready, at_barrier, in_collective, parked, polling, ended };
 
   uint3 index;      // threadIdx
   unsigned number;  // in the block
@@ -65,6 +78,14 @@ struct Lane {
   const void* object;
   std::uint64_t detail;
   Describe describe;
+
+  // A volatile or atomic access that the thread has made, how often it has come back to it without
+  // finding a change, and how many others it has made since.
+  struct {
+    const void *address, *pc;
+    std::uint64_t changes;
+    unsigned times, others;
+  } poll;
 
   unsigned warp() const { return number / kWarpSize; }
   unsigned bit() const { return 1u << number % kWarpSize; }
@@ -143,9 +164,9 @@ class FiberPool {
 };
 
 // The executor's state. One kernel runs at a time.
-unsigned blocks = 1;            // of a cluster
-uint3 index_of[kMostBlocks]{};  // of the cluster's blocks
-unsigned alive_in_cluster = 0;
+unsigned blocks = 1;             // of a cluster
+std::vector<uint3> index_of;     // of the blocks that have begun
+unsigned alive_in_cluster = 0;   // or in the block, where there is no cluster
 std::uint64_t random_block = 0;  // 0: blocks take turns in the order of their ranks
 unsigned lane_order = 0;
 BlockChoice choose_blocks;            // null: all
@@ -156,9 +177,11 @@ ReadyQueue ready;
 Body body;
 std::vector<Lane> lanes;
 std::vector<Warp> warps;
-Lane* current = nullptr;  // the thread that is running
-unsigned alive = 0;       // threads that have not ended
-std::string error;        // empty until the launch fails
+Lane* current = nullptr;      // the thread that is running
+unsigned alive = 0;           // threads that have not ended
+unsigned polling = 0;         // threads that go on when what they read may have changed
+std::uint64_t polled_at = 0;  // how much had changed when the first of them came to be one
+std::string error;            // empty until the launch fails
 
 // The barrier at which threads wait.
 struct {
@@ -172,6 +195,8 @@ PerBlock per_block_ready(ready);
 PerBlock per_block_lanes(lanes);
 PerBlock per_block_warps(warps);
 PerBlock per_block_alive(alive);
+PerBlock per_block_polling(polling);
+PerBlock per_block_polled_at(polled_at);
 PerBlock per_block_barrier(barrier_state);
 
 // --- Errors ------------------------------------------------------------------------------------
@@ -206,6 +231,7 @@ std::string waits_at(const Lane& lane) {
     return lane.state == Lane::State::parked ? lane.describe(lane.object, lane.detail)
                                              : "__syncthreads";
   };
+  if (lane.state == Lane::State::polling) return "a loop around " + source_text(lane.poll.pc);
   return what() + " (" + to_string(lane.at) + ")";
 }
 
@@ -279,6 +305,15 @@ std::string describe_waiting() {
     text += describe_waiting();
   }
   fail(*first, text);
+}
+
+/// No thread of the block or cluster can run: back to the launch if some poll, else the end of it.
+void leave() {
+  for (unsigned rank = 0; rank < blocks; ++rank) {
+    if (blocks > 1) BlockVariable::select(rank);
+    if (polling > 0) return Fiber::caller().resume();
+  }
+  fail_deadlock();
 }
 
 // --- Turns -------------------------------------------------------------------------------------
@@ -417,10 +452,15 @@ void run_fiber() {
       set_current(*next);
       continue;
     }
-    if (!next && alive_in_cluster > 0) fail_deadlock();
     fibers.put(Fiber::current());
-    if (next) set_current(*next);
-    (next ? *next->fiber : Fiber::caller()).resume();
+    if (next) {
+      set_current(*next);
+      next->fiber->resume();
+    } else if (alive_in_cluster > 0) {
+      leave();
+    } else {
+      Fiber::caller().resume();
+    }
     // Taken from the pool again, for a thread that starts: the current one.
   }
 }
@@ -433,9 +473,8 @@ void go_on_with(Lane& lane) {
 
 /// The running thread waits; returns when it has been made ready and its turn has come.
 void wait() {
-  Lane* next = next_ready();
-  if (!next) fail_deadlock();
-  go_on_with(*next);
+  if (Lane* const next = next_ready()) return go_on_with(*next);
+  leave();
 }
 
 // --- Stacks that are too small -----------------------------------------------------------------
@@ -527,6 +566,7 @@ void prepare_threads(dim3 block) {
 
 /// The selected block, which becomes block `index`.
 void start_block(uint3 index) {
+  if (BlockVariable::selected() >= index_of.size()) index_of.resize(BlockVariable::selected() + 1);
   index_of[BlockVariable::selected()] = index;
   begin_block(static_cast<unsigned>(lanes.size()));
   begin_block_of_launch(index);
@@ -537,6 +577,7 @@ void start_block(uint3 index) {
   reset_reads();
   if (counting) begin_traces();
   barrier_state = {};
+  polling = 0;
   alive = static_cast<unsigned>(lanes.size());
   alive_in_cluster += alive;
   for (std::size_t i = 0; i < warps.size(); ++i) warps[i] = {&lanes[i * kWarpSize], 0, 0};
@@ -549,64 +590,252 @@ void start_block(uint3 index) {
   if (in_cluster) begin_block_in_cluster();
 }
 
-/// A block, or the blocks of a cluster, from `first` on.
-void run_blocks(uint3 first) {
-  allow_steps();
-  begin_cluster(in_cluster);
-  begin_cluster_barrier(blocks);
-  alive_in_cluster = 0;
-  block_index = first;
-  for (unsigned rank = blocks; rank-- > 0;) {
-    BlockVariable::select(rank);
-    start_block({first.x + rank, first.y, first.z});
+/// How many blocks run at once, as far as warps and dynamic shared memory allow: nobody knows here how
+/// many registers a thread has.
+std::size_t blocks_at_once(dim3 block, std::size_t dynamic_shared_bytes) {
+  const std::size_t warps_of_block = (block.x * block.y * block.z + kWarpSize - 1) / kWarpSize;
+  const std::size_t of_sm = std::min({std::size_t{kMostBlocksOfSm}, kMostWarpsOfSm / warps_of_block,
+                                      kSharedOfSm / (dynamic_shared_bytes + kSharedOfSystem)});
+  return static_cast<std::size_t>(sm_count_of_kernels) * std::max(of_sm, std::size_t{1});
+}
+
+/// Runs the blocks of a grid, or its clusters, as a GPU may: they are dispatched in ascending order,
+/// as many as run at once, and those that are go on in any order. Under the ascending order of threads
+/// a block begins where none of the earlier ones can go on, else a random one of them does. Clusters
+/// run one after the other, as do blocks under AddressSanitizer, whose memory can't be moved.
+class Grid {
+ public:
+  /// Dispatched blocks are those that `next` gives, or the clusters that begin there.
+  using Next = std::function<std::optional<uint3>()>;
+
+  Grid(dim3 block, std::size_t dynamic_shared_bytes, Next next)
+      : block_(block),
+        at_once_(kBesideEachOther && !in_cluster ? blocks_at_once(block, dynamic_shared_bytes) : 1),
+        next_(std::move(next)) {}
+
+  void run() {
+    for (;;) {
+      while (random_block != 0 && dispatch()) {
+      }
+      auto turn = choose();
+      if (turn == dispatched_.end() && dispatch()) turn = choose();
+      if (turn == dispatched_.end()) turn = choose_waiting();
+      if (turn == dispatched_.end()) return;
+      give_turn(*turn);
+      if (!turn->has_begun()) dispatched_.erase(turn);
+    }
   }
-  go_on_with(*next_ready());
-  if (overflowed) error = error_text(*current, kOverflow);
-  overflowed = 0;
-  current = nullptr;
-  for (unsigned rank = blocks; rank-- > 0;) {
-    BlockVariable::select(rank);
-    for (unsigned i = 0; counting && i < warps.size(); ++i) merge_traces(i);
+
+ private:
+#if defined(__SANITIZE_ADDRESS__)
+  static constexpr bool kBesideEachOther = false;
+#else
+  static constexpr bool kBesideEachOther = true;
+#endif
+  static constexpr unsigned kNone = ~0u;
+
+  struct Dispatched {
+    uint3 first;
+    unsigned slot = kNone;        // until it begins
+    std::uint64_t polled_at = 0;  // if it has begun: how much had changed then
+
+    bool has_begun() const { return slot != kNone; }
+  };
+  using Place = std::vector<Dispatched>::iterator;
+
+  bool dispatch() {
+    if (dispatched_.size() == at_once_) return false;
+    const std::optional<uint3> first = next_();
+    if (first) dispatched_.push_back({*first});
+    return first.has_value();
   }
+
+  Place choose() {
+    const auto is_able = [](const Dispatched& d) {
+      return !d.has_begun() || d.polled_at != changes;
+    };
+    const auto first = std::find_if(dispatched_.begin(), dispatched_.end(), is_able);
+    if (random_block == 0 || first == dispatched_.end()) return first;
+    const auto able = std::count_if(first, dispatched_.end(), is_able);
+    auto chosen = first;
+    for (auto skip = random_below(static_cast<std::size_t>(able), random_block); skip > 0; --skip) {
+      chosen = std::find_if(chosen + 1, dispatched_.end(), is_able);
+    }
+    return chosen;
+  }
+
+  /// None can go on. They may all look again, by turns, for so long: their loops may have an end.
+  Place choose_waiting() {
+    if (dispatched_.empty()) return dispatched_.end();
+    if (idle_since_ != changes) idle_polls_ = 0;
+    idle_since_ = changes;
+    if (idle_polls_ > kMostIdlePolls) fail_waiting();
+    waiting_ = (waiting_ + 1) % dispatched_.size();
+    for_each_block(dispatched_[waiting_], [&] {
+      for (Lane& lane : lanes) lane.poll.times = 0;
+      idle_polls_ += std::uint64_t{polling} * kPolls;
+    });
+    return dispatched_.begin() + static_cast<std::ptrdiff_t>(waiting_);
+  }
+
+  /// The block goes on until it ends, or all its threads wait.
+  void give_turn(Dispatched& d) {
+    if (d.has_begun()) {
+      go_on(d);
+    } else {
+      begin(d);
+    }
+    go_on_with(*next_ready());
+    if (overflowed) error = error_text(*current, kOverflow);
+    overflowed = 0;
+    current = nullptr;
+    if (!error.empty()) {
+      fibers.reclaim();
+      throw std::runtime_error(std::exchange(error, {}));
+    }
+    if (alive_in_cluster > 0) {
+      d.polled_at = changes;
+      for_each_block(d, [&] {
+        if (polling > 0) d.polled_at = std::min(d.polled_at, polled_at);
+      });
+      return;
+    }
+    for_each_block(d, [&] {
+      for (unsigned i = 0; counting && i < warps.size(); ++i) merge_traces(i);
+    });
+    free_slots_.push_back(std::exchange(d.slot, kNone));
+    --begun_;
+    ++changes;
+  }
+
+  void begin(Dispatched& d) {
+    if (free_slots_.empty()) {
+      free_slots_.push_back(slots_++);
+      d.slot = free_slots_.back();
+      if (d.slot > 0) add_shared(d.slot + 1);
+      for_each_block(d, [&] { prepare_threads(block_); });
+    }
+    d.slot = free_slots_.back();
+    free_slots_.pop_back();
+    if (begun_++ > 0) {
+      interleaved = true;
+      note_static_write(0, static_shared.size());
+    }
+    if (blocks == 1) move_in(d.slot);
+    allow_steps();
+    begin_cluster(in_cluster);
+    begin_cluster_barrier(blocks);
+    alive_in_cluster = 0;
+    block_index = d.first;
+    for_each_block(d, [&] {
+      const unsigned rank = blocks == 1 ? 0 : BlockVariable::selected();
+      start_block({d.first.x + rank, d.first.y, d.first.z});
+    });
+  }
+
+  void go_on(const Dispatched& d) {
+    for_each_block(d, [] {
+      polling = 0;
+      for (Lane& lane : lanes) {
+        if (lane.state == Lane::State::polling) make_ready(lane);
+      }
+    });
+    if (blocks > 1) return;
+    move_in(d.slot);
+    block_index = d.first;
+    cluster_began = block_began;
+    alive_in_cluster = alive;
+  }
+
+  /// Of a cluster, or the one; the first is selected in the end.
+  template <class F>
+  void for_each_block(const Dispatched& d, F work) {
+    for (unsigned rank = blocks; rank-- > 0;) {
+      BlockVariable::select(d.slot + rank);
+      work();
+    }
+  }
+
+  /// None that has begun can go on, and no other may begin.
+  [[noreturn]] void fail_waiting() {
+    const Lane* first = nullptr;
+    std::string waiting;
+    for_each_block(dispatched_.front(), [&] {
+      const std::string rank = "rank " + std::to_string(BlockVariable::selected()) + ": ";
+      waiting =
+          (blocks > 1 ? rank : "") + describe_waiting() + (waiting.empty() ? "" : "; ") + waiting;
+      for (const Lane& lane : lanes) {
+        if (lane.state == Lane::State::polling) first = &lane;
+      }
+    });
+    std::string text = error_text(*first, "deadlock: " + waiting);
+    if (begun_ > 1) text += "; and " + std::to_string(begun_ - 1) + " other blocks wait";
+    if (next_()) {
+      text += in_cluster ? "; the clusters of a grid run one after the other here"
+              : kBesideEachOther
+                  ? "; others begin when one of these has ended: " + std::to_string(begun_) +
+                        " blocks fill " + std::to_string(sm_count_of_kernels) + " SMs"
+                  : "; under AddressSanitizer blocks run one after the other";
+    }
+    fibers.reclaim();
+    throw std::runtime_error(text);
+  }
+
+  dim3 block_;
+  std::size_t at_once_;
+  Next next_;
+  std::vector<Dispatched> dispatched_;
+  std::vector<unsigned> free_slots_;
+  unsigned slots_ = 0;
+  std::size_t begun_ = 0, waiting_ = 0;
+  std::uint64_t idle_since_ = 0, idle_polls_ = 0;
+};
+
+/// All blocks of a grid in ascending order, or of each cluster the first.
+Grid::Next ascending(dim3 grid) {
+  return [grid, at = uint3{}]() mutable -> std::optional<uint3> {
+    if (grid.x == 0 || grid.y == 0 || at.z == grid.z) return std::nullopt;
+    const uint3 first = at;
+    at.x += blocks;
+    if (at.x >= grid.x) at = {0, at.y + 1, at.z};
+    if (at.y == grid.y) at = {0, 0, at.z + 1};
+    return first;
+  };
+}
+
+/// Those that choose_blocks says, and what is in a cluster with them.
+Grid::Next chosen(dim3 grid) {
+  std::vector<uint3> firsts;
+  std::set<std::tuple<unsigned, unsigned, unsigned>> begun;
+  for (uint3 index : choose_blocks(grid)) {
+    index.x -= index.x % blocks;
+    if (!in_cluster || begun.emplace(index.x, index.y, index.z).second) firsts.push_back(index);
+  }
+  return [firsts = std::move(firsts), i = std::size_t{0}]() mutable -> std::optional<uint3> {
+    if (i == firsts.size()) return std::nullopt;
+    return firsts[i++];
+  };
 }
 
 }  // namespace
+
+std::uint64_t changes = 0;
 
 void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsigned cluster,
                  Body kernel) {
   check_launch(grid, block, dynamic_shared_bytes, cluster);
   blocks = std::max(cluster, 1u);
   in_cluster = cluster > 0;
+  interleaved = false;
   random_block = lane_order;
+  BlockVariable::select(0);
   prepare_shared(dynamic_shared_bytes, blocks);
-  for (unsigned rank = blocks; rank-- > 0;) {
-    BlockVariable::select(rank);
-    prepare_threads(block);
-  }
   const OverflowWatch watch;
   body = kernel;
   block_dim = block;
   grid_dim = grid;
   begin_launch();
-  const auto run = [](uint3 first) {
-    run_blocks(first);
-    if (error.empty()) return;
-    fibers.reclaim();
-    throw std::runtime_error(std::exchange(error, {}));
-  };
-  if (choose_blocks) {
-    std::set<std::tuple<unsigned, unsigned, unsigned>> begun;
-    for (uint3 index : choose_blocks(grid)) {
-      index.x -= index.x % blocks;
-      if (!in_cluster || begun.emplace(index.x, index.y, index.z).second) run(index);
-    }
-    return;
-  }
-  for (unsigned z = 0; z < grid.z; ++z) {
-    for (unsigned y = 0; y < grid.y; ++y) {
-      for (unsigned x = 0; x < grid.x; x += blocks) run({x, y, z});
-    }
-  }
+  Grid(block, dynamic_shared_bytes, choose_blocks ? chosen(grid) : ascending(grid)).run();
 }
 
 void set_sm_count(int count) { sm_count_of_kernels = count; }
@@ -642,9 +871,25 @@ void let_others_run() {
   const unsigned rank = current->rank;
   make_ready(*current);
   for (unsigned i = 1; i <= blocks; ++i) {
-    BlockVariable::select((rank + i) % blocks);
+    if (blocks > 1) BlockVariable::select((rank + i) % blocks);
     if (Lane* const next = ready.pop()) return go_on_with(*next);
   }
+}
+
+void poll(const void* pc, const void* address) {
+  Lane& lane = *current;
+  auto& last = lane.poll;
+  if (last.pc != pc || last.address != address) {
+    if (!last.pc || ++last.others == kMostPolled) last = {address, pc, changes, 0, 0};
+    return;
+  }
+  const bool nothing_new = std::exchange(last.changes, changes) == changes;
+  last.times = nothing_new ? last.times + 1 : 0;
+  last.others = 0;
+  if (last.times < kPolls) return;
+  lane.state = Lane::State::polling;
+  if (polling++ == 0) polled_at = changes;
+  wait();
 }
 
 void wake(const void* object) {
@@ -662,7 +907,7 @@ void meet() {
 unsigned threads_of_block() { return alive; }
 unsigned threads_of_cluster() { return alive_in_cluster; }
 unsigned blocks_of_cluster() { return blocks; }
-unsigned block_rank() { return BlockVariable::selected(); }
+unsigned block_rank() { return blocks > 1 ? BlockVariable::selected() : 0; }
 
 long long clock() {
   static long long count = 0;

@@ -1,6 +1,7 @@
 // The host executor: runs the blocks of a launch one after the other, and the threads of a block by
 // turns, on the CPU thread that calls it. The same launch always runs in the same order. Of a
-// cluster a block runs until none of its threads can, and then another one.
+// cluster a block runs until none of its threads can, and then another one; and so do blocks that
+// wait for another one in a loop around a volatile or atomic access.
 //
 // A thread runs until it must wait for others or ends. One that must wait needs a stack to come
 // back to, a fiber; those that never wait run one after the other on the same fiber, so that a
@@ -10,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <source_location>
 #include <string>
@@ -67,7 +69,8 @@ class LaunchStream {
 /// Throws std::runtime_error if launches must go into another stream.
 void expect_stream(const void* stream);
 
-/// The order in which threads take turns: 0 is ascending, any other value seeds a random one.
+/// The order in which threads take turns, and blocks that are dispatched: 0 is ascending, any other
+/// value seeds a random one.
 void set_lane_order(unsigned seed);
 
 // The rest is for the CUDA functions that are built on the executor, and is called by the running
@@ -100,6 +103,13 @@ void park(const void* object, std::uint64_t detail, Describe describe, std::sour
 void wake(const void* object);  // of the selected block
 /// The running thread has its turn again when others, of other blocks first, have had theirs.
 void let_others_run();
+
+/// The running thread is about to make a volatile or atomic access. If it has come back to it often
+/// it waits for others: it goes on when something has changed that it may have been waiting for.
+void poll(const void* pc, const void* address);
+/// How much has: stores to global memory, volatile ones to shared memory, atomic operations that
+/// change something, and blocks that have ended.
+extern std::uint64_t changes;
 
 /// Asynchronous work is carried out as late as the program allows, when no thread can run, under
 /// the ascending order of threads and every even one; under the others as soon as it is asked for.

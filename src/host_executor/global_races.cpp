@@ -28,7 +28,7 @@ struct Block {
   Epoch began;
   uint3 index;
 };
-std::vector<Block> blocks;  // of this launch, that have begun; of a cluster they go on by turns
+std::vector<Block> blocks;  // of this launch, that have begun or, after others, gone on
 uint3 own_index;
 PerBlock per_block_index(own_index);
 
@@ -57,6 +57,9 @@ uint3 block_of(const Touch& past) {
       ->index;
 }
 bool same(uint3 a, uint3 b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+
+/// Of an access that is no older than the running block, or its cluster.
+bool is_own(const Touch& past) { return !interleaved || same(block_of(past), own_index); }
 
 /// An address by which blocks meet, and how many of its releases someone knows.
 struct Place;
@@ -126,6 +129,15 @@ bool passed_on(const Known& known, const Touch& past,
   for (const auto& [place, count] : known) {
     if (!asked.emplace(place, count).second) continue;
     const auto begin = place->releases.begin(), end = begin + static_cast<std::ptrdiff_t>(count);
+    if (interleaved) {  // the epochs of releases don't ascend
+      const uint3 block = block_of(past);
+      for (auto at = begin; at != end; ++at) {
+        const bool of_block = at->epoch >= past.epoch && same(at->block, block);
+        if (of_block && at->passes_on(past)) return true;
+        if (!at->known.empty() && passed_on(at->known, past, asked)) return true;
+      }
+      continue;
+    }
     const auto of_block = std::partition_point(
         begin, end, [&](const Release& release) { return release.epoch < past.epoch; });
     for (auto at = of_block; at != end && at->cluster_began <= past.epoch; ++at) {
@@ -170,7 +182,7 @@ std::string text(uint3 v) {
 
 [[gnu::always_inline]] inline void expect_order(const Touch& past, const Touch& now) {
   if (past.epoch < launch_began || (past.strong && now.strong)) return;
-  const bool same_cluster = past.epoch >= cluster_began;
+  const bool same_cluster = past.epoch >= cluster_began && is_own(past);
   if ((same_cluster && ordered(past, now.thread)) || passed_on(now.thread, past)) [[likely]] {
     if (past.pending) [[unlikely]]
       expect_complete(past, now);
@@ -268,6 +280,7 @@ void GlobalShadow::complete(std::size_t offset, std::size_t bytes) {
   for (std::size_t i = offset >> shift_; i < (offset + bytes) >> shift_; ++i) {
     Touch& write = writes_[i];
     if (!write.pending || write.thread != now.thread || write.epoch < block_began) continue;
+    if (!is_own(write)) continue;
     write.epoch = now.epoch;
     write.time = now.time;
     write.pending = false;

@@ -8,8 +8,9 @@
 // that, others must not meet it, in whatever order, but reductions and atomic operations may, and
 // further stores of the copy engine: boxes overlap where both hold the same.
 //
-// Blocks run one after another, so that of two that race the earlier one has always come first;
-// whether the later one is bound to come later is what is asked. The blocks of a cluster count as
+// Blocks run one after another, unless they wait for each other, so that of two that race the earlier
+// one has always come first; whether the later one is bound to come later is what is asked. The blocks
+// of a cluster count as
 // ordered with each other; what they race for among themselves is found in shared memory alone.
 #pragma once
 

@@ -62,6 +62,8 @@ void access_shared(const void* pc, const void* address, SharedPart part, std::si
 [[gnu::always_inline]] inline void access(const void* pc, const void* address, std::size_t bytes,
                                           Access kind, bool is_volatile = false) {
   if (!in_kernel()) return;
+  if (is_volatile || kind == Access::atomic) poll(pc, address);
+  if (kind == Access::store && (is_volatile || global_memory.contains(address))) ++changes;
   if (global_memory.contains(address)) {
     const GlobalMemory::Range* const range = global_memory.find(address, bytes, pc);
     if (!range) {

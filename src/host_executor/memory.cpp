@@ -10,6 +10,7 @@
 #include <cstring>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -136,7 +137,7 @@ char* map(std::size_t bytes) {
 }
 
 /// By rank, when a block has first had it.
-std::array<char*, kMostBlocks> dynamic_of{}, static_of{};
+std::vector<char*> dynamic_of, static_of;
 
 char* dynamic_region = nullptr;  // the running block's
 
@@ -209,17 +210,19 @@ void* shared_pointer(unsigned address) {
   return reinterpret_cast<void*>(static_shared.begin() + address - kStaticAddress);
 }
 
+void add_shared(unsigned blocks) {
+  while (dynamic_of.size() < blocks) {
+    dynamic_of.push_back(map(kDynamicGap + kMaxDynamicShared + kDynamicGap) + kDynamicGap);
+  }
+  while (blocks > 1 && static_of.size() < blocks) static_of.push_back(map(static_shared.size()));
+}
+
 void prepare_shared(std::size_t dynamic_bytes, unsigned blocks) {
 #if !defined(__SANITIZE_ADDRESS__)
   static_shared.segment_ = find_module().thread_local_data;
 #endif
   dynamic_bytes_in_use = dynamic_bytes;
-  for (unsigned rank = 0; rank < blocks; ++rank) {
-    if (!dynamic_of[rank]) {
-      dynamic_of[rank] = map(kDynamicGap + kMaxDynamicShared + kDynamicGap) + kDynamicGap;
-    }
-    if (blocks > 1 && !static_of[rank]) static_of[rank] = map(static_shared.size());
-  }
+  add_shared(blocks);
   resident = 0;
   static_begin = SIZE_MAX;
   static_end = 0;

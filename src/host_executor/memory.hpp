@@ -97,13 +97,15 @@ inline constexpr unsigned kRankShift = 24;
 /// Makes shared memory ready for a launch whose blocks, so many in a cluster, have dynamic_bytes of
 /// it.
 void prepare_shared(std::size_t dynamic_bytes, unsigned blocks);
+/// For as many blocks.
+void add_shared(unsigned blocks);
 
-// The blocks of a cluster have dynamic shared memory of their own each. Static shared memory is one
+// Blocks that have begun have dynamic shared memory of their own each. Static shared memory is one
 // place for all of them, and holds the running block's.
 
 /// The block of this rank runs.
 void move_in(unsigned rank);
-/// Some block of the cluster writes there; what none has written is not moved.
+/// Some of them writes there; what none has written is not moved.
 void note_static_write(std::size_t offset, std::size_t bytes);
 /// Where the block of this rank has its shared memory at the moment.
 void* memory_of(unsigned rank, SharedPart part, std::size_t offset);

@@ -1,10 +1,12 @@
-// Variables that each block of a cluster has its own of. The blocks of a cluster run by turns, and
-// code that is about one block need not know of the others: such a variable holds the selected
-// block's, and exchanges it when another block is selected.
+// Variables that each block has its own of that has begun and not ended: the blocks of a cluster, or
+// those of a grid of which one waits for another. They run by turns, and code that is about one block
+// need not know of the others: such a variable holds the selected block's, and exchanges it when
+// another block is selected.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace ladder::host {
 
@@ -15,7 +17,8 @@ class BlockVariable {
   BlockVariable(const BlockVariable&) = delete;
   BlockVariable& operator=(const BlockVariable&) = delete;
 
-  /// The block whose variables are in place.
+  /// The block whose variables are in place: its rank in the cluster or, where there is none, its
+  /// place among those that have begun.
   static unsigned selected() { return selected_; }
   static void select(unsigned rank) {
     if (rank == selected_) return;
@@ -46,12 +49,15 @@ class PerBlock final : BlockVariable {
  private:
   void exchange(unsigned from, unsigned to) override {
     using std::swap;
+    if (const std::size_t most = std::max(from, to); most >= others_.size()) [[unlikely]] {
+      others_.resize(most + 1);
+    }
     swap(variable_, others_[from]);
     swap(variable_, others_[to]);
   }
 
   T& variable_;
-  std::array<T, kMostBlocks> others_{};
+  std::vector<T> others_ = std::vector<T>(kMostBlocks);
 };
 
 /// While one exists, another block is selected.

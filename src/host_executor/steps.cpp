@@ -23,7 +23,8 @@ void end_steps(const void* pc) {
   if (!in_kernel()) return;
   fail_thread("endless loop: the block has taken " + std::to_string(limit) +
               " steps, the last at " + source_text(pc) +
-              " (a thread that waits for another must do so at a barrier)");
+              " (a thread that waits for another must do so at a barrier, or around a volatile or "
+              "atomic access)");
 }
 
 }  // namespace ladder::host

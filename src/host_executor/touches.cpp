@@ -111,7 +111,7 @@ void begin_cluster(bool has_several_blocks) {
 void order_block() {
   if (in_cluster) share_remote_in_block();
   epoch = ++last_epoch;
-  if (in_cluster) note_epoch();
+  if (in_cluster || interleaved) note_epoch();
   share_in_block();
 }
 

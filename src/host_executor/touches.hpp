@@ -94,6 +94,8 @@ static_assert(sizeof(Touch) == 16);
 
 /// Whether the block is one of several of a cluster.
 inline bool in_cluster = false;
+/// Whether blocks of this launch, of no cluster, have gone on after others had begun.
+inline bool interleaved = false;
 
 /// Whether an access of the past, one of the running block's if it is not older, happened before what
 /// `thread` does now.
