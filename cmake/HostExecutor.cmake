@@ -34,8 +34,8 @@ target_link_libraries(ladder_on_host INTERFACE ladder_warnings)
 
 # The executor itself
 set(sources asynchronous cluster cluster_order counting executor fiber global_races hooks
-            launch_bounds mbarrier memory module ptx races setmaxnreg source steps tensor_map
-            touches warp warpgroup wgmma)
+            launch_bounds mbarrier memory memory_order module ptx races setmaxnreg source steps
+            tensor_map touches warp warpgroup wgmma)
 list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/host_executor/\\1.cpp")
 add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/support/out_of_memory.cpp
                                  ${CMAKE_SOURCE_DIR}/src/device/tensor_map.cpp

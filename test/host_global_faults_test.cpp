@@ -5,6 +5,7 @@
 #include <numeric>
 #include <string>
 
+#include "device/ptx/memory_order.hpp"
 #include "host_kernels.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__)  // whose instrumentation takes the place of the checks'
@@ -13,6 +14,7 @@ namespace {
 
 using namespace ladder::test;
 using ladder::launch;
+using namespace ladder::ptx;
 
 std::string at(int line) { return " at host_global_faults_test.cpp:" + std::to_string(line) + " "; }
 
@@ -399,7 +401,50 @@ TEST_P(AnyOrder, ABlockThatWaitsKeepsItsSharedMemory) {
   }
 }
 
-/// The lock is the warp's below, and the flag the block's.
+/// What is left out of a message.
+enum class Drops { nothing, barrier, release, acquire, scope };
+
+/// Block 0 has numbers for block 1.
+template <Drops kDrops>
+__global__ void send(unsigned* numbers, unsigned* flag, unsigned* out) {
+  constexpr Scope kScope = kDrops == Drops::scope ? Scope::block : Scope::gpu;
+  const unsigned t = threadIdx.x;
+  auto* const plain = static_cast<volatile unsigned*>(flag);
+  if (blockIdx.x == 0) {
+    numbers[t] = t + 1;
+    if (kDrops != Drops::barrier) __syncthreads();
+    if (t == 0 && kDrops == Drops::release) *plain = 1;
+    if (t == 0 && kDrops != Drops::release) store_release<kScope>(flag, 1);
+  } else {
+    while (t == 0 && (kDrops == Drops::acquire ? *plain : load_acquire<kScope>(flag)) == 0)
+      continue;
+    __syncthreads();
+    out[t] = numbers[t];
+  }
+}
+
+template <Drops kDrops>
+std::string error_of_sending() {
+  Array<unsigned> numbers(64), flag(1), out(64);
+  return error_of([&] { launch(send<kDrops>, 2, 64, 0, nullptr, numbers, flag, out); });
+}
+
+TEST_P(AnyOrder, AMessageBetweenBlocksIsReleasedAndAcquired) {
+  EXPECT_EQ(error_of_sending<Drops::nothing>(), "");
+  const auto expect_race = [](const std::string& error) {
+    EXPECT_TRUE(contains(error, "race in global memory: the load"));
+    EXPECT_TRUE(contains(error, "are in no order: between blocks"));
+  };
+  expect_race(error_of_sending<Drops::release>());
+  expect_race(error_of_sending<Drops::acquire>());
+  expect_race(error_of_sending<Drops::scope>());
+}
+
+TEST(Message, NeedsABarrierBeforeItsRelease) {  // ascending: thread 0 is the first
+  EXPECT_TRUE(contains(error_of_sending<Drops::barrier>(), "are in no order"));
+}
+
+/// Thread 0 waits for thread 63, of another warp.
 __global__ void wait_in_a_block(unsigned* flag, unsigned* out, unsigned looks) {
   if (threadIdx.x == 0) {
     while (*static_cast<volatile unsigned*>(flag) == 0) continue;

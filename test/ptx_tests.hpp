@@ -10,6 +10,7 @@
 #include "arrays.hpp"
 #include "device/ptx/cp_async.hpp"
 #include "device/ptx/ldmatrix.hpp"
+#include "device/ptx/memory_order.hpp"
 #include "device/ptx/mma.hpp"
 
 namespace {
@@ -353,5 +354,69 @@ void test_pipeline() {
 
 TEST_P(Ptx, PipelineWithRowMajorB) { test_pipeline<false>(); }
 TEST_P(Ptx, PipelineWithColumnMajorB) { test_pipeline<true>(); }
+
+// --- Acquire and release ---------------------------------------------------------------------------
+
+/// Block 0 has numbers for block 1.
+template <Scope kScope>
+__global__ void send(unsigned* numbers, unsigned* flag, unsigned* out) {
+  const unsigned t = threadIdx.x;
+  if (blockIdx.x == 0) {
+    numbers[t] = t + 1;
+    __syncthreads();
+    if (t == 0) store_release<kScope>(flag, 7);
+  } else {
+    if (t == 0) {
+      while (load_acquire<kScope>(flag) != 7) continue;
+    }
+    __syncthreads();
+    out[t] = 2 * numbers[t];
+  }
+}
+
+template <Scope kScope>
+void test_send() {
+  Array<unsigned> numbers(64), flag(1), out(64);
+  launch(send<kScope>, 2, 64, 0, nullptr, numbers, flag, out);
+  const auto found = out.read();
+  for (unsigned t = 0; t < 64; ++t) ASSERT_EQ(found[t], 2 * (t + 1)) << "thread " << t;
+}
+
+TEST_P(Ptx, AReleaseReachesAnotherBlock) { test_send<Scope::gpu>(); }
+TEST_P(Ptx, AReleaseReachesTheSystem) { test_send<Scope::system>(); }
+
+/// Warp 0 has a number for warp 1, with no barrier of the block.
+__global__ void send_in_block(unsigned* number, unsigned* flag, unsigned* out) {
+  if (threadIdx.x == 0) {
+    *number = 5;
+    store_release<Scope::block>(flag, 1);
+  } else if (threadIdx.x == 32) {
+    while (load_acquire<Scope::block>(flag) == 0) continue;
+    *out = *number;
+  }
+}
+
+TEST_P(Ptx, AReleaseReachesAnotherWarp) {
+  Array<unsigned> number(1), flag(1), out(1);
+  launch(send_in_block, 1, 64, 0, nullptr, number, flag, out);
+  EXPECT_EQ(out.read()[0], 5u);
+}
+
+/// The last block adds what all have written.
+__global__ void add_as_the_last(unsigned* numbers, unsigned* ended, unsigned* sum) {
+  if (threadIdx.x != 0) return;
+  numbers[blockIdx.x] = blockIdx.x + 1;
+  if (add_acquire_release<Scope::gpu>(ended, 1) != gridDim.x - 1) return;
+  unsigned all = 0;
+  for (unsigned i = 0; i < gridDim.x; ++i) all += numbers[i];
+  *sum = all;
+}
+
+TEST_P(Ptx, AnAtomicAdditionAcquiresAndReleases) {
+  Array<unsigned> numbers(20), ended(1), sum(1);
+  launch(add_as_the_last, 20, 32, 0, nullptr, numbers, ended, sum);
+  EXPECT_EQ(sum.read()[0], 210u);
+  EXPECT_EQ(ended.read()[0], 20u);
+}
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/ptx/memory_order.hpp"
 #include "host_executor/asynchronous.hpp"
 #include "host_executor/cluster.hpp"
 #include "host_executor/counting.hpp"
@@ -571,6 +572,7 @@ void start_block(uint3 index) {
   begin_block(static_cast<unsigned>(lanes.size()));
   begin_block_of_launch(index);
   reset_async_copies();
+  reset_releases();
   reset_mbarriers();
   reset_asynchronous_work();
   reset_registers();

@@ -152,6 +152,9 @@ std::string thread_text(unsigned number);
 /// call. Ends the launch if a GPU would not carry it out.
 void note_access(const void* pc, const void* address, std::size_t bytes, Access access);
 
+/// The same of one that may meet others of its kind, and orders nothing by itself.
+void note_strong(const void* pc, const void* address, std::size_t bytes, Access access);
+
 /// Tells of a cp.async of `bytes` bytes, of which it reads the first valid_bytes.
 void note_copy(const void* pc, const void* shared, const void* global, std::size_t bytes,
                std::size_t valid_bytes);

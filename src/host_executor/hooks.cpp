@@ -59,8 +59,10 @@ void access_shared(const void* pc, const void* address, SharedPart part, std::si
   }
 }
 
+/// `meets`: a volatile or atomic access by which blocks may meet.
 [[gnu::always_inline]] inline void access(const void* pc, const void* address, std::size_t bytes,
-                                          Access kind, bool is_volatile = false) {
+                                          Access kind, bool is_volatile = false,
+                                          bool meets = true) {
   if (!in_kernel()) return;
   if (is_volatile || kind == Access::atomic) poll(pc, address);
   if (kind == Access::store && (is_volatile || global_memory.contains(address))) ++changes;
@@ -72,7 +74,7 @@ void access_shared(const void* pc, const void* address, SharedPart part, std::si
     check_alignment(pc, address, bytes, kind);
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(address) - range->begin;
     range->shadow->watch(pc, offset, bytes, kind, is_volatile);
-    if (is_volatile || kind == Access::atomic) meet_blocks(address, kind);
+    if (meets && (is_volatile || kind == Access::atomic)) meet_blocks(address, kind);
     if (counting) trace_access(pc, address, static_cast<unsigned>(bytes), Space::global, kind);
   } else if (const std::size_t fixed = static_shared.offset(address);
              fixed < static_shared.size() + kNearStatic) {
@@ -83,7 +85,7 @@ void access_shared(const void* pc, const void* address, SharedPart part, std::si
     access_shared(pc, address, SharedPart::dynamic, static_cast<std::size_t>(*dynamic),
                   dynamic_shared_bytes(), bytes, kind);
   } else if (in_device_variable(address)) {
-    if (is_volatile || kind == Access::atomic) meet_blocks(address, kind);
+    if (meets && (is_volatile || kind == Access::atomic)) meet_blocks(address, kind);
     if (counting) trace_access(pc, address, static_cast<unsigned>(bytes), Space::global, kind);
   } else if (reinterpret_cast<std::uintptr_t>(address) < kNull) {
     fail_access(pc, address, bytes, kind, "is at a null pointer");
@@ -109,6 +111,10 @@ void access_in_pieces(const void* pc, void* address, std::size_t bytes, Access k
 
 void note_access(const void* pc, const void* address, std::size_t bytes, Access kind) {
   access(pc, address, bytes, kind);
+}
+
+void note_strong(const void* pc, const void* address, std::size_t bytes, Access kind) {
+  access(pc, address, bytes, kind, true, false);
 }
 
 void note_copy(const void* pc, const void* shared, const void* global, std::size_t bytes,
