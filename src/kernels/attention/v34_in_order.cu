@@ -1,6 +1,7 @@
 // Idea      what tiles of keys add to dq they add by turns: for each tile of queries a counter in the
-//           workspace says whose turn it is, the first keys' first. A block that has added makes its
-//           sums visible and counts on. As no two blocks add at once, it takes no atomics
+//           workspace says whose turn it is, the first keys' first. A block that has added counts on,
+//           a store that releases its sums to whoever acquires the turn. As no two blocks add at
+//           once, it takes no atomics
 //
 //             queries      0        1        2        3          each block goes through the queries
 //             keys 0       adds     adds     adds     adds       from the first on: behind the first
@@ -9,9 +10,9 @@
 //
 //           A block can only wait for such as have begun: which keys it has is no number of the grid,
 //           which runs in any order, but the next one that is drawn from a counter
-// Vs v33b   the same bits in every run. For it at each tile a trip to the L2 and back, a fence, two
+// Vs v33b   the same bits in every run. For it at each tile a trip to the L2 and back, a release, two
 //           barriers, and the wait for whoever is late
-// Bound by  latency: the trip and the fence are beside no other work, with one block a multiprocessor
+// Bound by  latency: the trip and the release are beside no other work, with one block a multiprocessor
 // Limits    compute capability 8.0; 107 KiB of shared memory for head size 128; in the workspace 4 bytes
 //           for each element of dq
 // Tile      128 keys by 64 queries, for head size 128 by 32, of which two are in flight; 8 warps of 16
@@ -20,6 +21,7 @@
 #include "backward_launchers.hpp"
 #include "device/pairs.hpp"
 #include "device/ptx/exp2.hpp"
+#include "device/ptx/memory_order.hpp"
 #include "device/ptx/mma.hpp"
 #include "limits.hpp"
 #include "padded_tile.hpp"
@@ -202,9 +204,8 @@ __global__ void __launch_bounds__(kThreads)
     const std::int64_t of_head = std::int64_t{block.z} * a.heads + first_head + number / tiles;
     unsigned* const turn = parts.turns + of_head * parts.tiles + row0 / BM;
     if (threadIdx.x == 0) {
-      while (*static_cast<volatile unsigned*>(turn) != block.x) {
+      while (load_acquire<Scope::gpu>(turn) != block.x) {
       }
-      __threadfence();
     }
     __syncthreads();
     // Both go to the L2: another multiprocessor's sums are not in this one's L1.
@@ -230,9 +231,8 @@ __global__ void __launch_bounds__(kThreads)
             make_float2(sums[half][j].x + dq[j][half * 2], sums[half][j].y + dq[j][half * 2 + 1]));
       }
     }
-    __threadfence();  // whoever sees the next turn adds behind this thread
     __syncthreads();
-    if (threadIdx.x == 0) *static_cast<volatile unsigned*>(turn) = block.x + 1;
+    if (threadIdx.x == 0) store_release<Scope::gpu>(turn, block.x + 1);
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
