@@ -112,6 +112,11 @@ class Operators(unittest.TestCase):
         (barrier,) = operators.barriers_of(KERNEL)
         self.assertEqual((barrier.line, barrier.redundant), (20, "redundant: the reason"))
 
+    def test_scopes(self) -> None:
+        found = found_in(kernel("store_release<Scope::gpu>(x, load_acquire<Scope::block>(x));"))
+        release = "store_release<Scope::gpu>(x, load_acquire<Scope::block>(x));"
+        self.assertEqual(found["fences"], {f"{release} -> block"})
+
     def test_hopper(self) -> None:
         arrival = "mbarrier_arrive_expect_tx(&full, 64 * sizeof(T));"
         wait, products = "mbarrier_wait(&full, t % 2);", "wgmma_wait_group<1>();"

@@ -170,7 +170,7 @@ std::string text(uint3 v) {
               text(block_of(past)) + " thread " + thread_text(past.thread) + " at " +
               source_text(past.address()) +
               " are in no order: between blocks that takes a __threadfence and an atomic operation "
-              "on both sides");
+              "on both sides, or a release and an acquire");
 }
 
 [[gnu::cold]] void expect_complete(const Touch& past, const Touch& now) {

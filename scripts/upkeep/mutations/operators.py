@@ -13,7 +13,7 @@ from mutations.source import Function, Source, Statement
 
 CLASSES = {
     "barriers": "a barrier dropped",
-    "fences": "a fence between blocks dropped",
+    "fences": "a fence between blocks dropped, an acquire or release within the block alone",
     "waits": "a wait for cp.async dropped or for one group fewer, a group not committed",
     "hopper": "an arrival, wait, commit or fence of mbarriers, clusters, bulk copies or wgmma dropped, "
     "the other parity, other bytes or threads expected, a wait for one group fewer",
@@ -161,6 +161,7 @@ class Finder:
             self.of_neighbours(inside, n)
             self.of_moves(inside, n)
         for i in range(function.body.begin, function.body.end):
+            self.of_scope(i)
             self.of_shuffle(i)
             self.of_epsilon(i)
             self.of_factor(i)
@@ -216,6 +217,10 @@ class Finder:
         if name in ("mbarrier_arrive_expect_tx", "mbarrier_expect_tx"):
             at = self.arguments(one.begin + texts.index("("))[1]
             self.replace("hopper/bytes", at, f"({self.words(*at)}) + 16", f"{words} -> + 16")
+
+    def of_scope(self, i: int) -> None:
+        if self.texts(i, i + 3) in (["Scope", "::", wider] for wider in ("gpu", "system")):
+            self.replace("fences/scope", (i + 2, i + 3), "block", f"{self.around(i)} -> block")
 
     def of_neighbours(self, inside: tuple[Statement, ...], n: int) -> None:
         """What stands beside a barrier or a wait comes to its other side."""
