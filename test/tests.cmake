@@ -189,6 +189,16 @@ ladder_host_executor(ptx_on_host_test KERNELS
 target_link_libraries(ptx_on_host_test PRIVATE GTest::gtest_main)
 target_link_libraries(ptx_on_host_test_kernels PRIVATE GTest::gtest)
 target_precompile_headers(ptx_on_host_test_kernels PRIVATE <gtest/gtest.h>)
+
+# The GPU's references of attention, on the host executor
+ladder_test_program(attention_reference_test
+  src/harness/device.cpp src/harness/dtype.cpp src/harness/family.cpp src/harness/inputs.cpp
+  src/support/large_array.cpp src/support/parallel.cpp)
+ladder_discover(attention_reference_test on_host)
+ladder_host_executor(attention_reference_test KERNELS test/attention_reference_test.cpp)
+target_link_libraries(attention_reference_test PRIVATE
+  fmt::fmt GTest::gtest_main Threads::Threads)
+target_link_libraries(attention_reference_test_kernels PRIVATE GTest::gtest)
 if(LADDER_CUDA)
   add_executable(ptx_on_gpu_test test/ptx_gpu_test.cu src/harness/registry.cpp)
   target_include_directories(ptx_on_gpu_test PRIVATE src)

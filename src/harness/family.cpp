@@ -145,10 +145,12 @@ void Workload::refill(std::uint64_t seed) {
     }
   }
   binding_->arrange_inputs(seed, addresses);
+  if (!answer_is_made_on_gpu()) binding_->derive_inputs(addresses);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!arrays()[i].is_read()) continue;
     device_.upload(buffers_[i].data(), values[i].data(), values[i].size());
   }
+  if (answer_is_made_on_gpu()) binding_->derive_inputs_on_gpu();
   for (Result& result : results_) {
     if (!result.before) continue;
     device_.copy(result.before->data(), result.written->data(), result.written->bytes());

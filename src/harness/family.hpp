@@ -193,6 +193,9 @@ concept DescribesArrays = OneOutput<C> || SeveralArrays<C>;
 ///                                             if it has SeveralArrays and some are more than numbers
 ///                                             by chance: makes of what an input set has filled in
 ///                                             host memory lengths that add up, a permutation, …
+///   template <class T> static void derive_inputs(p, operands)
+///                                             if some are results of others: makes these. Where it
+///                                             has a reference_on_gpu, with derive_inputs_on_gpu(args)
 template <class C>
 concept Contract = DescribesArrays<C> &&
     requires(const typename C::Problem& p, Backend backend, DType dtype, std::string_view text) {
@@ -221,6 +224,11 @@ class Binding {
 
   /// Makes of inputs in host memory, which a set has filled, what they must be.
   virtual void arrange_inputs(std::uint64_t /*seed*/, std::span<void* const> /*addresses*/) const {}
+
+  /// Makes of these those that are results of others; or where the answers are made on the GPU, of
+  /// the arrays that are bound.
+  virtual void derive_inputs(std::span<void* const> /*addresses*/) const {}
+  virtual void derive_inputs_on_gpu() const {}
 
   /// The answers, of inputs in host memory: one for each array that is written. Not where
   /// judges_itself().
@@ -357,6 +365,9 @@ class BindingOf final : public Binding {
   static constexpr bool kArranges = requires(const typename C::Problem& p, Operands operands) {
     C::template arrange_inputs<T>(p, std::uint64_t{}, operands);
   };
+  static constexpr bool kDerives = requires(const typename C::Problem& p, Operands operands) {
+    C::template derive_inputs<T>(p, operands);
+  };
 
  public:
   explicit BindingOf(const typename C::Problem& problem) : problem_(problem) {
@@ -393,6 +404,13 @@ class BindingOf final : public Binding {
     if constexpr (kArranges) {
       C::template arrange_inputs<T>(problem_, seed, operands(addresses));
     }
+  }
+
+  void derive_inputs([[maybe_unused]] std::span<void* const> addresses) const override {
+    if constexpr (kDerives) C::template derive_inputs<T>(problem_, operands(addresses));
+  }
+  void derive_inputs_on_gpu() const override {
+    if constexpr (kDerives && kHasGpuReference) C::derive_inputs_on_gpu(bound_);
   }
 
   std::vector<Expected> reference(std::span<void* const> addresses) const override {

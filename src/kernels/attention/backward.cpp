@@ -49,12 +49,15 @@ struct Contract : attention_contract::Common<Op> {
     return all;
   }
 
-  /// o and lse are those of q, k and v.
   template <class T>
   static void arrange_inputs(const Problem& p, std::uint64_t, ladder::Operands arrays) {
     if (p.has_lengths()) {
       Base::template arrange_lengths<T>(p, arrays[1], arrays[2], arrays.subspan(kLengths));
     }
+  }
+  /// o and lse are those of q, k and v.
+  template <class T>
+  static void derive_inputs(const Problem& p, ladder::Operands arrays) {
     attention_reference::fill_forward<T>(p, Op::kCausal, arrays[0], arrays[1], arrays[2], arrays[3],
                                          arrays[4]);
   }
@@ -78,6 +81,18 @@ struct Contract : attention_contract::Common<Op> {
     return attention_reference::backward<T>(p, Op::kCausal, arrays[0], arrays[1], arrays[2],
                                             arrays[3], arrays[5]);
   }
+#if defined(LADDER_CUDA_BACKEND)
+  static bool wants_gpu_reference(const Problem& p) { return cost(p, {}).flops > 1e9; }
+  template <class T>
+  static void derive_inputs_on_gpu(const attention_backward::Args<T>& a) {
+    attention_reference::fill_forward_on_gpu<T>(a, Op::kCausal);
+  }
+  template <class T>
+  static void reference_on_gpu(const attention_backward::Args<T>& a,
+                               std::span<const ladder::AnswerOnGpu> answers) {
+    attention_reference::backward_on_gpu(a, Op::kCausal, answers[0], answers[1], answers[2]);
+  }
+#endif
 };
 
 using ladder::bfloat16;

@@ -36,28 +36,137 @@ namespace attention_reference {
 
 constexpr double kLeast = 0x1p-126;  // of fp32's numbers that have all digits
 
-/// A query's weights, the first `seen` of its row; their log-sum-exp.
-struct Weights {
-  std::vector<double> s, p;
-  double lse = -std::numeric_limits<double>::infinity();
+/// What the weights of a query and their gradients have in common, and their limits.
+struct Query {
+  double q_norm = 0, d_o_norm = 0, lse = -INFINITY;
+  double delta = 0, delta_error = 0;
+  double shift = 0;  ///< of delta, where it is made of rounded o
 
-  void of(const double* q, const double* k, int seen, std::size_t d) {
-    const auto n = static_cast<std::size_t>(seen);
-    const double scale = 1 / std::sqrt(static_cast<double>(d));
-    s.resize(n);
-    p.resize(n);
-    double max = -std::numeric_limits<double>::infinity(), sum = 0;
-    for (std::size_t j = 0; j < n; ++j) {
-      double product = 0;
-      for (std::size_t i = 0; i < d; ++i) product += q[i] * k[j * d + i];
-      s[j] = product * scale;
-      max = std::max(max, s[j]);
-    }
-    for (std::size_t j = 0; j < n; ++j) sum += p[j] = std::exp(s[j] - max);
-    for (double& weight : p) weight /= sum;
-    lse = n > 0 ? max + std::log(sum) : -std::numeric_limits<double>::infinity();
+  /// Adds to delta a key of the `seen` ones.
+  template <class Pair>
+  __host__ __device__ void add(const Pair& pair, double seen) {
+    delta += pair.p * pair.dp;
+    delta_error += pair.p * ((pair.error + additions(seen)) * fabs(pair.dp) + pair.dp_error);
+  }
+  /// With d_o . o, and the sum of its terms' magnitudes.
+  __host__ __device__ void compare(double of_o, double terms, double d) {
+    shift = delta - of_o;
+    delta_error = fmax(delta_error, additions(d) * terms);
   }
 };
+
+/// What a row of a sum is multiplied by: it is off by up to `rounding` where it is rounded, by up to
+/// `error` in all, and by `moved` in one direction.
+struct Factor {
+  double value, rounding, error, moved;
+};
+
+/// A query and a key that it sees: the weight, its gradient, and what they are off by.
+struct Pair {
+  double p, dp, error, dp_error;
+
+  __host__ __device__ Pair(const Query& query, double s, double dp_of_pair, double k_norm,
+                           double v_norm, double d)
+      : p(exp(s - query.lse)),
+        dp(dp_of_pair),
+        // The score's factors, lse's rounding and factor, their difference, and the exponential:
+        // exp2 is off by 2^-22.5.
+        error(products(d) * query.q_norm * k_norm / sqrt(d) +
+              (5 * fabs(s) + 4 * fabs(query.lse) + 4) * kU),
+        dp_error(products(d) * query.d_o_norm * v_norm) {}
+
+  /// Of d_o's row in dv, one of so many.
+  template <class T>
+  __host__ __device__ Factor of_d_o(double summed) const {
+    return {p, rounding<T>() * p + kLeastStep<T>, p * (error + products(summed)) + kLeast, 0};
+  }
+  /// Of q's row in dk, one of so many.
+  template <class T>
+  __host__ __device__ Factor of_q(const Query& query, double summed) const {
+    return of_ds<T>(query, products(summed));
+  }
+  /// Of k's row in dq, one of so many.
+  template <class T>
+  __host__ __device__ Factor of_k(const Query& query, double summed) const {
+    return of_ds<T>(query, products(summed) + summed / 16 * kU);
+  }
+
+ private:
+  template <class T>
+  __host__ __device__ Factor of_ds(const Query& query, double of_sum) const {
+    const double difference = dp - query.delta, ds = p * difference, moved = p * query.shift;
+    const double most = fabs(ds) + fabs(moved);
+    const double ds_error = most * (error + 4 * kU) + p * (dp_error + query.delta_error) +
+                            kLeast * (fabs(difference) + 1);
+    return {ds, rounding<T>() * most + kLeastStep<T>, ds_error + of_sum * most, moved};
+  }
+};
+
+/// An element of a gradient, and what its limit is made of.
+struct Sum {
+  double value = 0, squares = 0, errors = 0, shift = 0;
+
+  /// Adds a factor times an element.
+  __host__ __device__ void add(const Factor& factor, double x) {
+    value += factor.value * x;
+    squares += factor.rounding * x * (factor.rounding * x);
+    errors += factor.error * fabs(x);
+    shift += factor.moved * x;
+  }
+  /// What n numbers' sum may be off by.
+  __host__ __device__ double magnitude(double n) const {
+    return fmin(sqrt(n), kDeviations / sqrt(3.0)) * sqrt(squares) + errors + fabs(shift);
+  }
+};
+template <class T>
+__host__ __device__ double limit_of_dv(const Sum& dv, double n) {
+  return dv.magnitude(n) + rounding<T>() * fabs(dv.value);
+}
+
+/// A query on the CPU, with the keys that it sees.
+struct QueryRow : Query {
+  std::vector<Pair> pairs;
+
+  /// Of rows of d numbers; k and v are the first `seen` keys' and values', behind them norms.
+  QueryRow(const std::vector<double>& q, const std::vector<double>& d_o,
+           const std::vector<double>& o, const double* k, const double* v, const double* k_norms,
+           const double* v_norms, int seen) {
+    const std::size_t d = q.size(), n = static_cast<std::size_t>(seen);
+    const auto size = static_cast<double>(d);
+    q_norm = norm(q.data(), d);
+    d_o_norm = norm(d_o.data(), d);
+    std::vector<double> s(n);
+    double max = -INFINITY, sum = 0;
+    for (std::size_t j = 0; j < n; ++j) {
+      s[j] = dot(q.data(), k + j * d, d) / std::sqrt(size);
+      max = std::max(max, s[j]);
+    }
+    for (const double score : s) sum += std::exp(score - max);
+    if (n > 0) lse = max + std::log(sum);
+    pairs.reserve(n);
+    for (std::size_t j = 0; j < n; ++j) {
+      pairs.emplace_back(*this, s[j], dot(d_o.data(), v + j * d, d), k_norms[j], v_norms[j], size);
+      add(pairs.back(), seen);
+    }
+    double terms = 0;
+    for (std::size_t i = 0; i < d; ++i) terms += std::abs(d_o[i] * o[i]);
+    compare(dot(d_o.data(), o.data(), d), terms, size);
+  }
+
+  static double dot(const double* x, const double* y, std::size_t d) {
+    double sum = 0;
+    for (std::size_t i = 0; i < d; ++i) sum += x[i] * y[i];
+    return sum;
+  }
+  static double norm(const double* x, std::size_t d) { return std::sqrt(dot(x, x, d)); }
+};
+
+/// Of each of some rows of d numbers.
+inline std::vector<double> norms(const std::vector<double>& rows, std::size_t d) {
+  std::vector<double> all;
+  for (std::size_t at = 0; at < rows.size(); at += d) all.push_back(QueryRow::norm(&rows[at], d));
+  return all;
+}
 
 /// The rows of a sequence, of a head of keys.
 struct Rows {
@@ -94,45 +203,19 @@ void fill_forward(const attention::Problem& p, bool causal, const T* q, const T*
     const std::size_t first_key = at.key_row(b, h / (p.heads / p.kv_heads), 0);
     const auto wide_k = widened(k + first_key, rows.keys, at.k_strides().row, p.d);
     const auto wide_v = widened(v + first_key, rows.keys, at.k_strides().row, p.d);
-    Weights weights;
     for (int row = 0; row < rows.queries; ++row) {
       const std::size_t o_at = at.query_row(b, h, row);
-      weights.of(widened(q + o_at, 1, 0, p.d).data(), wide_k.data(), rows.seen(row), d);
-      std::vector<double> sum(d);
-      for (std::size_t j = 0; j < weights.p.size(); ++j) {
-        for (std::size_t i = 0; i < d; ++i) sum[i] += weights.p[j] * wide_v[j * d + i];
-      }
-      for (std::size_t i = 0; i < d; ++i) o[o_at + i] = T(static_cast<float>(sum[i]));
-      lse[at.lse_of(b, h, row)] = static_cast<float>(weights.lse);
+      const Answer answer(q + o_at, wide_k, wide_v, rows.seen(row), p.d);
+      for (std::size_t i = 0; i < d; ++i) o[o_at + i] = T(static_cast<float>(answer.value[i]));
+      lse[at.lse_of(b, h, row)] = static_cast<float>(answer.lse);
     }
   });
 }
 
-/// A gradient's row, and what its limit is made of.
-struct Gradient {
-  std::vector<double> value, squares, errors, shift;
-  explicit Gradient(std::size_t size) : value(size), squares(size), errors(size), shift(size) {}
-
-  /// Adds a row of d numbers times a factor, which is off by up to `rounding` where it is rounded, by
-  /// up to `error` in all, and by `moved` in one direction.
-  void add(std::size_t at, const double* row, std::size_t d, double factor, double rounding,
-           double error, double moved) {
-    double *const to = &value[at], *const square = &squares[at], *const off = &errors[at],
-                  *const away = &shift[at];
-    for (std::size_t i = 0; i < d; ++i) {
-      const double x = row[i];
-      to[i] += factor * x;
-      square[i] += rounding * x * (rounding * x);
-      off[i] += error * std::abs(x);
-      away[i] += moved * x;
-    }
-  }
-  /// What n numbers' sum may be off by.
-  double magnitude(std::size_t i, double n) const {
-    return std::min(std::sqrt(n), kDeviations / std::sqrt(3.0)) * std::sqrt(squares[i]) +
-           errors[i] + std::abs(shift[i]);
-  }
-};
+/// Adds a factor times a row of d numbers.
+inline void add(Sum* sums, const Factor& factor, const double* row, std::size_t d) {
+  for (std::size_t i = 0; i < d; ++i) sums[i].add(factor, row[i]);
+}
 
 /// dq, dk and dv.
 template <class T>
@@ -144,7 +227,6 @@ std::vector<ladder::Expected> backward(const attention::Problem& p, bool causal,
   ladder::Expected dv{ladder::filled(at.k_size()), ladder::filled(at.k_size())};
   const auto d = static_cast<std::size_t>(p.d);
   const double scale = 1 / std::sqrt(static_cast<double>(p.d));
-  const double u = rounding<T>(), step = kLeastStep<T>;
 
   for_each_head(p.batch, p.kv_heads, [&](int b, int kv_head) {
     const Rows rows(p, at, causal, b);
@@ -152,82 +234,39 @@ std::vector<ladder::Expected> backward(const attention::Problem& p, bool causal,
     const std::size_t first_key = at.key_row(b, kv_head, 0);
     const auto wide_k = widened(k + first_key, rows.keys, at.k_strides().row, p.d);
     const auto wide_v = widened(v + first_key, rows.keys, at.k_strides().row, p.d);
-    const auto norms = [&](const std::vector<double>& of) {
-      std::vector<double> all;
-      for (std::size_t at_row = 0; at_row < of.size(); at_row += d) {
-        double sum = 0;
-        for (std::size_t i = 0; i < d; ++i) sum += of[at_row + i] * of[at_row + i];
-        all.push_back(std::sqrt(sum));
-      }
-      return all;
-    };
-    const auto k_norms = norms(wide_k), v_norms = norms(wide_v);
-    Gradient of_k(keys * d), of_v(keys * d);
+    const auto k_norms = norms(wide_k, d), v_norms = norms(wide_v, d);
+    std::vector<Sum> of_k(keys * d), of_v(keys * d);
     const int group = p.heads / p.kv_heads;
     // How many queries a key's sums have, at most; a row of them has as many keys as it sees.
     const double summed = static_cast<double>(rows.queries) * group;
 
-    Weights weights;
-    std::vector<double> dp(keys), error(keys), dp_error(keys);
     for (int h = kv_head * group; h < (kv_head + 1) * group; ++h) {
       for (int row = 0; row < rows.queries; ++row) {
         const std::size_t q_at = at.query_row(b, h, row);
         const auto wide_q = widened(q + q_at, 1, 0, p.d), wide_d_o = widened(d_o + q_at, 1, 0, p.d);
-        const auto wide_o = widened(o + q_at, 1, 0, p.d);
-        weights.of(wide_q.data(), wide_k.data(), rows.seen(row), d);
-        const std::size_t seen = weights.p.size();
-        if (seen == 0) continue;
-        const double n = static_cast<double>(seen), lse = std::abs(weights.lse);
-        const double q_norm = norms(wide_q)[0], d_o_norm = norms(wide_d_o)[0];
-
-        double delta = 0, delta_error = 0;
-        for (std::size_t j = 0; j < seen; ++j) {
-          dp[j] = 0;
-          for (std::size_t i = 0; i < d; ++i) dp[j] += wide_d_o[i] * wide_v[j * d + i];
-          dp_error[j] = products(p.d) * d_o_norm * v_norms[j];
-          // The score's factors, lse's rounding and factor, their difference, and the exponential:
-          // exp2 is off by 2^-22.5.
-          error[j] = products(p.d) * q_norm * k_norms[j] * scale +
-                     (5 * std::abs(weights.s[j]) + 4 * lse + 4) * kU;
-          delta += weights.p[j] * dp[j];
-          delta_error += weights.p[j] * ((error[j] + additions(n)) * std::abs(dp[j]) + dp_error[j]);
-        }
-        double of_o = 0, of_o_terms = 0;
-        for (std::size_t i = 0; i < d; ++i) {
-          of_o += wide_d_o[i] * wide_o[i];
-          of_o_terms += std::abs(wide_d_o[i] * wide_o[i]);
-        }
-        const double shift = delta - of_o;
-        delta_error = std::max(delta_error, additions(p.d) * of_o_terms);
-
-        Gradient of_q(d);
-        for (std::size_t j = 0; j < seen; ++j) {
-          const double weight = weights.p[j], difference = dp[j] - delta, ds = weight * difference;
-          const double moved = weight * shift, most = std::abs(ds) + std::abs(moved);
-          const double ds_error = most * (error[j] + 4 * kU) +
-                                  weight * (dp_error[j] + delta_error) +
-                                  kLeast * (std::abs(difference) + 1);
-          of_v.add(j * d, wide_d_o.data(), d, weight, u * weight + step,
-                   weight * (error[j] + products(summed)) + kLeast, 0);
-          of_k.add(j * d, wide_q.data(), d, ds, u * most + step, ds_error + products(summed) * most,
-                   moved);
-          of_q.add(0, &wide_k[j * d], d, ds, u * most + step,
-                   ds_error + (products(n) + n / 16 * kU) * most, moved);
+        const QueryRow query(wide_q, wide_d_o, widened(o + q_at, 1, 0, p.d), wide_k.data(),
+                             wide_v.data(), k_norms.data(), v_norms.data(), rows.seen(row));
+        const auto seen = static_cast<double>(query.pairs.size());
+        std::vector<Sum> of_q(d);
+        for (std::size_t j = 0; j < query.pairs.size(); ++j) {
+          const Pair& pair = query.pairs[j];
+          add(&of_v[j * d], pair.of_d_o<T>(summed), wide_d_o.data(), d);
+          add(&of_k[j * d], pair.of_q<T>(query, summed), wide_q.data(), d);
+          add(of_q.data(), pair.of_k<T>(query, seen), &wide_k[j * d], d);
         }
         for (std::size_t i = 0; i < d; ++i) {
-          dq.values[q_at + i] = scale * of_q.value[i];
-          dq.magnitude[q_at + i] = scale * of_q.magnitude(i, n);
+          dq.values[q_at + i] = scale * of_q[i].value;
+          dq.magnitude[q_at + i] = scale * of_q[i].magnitude(seen);
         }
       }
     }
     for (int row = 0; row < rows.keys; ++row) {
       const std::size_t from = static_cast<std::size_t>(row) * d, to = at.key_row(b, kv_head, row);
       for (std::size_t i = 0; i < d; ++i) {
-        dk.values[to + i] = scale * of_k.value[from + i];
-        dk.magnitude[to + i] = scale * of_k.magnitude(from + i, summed);
-        dv.values[to + i] = of_v.value[from + i];
-        dv.magnitude[to + i] =
-            of_v.magnitude(from + i, summed) + u * std::abs(of_v.value[from + i]);
+        dk.values[to + i] = scale * of_k[from + i].value;
+        dk.magnitude[to + i] = scale * of_k[from + i].magnitude(summed);
+        dv.values[to + i] = of_v[from + i].value;
+        dv.magnitude[to + i] = limit_of_dv<T>(of_v[from + i], summed);
       }
     }
   });
@@ -237,5 +276,13 @@ std::vector<ladder::Expected> backward(const attention::Problem& p, bool causal,
   all.push_back(std::move(dv));
   return all;
 }
+
+/// The same on a GPU, where all of a's pointers are; some rows are checked against the CPU's. And o
+/// and lse of a, which backward reads. Throw std::runtime_error when CUDA fails, or a row is wrong.
+template <class T>
+void backward_on_gpu(const attention_backward::Args<T>& a, bool causal, ladder::AnswerOnGpu dq,
+                     ladder::AnswerOnGpu dk, ladder::AnswerOnGpu dv);
+template <class T>
+void fill_forward_on_gpu(const attention::Args<T>& a, bool causal);
 
 }  // namespace attention_reference

@@ -1,122 +1,12 @@
-#include "reference.hpp"
+#include "reference_kernels.hpp"
 
-#include "harness/cuda/error.hpp"
-#include "head.hpp"
+#include "harness/cuda/memory.hpp"
 
+#include <memory>
 #include <string>
 
 namespace attention_reference {
 namespace {
-
-constexpr int kRows = 8, kKeys = 32, kThreads = kRows * kKeys;
-
-/// A warp's maximum and sum.
-__device__ double max_of_warp(double x) {
-  for (int i = 16; i > 0; i /= 2) x = fmax(x, __shfl_xor_sync(0xffffffff, x, i));
-  return x;
-}
-__device__ double sum_of_warp(double x) {
-  for (int i = 16; i > 0; i /= 2) x += __shfl_xor_sync(0xffffffff, x, i);
-  return x;
-}
-
-/// A block has kRows queries, a warp the scores of one of them with kKeys keys at a time; of the
-/// sums over the keys a thread has those of one column, for some of the queries.
-template <class Op, class T, int D>
-__global__ void __launch_bounds__(kThreads)
-    answer(attention::Args<T> a, ladder::AnswerOnGpu o, ladder::AnswerOnGpu lse) {
-  constexpr int kSums = kRows * D / kThreads;
-  __shared__ double q[kRows][D], weight[kRows][kKeys], off[kRows][kKeys], rescale[kRows];
-  __shared__ T k[kKeys][D + 2], v[kKeys][D];
-  const Head<T> head(a, blockIdx.y, blockIdx.z);
-  const int row0 = blockIdx.x * kRows, row = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int column = threadIdx.x % D, first = threadIdx.x / D * kSums;
-  if (row0 >= head.queries) return;
-  for (int i = threadIdx.x; i < kRows * D; i += kThreads) {
-    const bool exists = row0 + i / D < head.queries;
-    q[i / D][i % D] = exists ? ladder::widen(head.q[(row0 + i / D) * head.q_pitch + i % D]) : 0;
-  }
-
-  const int seen = head.template visible<Op>(row0 + row);
-  const int end = head.template visible<Op>(row0 + kRows - 1);
-  const double scale = 1 / sqrt(static_cast<double>(D));
-  double max = -INFINITY, sum = 0, error = 0;  // of the warp's query
-  Sums sums[kSums] = {};
-  for (int key0 = 0; key0 < end; key0 += kKeys) {
-    __syncthreads();
-    for (int i = threadIdx.x; i < kKeys * D; i += kThreads) {
-      const bool exists = key0 + i / D < head.keys;
-      const std::int64_t at = (key0 + i / D) * head.k_pitch + i % D;
-      k[i / D][i % D] = exists ? head.k[at] : T(0.0f);
-      v[i / D][i % D] = exists ? head.v[at] : T(0.0f);
-    }
-    __syncthreads();
-    double s = 0, magnitude = 0;
-    for (int i = 0; i < D; ++i) {
-      const double product = q[row][i] * ladder::widen(k[lane][i]);
-      s += product;
-      magnitude += fabs(product);
-    }
-    s = key0 + lane < seen ? s * scale : -INFINITY;
-    const double new_max = fmax(max, max_of_warp(s));
-    const double from = new_max == -INFINITY ? 0 : new_max;
-    const double p = exp(s - from), factor = exp(max - from);
-    const double e = p > 0 ? p * error_of_score(s, magnitude * scale, D) : 0;
-    sum = sum * factor + sum_of_warp(p);
-    error = error * factor + sum_of_warp(e);
-    max = new_max;
-    weight[row][lane] = p;
-    off[row][lane] = e;
-    if (lane == 0) rescale[row] = factor;
-    __syncthreads();
-#pragma unroll
-    for (int r = 0; r < kSums; ++r) {
-      Sums& of = sums[r];
-      const double by = rescale[first + r];
-      of.value *= by;
-      of.terms *= by;
-      of.squares *= by * by;
-      of.moved *= by;
-      for (int j = 0; j < kKeys; ++j) {
-        const double element = ladder::widen(v[j][column]), size = fabs(element);
-        const double term = weight[first + r][j] * size;
-        of.value += weight[first + r][j] * element;
-        of.terms += term;
-        of.squares += term * term;
-        if (key0 + j < head.template visible<Op>(row0 + first + r)) of.steps += size * size;
-        of.moved += off[first + r][j] * size;
-      }
-    }
-  }
-
-  // What the rows' warps know goes to those who have their columns.
-  __shared__ double sum_of[kRows], error_of[kRows], max_of[kRows];
-  if (lane == 0) {
-    sum_of[row] = sum;
-    error_of[row] = error + sum * error_of_max(max);
-    max_of[row] = max;
-    if (row0 + row < head.queries) {
-      const std::int64_t at = head.lse - a.lse + row0 + row;
-      lse.values[at] = seen > 0 ? max + log(sum) : -INFINITY;
-      lse.magnitude[at] = seen > 0 ? limit_of_lse(max, sum, error_of[row], seen) : 0;
-    }
-  }
-  __syncthreads();
-#pragma unroll
-  for (int r = 0; r < kSums; ++r) {
-    const int query = row0 + first + r;
-    if (query >= head.queries) continue;
-    const std::int64_t at = head.o - a.o + query * head.q_pitch + column;
-    const int keys = head.template visible<Op>(query);
-    Sums of = sums[r];
-    of.weights = sum_of[first + r];
-    of.error = error_of[first + r];
-    of.moved += of.terms * error_of_max(max_of[first + r]);
-    of.value = keys > 0 ? of.value / of.weights : 0;
-    o.values[at] = of.value;
-    o.magnitude[at] = keys > 0 ? limit_of_o<T>(of, keys) : 0;
-  }
-}
 
 /// `rows` rows of d elements that lie on the GPU.
 template <class T>
@@ -128,42 +18,144 @@ std::vector<T> download(const T* from, std::int64_t pitch, int rows, int d) {
   return all;
 }
 
-/// Compares a few rows of sequences of one length with the CPU's.
+/// Elements on the GPU that are freed with this.
+template <class T>
+std::unique_ptr<T, void (*)(T*)> scratch(std::int64_t size) {
+  void* const data =
+      ladder::allocate_on_gpu(static_cast<std::size_t>(size) * sizeof(T), "the reference");
+  return {static_cast<T*>(data), [](T* all) { cudaFree(all); }};
+}
+
+/// How many keys a query sees, of sequences of one length.
+template <class T>
+int visible(const attention::Args<T>& a, bool causal, int row) {
+  const int diagonal = a.top_left ? 0 : a.keys - a.queries;
+  return causal ? std::clamp(row + diagonal + 1, 0, a.keys) : a.keys;
+}
+
+/// A query and a key that are compared with the CPU's.
+struct Sample {
+  static constexpr int kCount = 5;
+  int sequence, head, kv_head, row, key;
+
+  /// Throws unless the GPU's answers from `at` on are the CPU's: fp64's errors are next to nothing of
+  /// what a kernel may be off by.
+  void expect(ladder::AnswerOnGpu on_gpu, std::int64_t at, const std::vector<double>& values,
+              const std::vector<double>& limits) const {
+    const int size = static_cast<int>(values.size());
+    const auto found = download(on_gpu.values + at, size, 1, size);
+    const auto found_limits = download(on_gpu.magnitude + at, size, 1, size);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const auto is_right = [&](double x, double expected) {
+        return x == expected || std::abs(x - expected) <= 1e-4 * limits[i];
+      };
+      if (is_right(found[i], values[i]) && is_right(found_limits[i], limits[i])) continue;
+      throw std::runtime_error("the fp64 reference on the GPU differs from the CPU's in head " +
+                               std::to_string(head) + " of sequence " + std::to_string(sequence) +
+                               ", query " + std::to_string(row) + ", key " + std::to_string(key));
+    }
+  }
+  void expect(ladder::AnswerOnGpu on_gpu, std::int64_t at, const std::vector<Sum>& sums,
+              double scale, auto limit) const {
+    std::vector<double> values, limits;
+    for (const Sum& sum : sums) {
+      values.push_back(scale * sum.value);
+      limits.push_back(scale * limit(sum));
+    }
+    expect(on_gpu, at, values, limits);
+  }
+};
+
+/// Calls f with a few of them, where sequences have one length.
+template <class T, class F>
+void for_each_sample(const attention::Args<T>& a, F f) {
+  if (a.query_starts != nullptr) return;
+  constexpr int kLast = Sample::kCount - 1;
+  for (int i = 0; i < Sample::kCount; ++i) {
+    const auto place = [&](int sample, int count) {
+      return static_cast<int>(std::int64_t{sample} * (count - 1) / kLast);
+    };
+    const int head = place(i * 3 % Sample::kCount, a.heads);
+    f(Sample{place(i, a.batch), head, head / (a.heads / a.kv_heads), place(i, a.queries),
+             place(i * 2 % Sample::kCount, a.keys)});
+  }
+}
+
+/// Rows of fp64 of those that lie on the GPU.
+template <class T>
+std::vector<double> wide_rows(const T* from, std::int64_t pitch, int rows, int d) {
+  return widened(download(from, pitch, rows, d).data(), rows, d, d);
+}
+
+std::int64_t place_of(const attention::Strides& by, int sequence, int head, int row) {
+  return sequence * by.batch + head * by.head + row * by.row;
+}
+
 template <class T>
 void expect_samples(const attention::Args<T>& a, bool causal, ladder::AnswerOnGpu o,
                     ladder::AnswerOnGpu lse) {
-  if (a.query_starts != nullptr) return;
-  constexpr int kSamples = 5;
-  for (int sample = 0; sample < kSamples; ++sample) {
-    const int sequence = sample * (a.batch - 1) / (kSamples - 1);
-    const int head = (sample * 3 % kSamples) * (a.heads - 1) / (kSamples - 1);
-    const int row = sample * (a.queries - 1) / (kSamples - 1),
-              kv_head = head / (a.heads / a.kv_heads);
-    const int diagonal = a.top_left ? 0 : a.keys - a.queries;
-    const int seen = causal ? std::clamp(row + diagonal + 1, 0, a.keys) : a.keys;
-    const std::int64_t k_at = sequence * a.k_strides.batch + kv_head * a.k_strides.head;
-    const std::int64_t q_at =
-        sequence * a.q_strides.batch + head * a.q_strides.head + row * a.q_strides.row;
-    const std::int64_t lse_at = sequence * a.lse_strides.batch + head * a.lse_strides.head + row;
-    const auto rows_of = [&](const T* data) {
-      return widened(download(data + k_at, a.k_strides.row, seen, a.d).data(), seen, a.d, a.d);
-    };
+  for_each_sample(a, [&](const Sample& sample) {
+    const std::int64_t q_at = place_of(a.q_strides, sample.sequence, sample.head, sample.row);
+    const std::int64_t k_at = place_of(a.k_strides, sample.sequence, sample.kv_head, 0);
+    const int seen = visible(a, causal, sample.row);
     const auto q = download(a.q + q_at, a.d, 1, a.d);
-    const Answer expected(q.data(), rows_of(a.k), rows_of(a.v), seen, a.d);
-    const auto expect = [&](const double* on_gpu, std::int64_t at, double value) {
-      const double found = download(on_gpu + at, 1, 1, 1).front();
-      if (found == value || std::abs(found - value) <= 1e-9 * (1 + std::abs(value))) return;
-      throw std::runtime_error("the fp64 reference on the GPU differs from the CPU's in head " +
-                               std::to_string(head) + " of sequence " + std::to_string(sequence) +
-                               ", query " + std::to_string(row));
-    };
-    for (int i = 0; i < a.d; ++i) {
-      expect(o.values, q_at + i, expected.value[static_cast<std::size_t>(i)]);
-      expect(o.magnitude, q_at + i, expected.limit[static_cast<std::size_t>(i)]);
+    const Answer expected(q.data(), wide_rows(a.k + k_at, a.k_strides.row, seen, a.d),
+                          wide_rows(a.v + k_at, a.k_strides.row, seen, a.d), seen, a.d);
+    sample.expect(o, q_at, expected.value, expected.limit);
+    sample.expect(lse, place_of(a.lse_strides, sample.sequence, sample.head, sample.row),
+                  {expected.lse}, {expected.limit_of_its_lse});
+  });
+}
+
+/// The gradients of keys are compared with what the CPU makes of `queries`.
+template <class T>
+void expect_samples(const attention_backward::Args<T>& a, bool causal, const Query* queries,
+                    ladder::AnswerOnGpu dq, ladder::AnswerOnGpu dk, ladder::AnswerOnGpu dv) {
+  const auto d = static_cast<std::size_t>(a.d);
+  const double size = a.d, scale = 1 / std::sqrt(size);
+  const int group = a.heads / a.kv_heads;
+  const double summed = static_cast<double>(a.queries) * group;
+  for_each_sample(a, [&](const Sample& sample) {
+    const std::int64_t q_at = place_of(a.q_strides, sample.sequence, sample.head, sample.row);
+    const std::int64_t k_at = place_of(a.k_strides, sample.sequence, sample.kv_head, 0);
+    const int seen = visible(a, causal, sample.row);
+    const auto all_k = wide_rows(a.k + k_at, a.k_strides.row, seen, a.d);
+    const auto all_v = wide_rows(a.v + k_at, a.k_strides.row, seen, a.d);
+    const QueryRow query(wide_rows(a.q + q_at, 0, 1, a.d), wide_rows(a.d_o + q_at, 0, 1, a.d),
+                         wide_rows(a.o + q_at, 0, 1, a.d), all_k.data(), all_v.data(),
+                         norms(all_k, d).data(), norms(all_v, d).data(), seen);
+    std::vector<Sum> of_q(d), of_k(d), of_v(d);
+    for (std::size_t j = 0; j < query.pairs.size(); ++j) {
+      add(of_q.data(), query.pairs[j].template of_k<T>(query, seen), &all_k[j * d], d);
     }
-    expect(lse.values, lse_at, expected.lse);
-    expect(lse.magnitude, lse_at, expected.limit_of_its_lse);
-  }
+    sample.expect(dq, q_at, of_q, scale, [&](const Sum& sum) { return sum.magnitude(seen); });
+
+    const std::int64_t key_at = k_at + sample.key * a.k_strides.row;
+    const auto k = wide_rows(a.k + key_at, 0, 1, a.d), v = wide_rows(a.v + key_at, 0, 1, a.d);
+    for (int h = sample.kv_head * group; h < (sample.kv_head + 1) * group; ++h) {
+      const std::int64_t first = place_of(a.q_strides, sample.sequence, h, 0);
+      const auto all_q = wide_rows(a.q + first, a.q_strides.row, a.queries, a.d);
+      const auto all_d_o = wide_rows(a.d_o + first, a.q_strides.row, a.queries, a.d);
+      const std::int64_t row0 = h * a.all_queries + std::int64_t{sample.sequence} * a.queries;
+      const auto of_head = download(queries + row0, a.queries, 1, a.queries);
+      for (int row = 0; row < a.queries; ++row) {
+        if (sample.key >= visible(a, causal, row)) continue;
+        const auto at = static_cast<std::size_t>(row);
+        const double *const q = &all_q[at * d], *const d_o = &all_d_o[at * d];
+        const Pair pair(of_head[at], QueryRow::dot(q, k.data(), d) * scale,
+                        QueryRow::dot(d_o, v.data(), d), norms(k, d)[0], norms(v, d)[0], size);
+        add(of_k.data(), pair.template of_q<T>(of_head[at], summed), q, d);
+        add(of_v.data(), pair.template of_d_o<T>(summed), d_o, d);
+      }
+    }
+    sample.expect(dk, key_at, of_k, scale, [&](const Sum& sum) { return sum.magnitude(summed); });
+    sample.expect(dv, key_at, of_v, 1, [&](const Sum& sum) { return limit_of_dv<T>(sum, summed); });
+  });
+}
+
+void wait() {
+  LADDER_CUDA(cudaGetLastError());
+  LADDER_CUDA(cudaDeviceSynchronize());
 }
 
 }  // namespace
@@ -176,14 +168,45 @@ void forward_on_gpu(const attention::Args<T>& a, bool causal, ladder::AnswerOnGp
     const auto kernel = causal ? answer<attention_causal, T, D> : answer<attention, T, D>;
     kernel<<<query_tiles(a, kRows), kThreads>>>(a, o, lse);
   });
-  LADDER_CUDA(cudaGetLastError());
-  LADDER_CUDA(cudaDeviceSynchronize());
+  wait();
   expect_samples(a, causal, o, lse);
 }
 
-#define LADDER_REFERENCE(T)                                                          \
-  template void forward_on_gpu(const attention::Args<T>&, bool, ladder::AnswerOnGpu, \
-                               ladder::AnswerOnGpu)
+template <class T>
+void fill_forward_on_gpu(const attention::Args<T>& a, bool causal) {
+  const std::int64_t rows = a.all_queries * a.heads;
+  const auto o = scratch<double>(rows * a.d), limits = scratch<double>(rows * a.d);
+  const auto lse = scratch<double>(rows), lse_limits = scratch<double>(rows);
+  forward_on_gpu(a, causal, {o.get(), limits.get()}, {lse.get(), lse_limits.get()});
+  constexpr int kBlocks = 1024;
+  rounded<<<kBlocks, kThreads>>>(a, o.get(), lse.get());
+  wait();
+}
+
+template <class T>
+void backward_on_gpu(const attention_backward::Args<T>& a, bool causal, ladder::AnswerOnGpu dq,
+                     ladder::AnswerOnGpu dk, ladder::AnswerOnGpu dv) {
+  const auto queries = scratch<Query>(a.all_queries * a.heads);
+  with_head_size(a.d, [&](auto d) {
+    constexpr int D = decltype(d)::value;
+    const auto first =
+        causal ? of_queries<attention_causal_backward, T, D> : of_queries<attention_backward, T, D>;
+    const auto second =
+        causal ? of_keys<attention_causal_backward, T, D> : of_keys<attention_backward, T, D>;
+    first<<<query_tiles(a, kRows), kThreads>>>(a, queries.get(), dq);
+    LADDER_CUDA(cudaGetLastError());
+    second<<<key_tiles(a, kRows), kThreads>>>(a, queries.get(), dk, dv);
+  });
+  wait();
+  expect_samples(a, causal, queries.get(), dq, dk, dv);
+}
+
+#define LADDER_REFERENCE(T)                                                                    \
+  template void forward_on_gpu(const attention::Args<T>&, bool, ladder::AnswerOnGpu,           \
+                               ladder::AnswerOnGpu);                                           \
+  template void fill_forward_on_gpu(const attention::Args<T>&, bool);                          \
+  template void backward_on_gpu(const attention_backward::Args<T>&, bool, ladder::AnswerOnGpu, \
+                                ladder::AnswerOnGpu, ladder::AnswerOnGpu)
 LADDER_REFERENCE(ladder::half);
 LADDER_REFERENCE(ladder::bfloat16);
 
