@@ -6,6 +6,7 @@
   p01_torch           PyTorch's own functions, eager
   p02_torch_compile   the same operation through torch.compile
   p03_triton          a short Triton kernel of ours, where there is one
+  p04_torch_cudnn     of attention PyTorch's function by cuDNN; p01_torch is by FlashAttention-2
 
 The problems are those that ./bench timed with a cold L2 cache on this GPU. All contestants of a
 problem read the same tensors and take turns on PyTorch's current stream by one protocol, that of
@@ -41,7 +42,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Callable, Iterable, NamedTuple, Protocol, Sequence
+from typing import Any, Callable, Iterable, Mapping, NamedTuple, Protocol, Sequence
 
 import ladder_csv
 from ladder_csv import LadderError, time_text
@@ -55,6 +56,7 @@ PEERS = {
     "p01_torch": "PyTorch, eager",
     "p02_torch_compile": "torch.compile",
     "p03_triton": "a short Triton kernel",
+    "p04_torch_cudnn": "PyTorch, eager, by cuDNN",
 }
 SEED = 42
 SUSPECT_OVER = 103.0  # per cent of the roof, as in ./bench
@@ -108,8 +110,14 @@ class Problem:
         return self.like["dtype"]
 
     @property
+    def text(self) -> str:
+        return self.like["problem"]
+
+    @property
     def size(self) -> list[int]:
-        return [int(number) for number in self.like["problem"].split("x")]
+        """Empty where its numbers alone don't say what it is."""
+        plain = re.fullmatch(r"\d+(x\d+)*", self.text)
+        return [int(number) for number in self.text.split("x")] if plain else []
 
     @property
     def name(self) -> str:
@@ -173,16 +181,20 @@ def problems(rows: Iterable[Cells], versions: str = "") -> list[Problem]:
 
 
 def known(
-    found: Sequence[Problem], operations: Iterable[tuple[str, str]]
+    found: Sequence[Problem], operations: Mapping[tuple[str, str], Operation]
 ) -> tuple[list[Problem], list[str]]:
-    """The problems that peers can do, and the names of operations and types that they cannot."""
-    ops = set(operations)
-    able = [one for one in found if one.operation in ops and one.dtype in DTYPES]
-    others = [
-        " ".join(filter(None, (*one.operation, one.dtype if one.operation in ops else "")))
-        for one in found
-        if one not in able
-    ]
+    """The problems that peers can do, and the names of operations, types and problems that they
+    cannot."""
+    able, others = [], []
+    for one in found:
+        if one.operation not in operations:
+            others.append(" ".join(filter(None, one.operation)))
+        elif one.dtype not in DTYPES:
+            others.append(" ".join(filter(None, (*one.operation, one.dtype))))
+        elif not operations[one.operation].of(one.text):
+            others.append(" ".join(filter(None, (*one.operation, one.text))))
+        else:
+            able.append(one)
     return able, list(dict.fromkeys(others))
 
 
@@ -380,7 +392,8 @@ class Ours:
         self.launcher.launch(self.stream)
 
     def results(self, shapes: Sequence[Sequence[int]]) -> list[Any]:
-        return [one.reshape(shape) for one, shape in zip(self.outputs, shapes, strict=True)]
+        """Those that peers have too, the first ones."""
+        return [one.reshape(shape) for one, shape in zip(self.outputs, shapes)]
 
 
 class Torch:
@@ -414,7 +427,8 @@ class Torch:
     def measure(self, problem: Problem) -> Group:
         """The vendors first, which the others are compared with."""
         torch = self.torch
-        operation = self.operations[problem.operation]
+        operation = self.operations[problem.operation].of(problem.text)
+        assert operation  # of those that known() leaves
         torch.compiler.reset()  # or it gives up compiling after some shapes
         torch.set_float32_matmul_precision("high" if problem.dtype == "tf32" else "highest")
         torch.manual_seed(SEED)
@@ -469,7 +483,12 @@ class Torch:
         return judge(version, kernel.idea, checked, operation, inputs, expected), call
 
     def peers_of(self, operation: Operation) -> list[str]:
-        return [one for one in PEERS if one != "p03_triton" or (operation.triton and self.triton)]
+        there = {
+            "p02_torch_compile": operation.compiled,
+            "p03_triton": operation.triton and self.triton,
+            "p04_torch_cudnn": operation.cudnn,
+        }
+        return [one for one in PEERS if there.get(one, True)]
 
     def peers(
         self, operation: Operation, inputs: Sequence[Any]
@@ -477,10 +496,12 @@ class Torch:
         eager = operation.eager or operation.formula
         prepared = operation.prepare(*inputs) if operation.prepare else inputs
         compiled = self.torch.compile(operation.formula, dynamic=False)
+        cudnn = operation.cudnn or eager
         calls = {
             "p01_torch": lambda: eager(*prepared),
             "p02_torch_compile": lambda: compiled(*inputs),
             "p03_triton": lambda: getattr(self.triton, operation.triton)(*inputs),
+            "p04_torch_cudnn": lambda: cudnn(*inputs),
         }
         for name in self.peers_of(operation):
             yield name, calls[name]
@@ -500,7 +521,7 @@ def random_inputs(
         if dtype == "tf32":  # cut to its 10 bits, so that nobody has to round them
             x.view(torch.int32).bitwise_and_(-(1 << 13))
         inputs.append(x)
-    return inputs
+    return list(operation.completed(*inputs))
 
 
 class Expected(NamedTuple):
@@ -539,6 +560,8 @@ def judge(
     """A call's results against the reference. A NaN is wrong."""
     try:
         results = parts(operation.judged(call(), *inputs))
+    except NotImplementedError as error:
+        return Result(kernel, idea, "unsupported", sentence(error))
     except Exception as error:  # whatever a compiler throws
         return Result(kernel, idea, "failed", sentence(error))
     if [tuple(r.shape) for r in results] != [tuple(v.shape) for v in expected.values]:

@@ -241,6 +241,20 @@ class Rows(unittest.TestCase):
         able, others = peers_torch.known([Problem(like)], Gpu.operations)
         self.assertEqual((able, others), ([], ["gemm_tensor nt e4m3"]))
 
+    def test_attention_that_pytorchs_function_cannot_do_is_named(self) -> None:
+        def named(op: str, text: str) -> list[str]:
+            like = {"family": "attention", "op": op, "dtype": "bf16", "problem": text}
+            return peers_torch.known([Problem(like)], Gpu.operations)[1]
+
+        for op, text in (("", "2x4:2x33x64"), ("", "1x2x17:29x64"), ("causal", "1x2x33x64@bshd"),
+                         ("causal_backward", "1x2x17:29x64@top_left"), ("decode", "1x2x1:29x64"),
+                         ("backward", "1x2x17:29x64")):  # fmt: skip
+            self.assertEqual(named(op, text), [], f"{op} {text}")
+        for op, text in (("", "2x2x1..33x64"), ("causal", "1x2x17:29x64"),
+                         ("decode", "1x2x2:29x64"), ("decode", "1x2x1:0..29x64"),
+                         ("decode", "1x2x1:29x64@page16")):  # fmt: skip
+            self.assertEqual(named(op, text), [" ".join(filter(None, ("attention", op, text)))])
+
     def test_another_gpu_is_refused(self) -> None:
         gpu = Gpu()
         gpu.device = "NVIDIA L4"
@@ -448,24 +462,33 @@ class Ratios(unittest.TestCase):
 
 @unittest.skipUnless(HAS_TORCH, "needs PyTorch")
 class Operations(unittest.TestCase):
-    SIZES = {"elementwise": (37, 67), "gemm": (37, 45, 100), "gemm_tensor": (64, 48, 96)}
+    PROBLEMS = {"elementwise": ("37x67",), "gemm": ("37x45x100",), "gemm_tensor": ("64x48x96",),
+                "reduction": ("10007",),
+                "attention": ("1x2x40x64", "2x4:2x33x128@bshd", "2x2x17:29x64@bshd@top_left"),
+                "attention decode": ("2x4:2x1:70x64", "2x2x1:33x128@bshd")}  # fmt: skip
 
     TYPES = {"gemm": ("f32",), "gemm_tensor": ("f16", "bf16", "tf32"),
-             "reduction": ("f32", "bf16", "i32")}  # fmt: skip
+             "reduction": ("f32", "bf16", "i32"), "attention": ("f16", "bf16")}  # fmt: skip
+
+    @classmethod
+    def problems(cls, family: str, op: str) -> Any:
+        """Every problem in every type."""
+        texts = cls.PROBLEMS.get(f"{family} {op}") or cls.PROBLEMS.get(family, ("37x101",))
+        for dtype in cls.TYPES.get(family, ("f32", "f16", "bf16")):
+            for text in texts:
+                yield Problem({"family": family, "op": op, "dtype": dtype, "problem": text})
 
     def each(self) -> Any:
         """Every operation with inputs and their reference, in every type."""
         import torch
 
-        for (family, op), operation in operations(torch).items():
-            size = self.SIZES.get(family, (37, 101))
-            if family == "reduction":
-                size = (10_007,)
-            for dtype in self.TYPES.get(family, ("f32", "f16", "bf16")):
+        for name, operation in operations(torch).items():
+            for one in self.problems(*name):
+                of_problem = operation.of(one.text)
                 torch.manual_seed(7)
-                inputs = peers_torch.random_inputs(torch, operation, size, dtype, "cpu")
-                expected = peers_torch.reference(torch, operation, inputs, size, dtype)
-                yield f"{family} {op} {dtype}", operation, inputs, expected
+                inputs = peers_torch.random_inputs(torch, of_problem, one.size, one.dtype, "cpu")
+                expected = peers_torch.reference(torch, of_problem, inputs, one.size, one.dtype)
+                yield one.name, of_problem, inputs, expected
 
     def test_pytorchs_functions_are_the_formulas(self) -> None:
         for name, operation, inputs, expected in self.each():
@@ -476,6 +499,24 @@ class Operations(unittest.TestCase):
                     "p01_torch", "", lambda: function(*x), operation, inputs, expected
                 )
                 self.assertEqual(result.verdict, "passed", f"{name}: {result.reason}")
+
+    def test_cudnns_call_is_that_of_the_other_backend(self) -> None:
+        import torch
+
+        backends = torch.nn.attention.SDPBackend
+        for name, operation, inputs, expected in self.each():
+            if not operation.cudnn:
+                continue
+
+            def verdict() -> str:
+                return peers_torch.judge(
+                    "p04_torch_cudnn", "", lambda: operation.cudnn(*inputs), operation, inputs,
+                    expected,
+                ).verdict  # fmt: skip
+
+            self.assertEqual(verdict(), "unsupported", name)  # a CPU has none
+            with mock.patch.object(backends, "CUDNN_ATTENTION", backends.FLASH_ATTENTION):
+                self.assertEqual(verdict(), "passed", name)
 
     def test_results_so_small_that_f16_has_no_ten_bits_of_them(self) -> None:
         import torch
@@ -540,19 +581,14 @@ class OneProcess(unittest.TestCase):
     def test_every_operation_has_the_suites_inputs_and_results(self) -> None:
         checked = set()
         for family, op in self.gpu.operations:
-            size = Operations.SIZES.get(family, (37, 101))
-            if family == "reduction":
-                size = (10_007,)
-            for dtype in Operations.TYPES.get(family, ("f32", "f16", "bf16")):
-                version = self.first_version(family, op, dtype)
+            for one in Operations.problems(family, op):
+                version = self.first_version(family, op, one.dtype)
                 if not version:
                     continue
-                like = {"family": family, "op": op, "dtype": dtype,
-                        "problem": "x".join(map(str, size))}  # fmt: skip
                 with mock.patch.object(self.gpu, "peers", lambda *_: []):
-                    group = self.gpu.measure(Problem(like, (version,)))
+                    group = self.gpu.measure(Problem(one.like, (version,)))
                 (result,) = group.results
-                self.assertEqual(result.verdict, "passed", f"{like}: {result.reason}")
+                self.assertEqual(result.verdict, "passed", f"{one.name}: {result.reason}")
                 self.assertEqual(result.us, samples(100.0))
                 checked.add((family, op))
         self.assertEqual(checked, set(self.gpu.operations))

@@ -20,7 +20,9 @@ EPSILON = 1e-5  # layernorm's and rmsnorm's
 class Operation:
     """formula is made of plain operations, in fp32 or better inside; of fp64 tensors it is the
     reference. eager is PyTorch's own function where it has one; it gets what prepare makes of the
-    inputs, outside of the time. triton names our kernel in triton_kernels.py."""
+    inputs, outside of the time. cudnn is the same function by cuDNN, where users choose. triton names
+    our kernel in triton_kernels.py. particular makes the operation that stands for this one in a
+    problem, given as text; None where there is none."""
 
     shapes: Callable[[Sequence[int]], list[Shape]]  # of the inputs, from the problem's numbers
     formula: Function
@@ -32,10 +34,19 @@ class Operation:
     interval: Callable[[Sequence[int]], tuple[float, float]] = lambda size: (-1, 1)  # of inputs
     roundings: int = 1  # to the element type, on the way to a result
     judged: Function = lambda result, *inputs: result  # what of a result is compared
+    completed: Function = lambda *inputs: list(inputs)  # all inputs, of those that are random
+    cudnn: Function | None = None
+    compiled: bool = True  # whether torch.compile takes part
+    particular: Callable[[str], Operation | None] | None = None
+
+    def of(self, problem: str) -> Operation | None:
+        return self.particular(problem) if self.particular else self
 
 
 def operations(torch: Any) -> dict[tuple[str, str], Operation]:
     """By family and op."""
+    from peers.attention import attention_operations
+
     F, aten = torch.nn.functional, torch.ops.aten
 
     def wide(x: Tensor) -> Tensor:
@@ -233,7 +244,7 @@ def operations(torch: Any) -> dict[tuple[str, str], Operation]:
         lambda a, b, bias: F.gelu(F.linear(a, b, bias), approximate="tanh"),
         summands=nt.summands, roundings=3, magnitude=lambda a, b, bias: nt.magnitude(a, b),
     )  # fmt: skip
-    return found
+    return found | attention_operations(torch)
 
 
 def _add_then(norm: Function, x: Tensor, *parameters_and_residual: Tensor) -> Any:
