@@ -1,5 +1,5 @@
-"""The suite's attention in PyTorch: scaled_dot_product_attention by FlashAttention-2 and by cuDNN. Of
-the forward pass o alone is compared: PyTorch keeps lse to itself, and ./bench has checked it."""
+"""The suite's attention in PyTorch: scaled_dot_product_attention by FlashAttention-2 and by cuDNN.
+Of the forward pass o is compared: PyTorch keeps lse to itself, and ./bench has checked it."""
 
 from __future__ import annotations
 
