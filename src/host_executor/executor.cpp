@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "device/ptx/memory_order.hpp"
 #include "host_executor/asynchronous.hpp"
 #include "host_executor/cluster.hpp"
 #include "host_executor/counting.hpp"
@@ -25,6 +24,7 @@
 #include "host_executor/lanes.hpp"
 #include "host_executor/mbarrier.hpp"
 #include "host_executor/memory.hpp"
+#include "host_executor/memory_order.hpp"
 #include "host_executor/per_block.hpp"
 #include "host_executor/ptx.hpp"
 #include "host_executor/setmaxnreg.hpp"

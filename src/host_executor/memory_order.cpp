@@ -1,5 +1,6 @@
-#include "device/ptx/memory_order.hpp"
+#include "host_executor/memory_order.hpp"
 
+#include "host_executor/executor.hpp"
 #include "host_executor/global_races.hpp"
 #include "host_executor/per_block.hpp"
 #include "host_executor/touches.hpp"

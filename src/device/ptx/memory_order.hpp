@@ -26,7 +26,7 @@ enum class Scope { block, cluster, gpu, system };
 }  // namespace ladder::ptx
 
 #if defined(LADDER_HOST_EXECUTOR)
-#include "host_executor/memory_order.hpp"
+#include "host_executor/ptx_memory_order.hpp"
 #else
 
 // An instruction is `before`, the scope's name, `behind`.
