@@ -7,6 +7,7 @@
 #include "device/ptx/tma.hpp"
 #include "device/ptx/wgmma.hpp"
 #include "device/tensor_map.hpp"
+#include "device/vector.hpp"
 
 namespace attention_tiles {
 
@@ -34,11 +35,26 @@ struct Tile {
                                                                 row * kSlice) +
            step % 4 * ladder::ptx::wgmma_step(ladder::ptx::Major::k);
   }
-  /// All columns of the 16 rows from step * 16 on: of a product over the rows.
-  __device__ std::uint64_t over_rows(int step) const {
+  /// The columns of a slice and of those behind it, of the 16 rows from step * 16 on: of a product
+  /// over the rows.
+  __device__ std::uint64_t over_rows(int step, int slice = 0) const {
     return ladder::ptx::wgmma_descriptor<ladder::ptx::Major::mn, 128, kSliceSize * sizeof(T)>(
-               element) +
+               element + slice * kSliceSize) +
            step * ladder::ptx::wgmma_step(ladder::ptx::Major::mn);
+  }
+
+  /// The rows behind the first `rows` become zeros, for wgmma after the next barrier, by kThreads
+  /// threads: the tile's last rows may be another sequence's, or nobody's.
+  template <int kThreads>
+  __device__ void clear_behind(int rows) {
+    constexpr int kChunk = 8, kChunks = kSlice / kChunk;  // all of a row become zeros, in any order
+    for (int i = rows * kChunks + threadIdx.x % kThreads; i < kRows * kChunks; i += kThreads) {
+#pragma unroll
+      for (int slice = 0; slice < D / kSlice; ++slice) {
+        ladder::Vec128<T>{}.store(element + slice * kSliceSize + i * kChunk);
+      }
+    }
+    ladder::ptx::fence_proxy_async();
   }
 };
 
@@ -56,12 +72,16 @@ CUtensorMap map_of(const T* data, const attention::Strides& strides, int d, std:
                              {.size = batch, .stride = strides.batch * kSize, .box = 1}},
                             CU_TENSOR_MAP_SWIZZLE_128B);
 }
-/// Sequences of different lengths are one.
+/// Sequences of different lengths are one. `data` lies as q does.
+template <class T>
+CUtensorMap q_map(const attention::Args<T>& a, const T* data, int tile_rows) {
+  const bool is_one = a.query_starts != nullptr;
+  return map_of(data, a.q_strides, a.d, is_one ? a.all_queries : a.queries, a.heads,
+                is_one ? 1 : a.batch, tile_rows);
+}
 template <class T>
 CUtensorMap q_map(const attention::Args<T>& a, int tile_rows) {
-  const bool is_one = a.query_starts != nullptr;
-  return map_of(a.q, a.q_strides, a.d, is_one ? a.all_queries : a.queries, a.heads,
-                is_one ? 1 : a.batch, tile_rows);
+  return q_map(a, a.q, tile_rows);
 }
 template <class T>
 CUtensorMap kv_map(const attention::Args<T>& a, const T* data, int tile_rows) {
@@ -69,6 +89,17 @@ CUtensorMap kv_map(const attention::Args<T>& a, const T* data, int tile_rows) {
   return map_of(data, a.k_strides, a.d, is_one ? a.all_keys : a.keys, a.kv_heads,
                 is_one ? 1 : a.batch, tile_rows);
 }
+
+/// Where a sequence's rows begin in the maps.
+struct MapPlace {
+  int sequence, query, key;
+
+  template <class T>
+  __device__ MapPlace(const attention::Args<T>& a, int number)
+      : sequence(a.query_starts == nullptr ? number : 0),
+        query(a.query_starts == nullptr ? 0 : a.query_starts[number]),
+        key(a.query_starts == nullptr ? 0 : a.key_starts[number]) {}
+};
 
 /// Dynamic shared memory from the next multiple of 1024 bytes on.
 template <class S>

@@ -15,7 +15,6 @@
 #include "device/ptx/setmaxnreg.hpp"
 #include "device/row_scheduler.hpp"
 #include "device/sm_count.hpp"
-#include "device/vector.hpp"
 #include "limits.hpp"
 #include "online_rows.hpp"
 #include "tile_order.hpp"
@@ -38,20 +37,6 @@ struct Shared {
   Mbarrier q_empty, k_empty[kStages], v_empty[kStages], v_landed;
   int tile;  // whose Q is there
 };
-
-/// The values behind the first `rows` become zeros, for wgmma, by a warp.
-template <class T, int D>
-__device__ void clear_behind(Tile<T, BN, D>& v, int rows) {
-  constexpr int kChunk = 8, kChunks = kSlice / kChunk;  // all of a row become zeros, in any order
-  for (int i = rows * kChunks + threadIdx.x % 32; i < BN * kChunks; i += 32) {
-#pragma unroll
-    for (int slice = 0; slice < D / kSlice; ++slice) {
-      ladder::Vec128<T>{}.store(v.element + slice * v.kSliceSize + i * kChunk);
-    }
-  }
-  fence_proxy_async();
-  __syncwarp();
-}
 
 template <class Op, class T, int D>
 __global__ void __launch_bounds__(kThreads, 1)
@@ -96,17 +81,15 @@ __global__ void __launch_bounds__(kThreads, 1)
       }
       const int end = head.template visible<Op>(row0 + BM - 1);  // what is seen at all
       const int kv_head = at.head / (a.heads / a.kv_heads);
-      const int sequence = a.query_starts == nullptr ? at.sequence : 0;
-      const int first_query = a.query_starts == nullptr ? 0 : a.query_starts[at.sequence];
-      const int first_key = a.query_starts == nullptr ? 0 : a.key_starts[at.sequence];
+      const MapPlace first(a, at.sequence);
       if (asks) {
         mbarrier_arrive_expect_tx(&s.q_full, s.q.kBytes);
-        s.q.load(&q_map, first_query + row0, at.head, sequence, &s.q_full);
+        s.q.load(&q_map, first.query + row0, at.head, first.sequence, &s.q_full);
       }
       const auto load = [&](Tile<T, BN, D>& to, const CUtensorMap& map, int key0, Mbarrier* full) {
         if (!asks) return;
         mbarrier_arrive_expect_tx(full, to.kBytes);
-        to.load(&map, first_key + key0, kv_head, sequence, full);
+        to.load(&map, first.key + key0, kv_head, first.sequence, full);
       };
       for (int key0 = 0; key0 < end; key0 += BN, state.advance()) {
         const int stage = state.stage;
@@ -120,7 +103,8 @@ __global__ void __launch_bounds__(kThreads, 1)
           load(s.v[stage], v_map, key0, &s.v_landed);
           mbarrier_wait(&s.v_landed, landed_parity);
           landed_parity ^= 1;
-          clear_behind(s.v[stage], head.keys - key0);
+          s.v[stage].template clear_behind<32>(head.keys - key0);
+          __syncwarp();
           if (asks) mbarrier_arrive(&s.v_full[stage]);
         }
       }
