@@ -73,8 +73,12 @@ __global__ void __launch_bounds__(kThreads, 1)
       const Head<T> head(a, at.head, at.sequence);
       const int row0 = at.tile * BM;
       if (tile >= 0 && row0 >= head.queries) continue;  // of a shorter sequence
-      mbarrier_wait(&s.q_empty, q_parity ^ 1);
-      if (asks) s.tile = tile;
+      // Only the lane that asks waits for what is empty: nothing holds the phase for the others, and
+      // one that looks late could not tell it from the next.
+      if (asks) {
+        mbarrier_wait(&s.q_empty, q_parity ^ 1);
+        s.tile = tile;
+      }
       if (tile < 0) {
         if (asks) mbarrier_arrive(&s.q_full);
         return;
@@ -86,21 +90,21 @@ __global__ void __launch_bounds__(kThreads, 1)
         mbarrier_arrive_expect_tx(&s.q_full, s.q.kBytes);
         s.q.load(&q_map, first.query + row0, at.head, first.sequence, &s.q_full);
       }
-      const auto load = [&](Tile<T, BN, D>& to, const CUtensorMap& map, int key0, Mbarrier* full) {
+      const auto load = [&](Tile<T, BN, D>& to, const CUtensorMap& map, int key0, Mbarrier* full,
+                            Mbarrier* empty) {
         if (!asks) return;
+        // A new mbarrier reports the previous phase complete, so the first pass does not block.
+        mbarrier_wait(empty, state.parity ^ 1);
         mbarrier_arrive_expect_tx(full, to.kBytes);
         to.load(&map, first.key + key0, kv_head, first.sequence, full);
       };
       for (int key0 = 0; key0 < end; key0 += BN, state.advance()) {
         const int stage = state.stage;
-        // A new mbarrier reports the previous phase complete, so the first pass does not block.
-        mbarrier_wait(&s.k_empty[stage], state.parity ^ 1);
-        load(s.k[stage], k_map, key0, &s.k_full[stage]);
-        mbarrier_wait(&s.v_empty[stage], state.parity ^ 1);
+        load(s.k[stage], k_map, key0, &s.k_full[stage], &s.k_empty[stage]);
         if (a.query_starts == nullptr || key0 + BN <= head.keys) {
-          load(s.v[stage], v_map, key0, &s.v_full[stage]);
+          load(s.v[stage], v_map, key0, &s.v_full[stage], &s.v_empty[stage]);
         } else {
-          load(s.v[stage], v_map, key0, &s.v_landed);
+          load(s.v[stage], v_map, key0, &s.v_landed, &s.v_empty[stage]);
           mbarrier_wait(&s.v_landed, landed_parity);
           landed_parity ^= 1;
           s.v[stage].template clear_behind<32>(head.keys - key0);
