@@ -221,6 +221,12 @@ template <ladder::host::AtomicAddable T>
 LADDER_INLINE T atomicAdd(T* address, ladder::host::Same<T> value) {
   return ladder::host::read_modify_write(address, [value](T old) { return T(old + value); });
 }
+/// Of compute capability 9.0, and global memory: each element by itself is added at once.
+LADDER_INLINE float4 atomicAdd(float4* address, float4 value) {
+  return ladder::host::read_modify_write(address, [value](float4 old) {
+    return float4{old.x + value.x, old.y + value.y, old.z + value.z, old.w + value.w};
+  });
+}
 template <ladder::host::OneOf<int, unsigned> T>
 LADDER_INLINE T atomicSub(T* address, ladder::host::Same<T> value) {
   return ladder::host::read_modify_write(address, [value](T old) { return old - value; });

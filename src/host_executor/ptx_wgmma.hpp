@@ -45,6 +45,18 @@ template <int kPending, class D, class A>
 LADDER_INLINE void wgmma_wait_group(D&, A&, LADDER_HERE) {
   host::wgmma_wait_group(kPending, true, at);
 }
+template <int kPending, class D, class D1, class A>
+LADDER_INLINE void wgmma_wait_group(D&, D1&, A&, LADDER_HERE) {
+  host::wgmma_wait_group(kPending, true, at);
+}
+template <int kPending, class D, class D1, class A, class A1>
+LADDER_INLINE void wgmma_wait_group(D&, D1&, A&, A1&, LADDER_HERE) {
+  host::wgmma_wait_group(kPending, true, at);
+}
+template <int kPending, class D, class D1, class D2, class A, class A1>
+LADDER_INLINE void wgmma_wait_group(D&, D1&, D2&, A&, A1&, LADDER_HERE) {
+  host::wgmma_wait_group(kPending, true, at);
+}
 template <int N, Major kMajorA, Major kMajorB, class A, class B = A>
 LADDER_INLINE void wgmma(WgmmaSum<A> (&d)[N / 2], std::uint64_t a, std::uint64_t b, bool add) {
   static_assert(kIsWidth<N> && kMultiplies<A, B>);
