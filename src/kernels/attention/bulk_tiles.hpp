@@ -28,6 +28,11 @@ struct Tile {
     }
   }
 
+  /// Eight columns of a row, the first of which is chunk * 8.
+  __device__ T* chunk(int row, int chunk) {
+    return element + chunk / 8 * kSliceSize + row * kSlice + (chunk % 8 ^ row % 8) * 8;
+  }
+
   /// 16 columns of it from step * 16 on, of the rows from `row` on, which is a multiple of 8: of a
   /// product over the columns.
   __device__ std::uint64_t over_columns(int row, int step) const {
@@ -47,6 +52,7 @@ struct Tile {
   /// threads: the tile's last rows may be another sequence's, or nobody's.
   template <int kThreads>
   __device__ void clear_behind(int rows) {
+    if (rows >= kRows) return;
     constexpr int kChunk = 8, kChunks = kSlice / kChunk;  // all of a row become zeros, in any order
     for (int i = rows * kChunks + threadIdx.x % kThreads; i < kRows * kChunks; i += kThreads) {
 #pragma unroll

@@ -1,0 +1,153 @@
+// What the gradients on Hopper share: tiles of queries in the workspace, weights and their gradients
+// in the accumulators of products that are keys by queries, and how sums of rows are stored.
+#pragma once
+
+#include "backward_head.hpp"
+#include "bulk_tiles.hpp"
+#include "device/pairs.hpp"
+#include "device/ptx/exp2.hpp"
+#include "device/ptx/stmatrix.hpp"
+#include "online_rows.hpp"
+
+namespace attention_tiles {
+
+/// Queries of a tile, whose sums of dq are two accumulators of 64 by 64 for both head sizes: two
+/// warpgroups have 64 queries each, or all 64, and 64 columns each.
+template <int D>
+constexpr int kQueries = D == 64 ? 128 : 64;
+constexpr int kDqSums = 64 * 64, kTileSums = 2 * kDqSums;
+
+/// Of the queries of a tile, as they lie in the workspace. lse times log2 e; infinite where there is
+/// no query, and where it sees no key: then its weights are zero.
+template <int D>
+struct Rows {
+  alignas(16) float lse[kQueries<D>], delta[kQueries<D>];
+};
+
+/// The workspace: sums of dq in fp32, counters, and Rows, of whole tiles of queries. Each sequence of
+/// each head begins a tile, however long those before it are. A warpgroup's sums lie as it has them
+/// in registers: d[4 i] to d[4 i + 3] of thread t are float4 number i * 128 + t.
+struct QueryTiles {
+  float* sums;                 // kTileSums for each tile
+  unsigned* counters;          // behind them
+  float* rows;                 // 2 * tile_rows for each tile
+  std::size_t bytes_of_zeros;  // sums and counters
+  std::size_t bytes;
+  std::int64_t of_head;  // tiles
+  int tile_rows;
+
+  template <class T>
+  static std::int64_t count(const attention_backward::Args<T>& a) {
+    return a.heads * (a.all_queries / (kTileSums / a.d) + a.batch);
+  }
+
+  template <class T>
+  explicit QueryTiles(const attention_backward::Args<T>& a, std::int64_t counter_count = 0)
+      : tile_rows(kTileSums / a.d) {
+    of_head = a.all_queries / tile_rows + a.batch;
+    const std::int64_t tiles = count(a), zeros = tiles * kTileSums + counter_count;
+    const std::int64_t all = ladder::ceil_div(zeros, 32) * 32;
+    sums = static_cast<float*>(a.workspace);
+    counters = reinterpret_cast<unsigned*>(sums + tiles * kTileSums);
+    rows = sums + all;
+    bytes_of_zeros = sizeof(float) * static_cast<std::size_t>(zeros);
+    bytes = sizeof(float) * static_cast<std::size_t>(all + tiles * 2 * tile_rows);
+  }
+
+  /// The first tile of a head of a sequence.
+  template <class T>
+  __device__ std::int64_t first(const attention_backward::Args<T>& a, int head,
+                                int sequence) const {
+    const std::int64_t row =
+        a.query_starts == nullptr ? std::int64_t{sequence} * a.queries : a.query_starts[sequence];
+    return head * of_head + row / tile_rows + sequence;
+  }
+  __device__ float4* sums_of(std::int64_t tile, int warpgroup) const {
+    return reinterpret_cast<float4*>(sums + tile * kTileSums + warpgroup * kDqSums);
+  }
+  __device__ float* rows_of(std::int64_t tile) const { return rows + tile * 2 * tile_rows; }
+};
+
+/// Of products keys by queries a thread has the keys `key` and key + 8, of each eight queries two
+/// neighbours. Turns scores into weights; query i of the tile sees the keys before seen(i).
+template <int D, int kScores, class Seen>
+__device__ __forceinline__ void weigh(float (&s)[kScores], const Rows<D>& rows, float scale,
+                                      bool is_masked, int key, Seen seen) {
+#pragma unroll
+  for (int i = 0; i < kScores; i += 4) {
+    const int query = i * 2 + threadIdx.x % 4 * 2;
+    const float2 lse = *reinterpret_cast<const float2*>(&rows.lse[query]);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      s[i + e] = ladder::ptx::exp2_approx(fmaf(s[i + e], scale, -(e % 2 == 0 ? lse.x : lse.y)));
+      if (is_masked && key + e / 2 * 8 >= seen(query + e % 2)) s[i + e] = 0;
+    }
+  }
+}
+
+/// Turns the gradients of weights p into those of scores.
+template <int D, int kScores>
+__device__ __forceinline__ void make_gradients_of_scores(float (&ds)[kScores],
+                                                         const float (&p)[kScores],
+                                                         const Rows<D>& rows) {
+#pragma unroll
+  for (int i = 0; i < kScores; i += 4) {
+    const int query = i * 2 + threadIdx.x % 4 * 2;
+    const float2 delta = *reinterpret_cast<const float2*>(&rows.delta[query]);
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      ds[i + e] = p[i + e] * (ds[i + e] - (e % 2 == 0 ? delta.x : delta.y));
+    }
+  }
+}
+
+/// A warpgroup writes its 64 rows of keys, from `row` on, into a tile that wgmma reads.
+template <class T, int kRows, int kColumns>
+__device__ __forceinline__ void store_gradients(Tile<T, kRows, kColumns>& to, int row,
+                                                const std::uint32_t (&words)[kColumns / 16][4]) {
+  const int lane = threadIdx.x % 32, own = row + threadIdx.x / 32 % 4 * 16 + lane % 16;
+#pragma unroll
+  for (int i = 0; i < kColumns / 16; ++i) {
+    ladder::ptx::stmatrix(to.chunk(own, i * 2 + lane / 16), words[i]);
+  }
+}
+
+/// Stores rows `row` and row + 8 of a thread's sums, as far as there are rows.
+template <class T, int kSums>
+__device__ __forceinline__ void store_rows(T* to, std::int64_t pitch, int row, int rows,
+                                           const float (&sums)[kSums], float scale) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    if (row + half * 8 >= rows) continue;
+    T* const at = to + (row + half * 8) * pitch + threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = half * 2; i < kSums; i += 4) {
+      *reinterpret_cast<std::uint32_t*>(at + i / 4 * 8) =
+          ladder::pack<T>(sums[i] * scale, sums[i + 1] * scale);
+    }
+  }
+}
+
+}  // namespace attention_tiles
+
+namespace attention_backward_parts {
+
+/// v35: the workspace's Rows.
+template <class T>
+void launch_rows(const attention_backward::Args<T>& a, const attention_tiles::QueryTiles& tiles,
+                 cudaStream_t stream);
+extern template void launch_rows(const attention_backward::Args<ladder::half>&,
+                                 const attention_tiles::QueryTiles&, cudaStream_t);
+extern template void launch_rows(const attention_backward::Args<ladder::bfloat16>&,
+                                 const attention_tiles::QueryTiles&, cudaStream_t);
+
+/// v35: dq of its sums, times the scale.
+template <class T>
+void launch_round_dq(const attention_backward::Args<T>& a, const attention_tiles::QueryTiles& tiles,
+                     cudaStream_t stream);
+extern template void launch_round_dq(const attention_backward::Args<ladder::half>&,
+                                     const attention_tiles::QueryTiles&, cudaStream_t);
+extern template void launch_round_dq(const attention_backward::Args<ladder::bfloat16>&,
+                                     const attention_tiles::QueryTiles&, cudaStream_t);
+
+}  // namespace attention_backward_parts
