@@ -62,8 +62,9 @@ struct QueryTiles {
         a.query_starts == nullptr ? std::int64_t{sequence} * a.queries : a.query_starts[sequence];
     return head * of_head + row / tile_rows + sequence;
   }
+  __device__ float* sums_of(std::int64_t tile) const { return sums + tile * kTileSums; }
   __device__ float4* sums_of(std::int64_t tile, int warpgroup) const {
-    return reinterpret_cast<float4*>(sums + tile * kTileSums + warpgroup * kDqSums);
+    return reinterpret_cast<float4*>(sums_of(tile) + warpgroup * kDqSums);
   }
   __device__ float* rows_of(std::int64_t tile) const { return rows + tile * 2 * tile_rows; }
 };
