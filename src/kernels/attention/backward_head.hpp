@@ -27,18 +27,21 @@ struct BackwardHead : Head<T> {
     }
   }
 
-  /// The unused rows of dk and dv become zero; the blocks along the grid's x share them, this is
-  /// number `block`.
-  __device__ void clear_unused_keys(int d, unsigned block) const {
+  /// The unused rows of dk and dv become zero; `blocks` blocks share them, this is number `block`.
+  __device__ void clear_unused_keys(int d, unsigned block, unsigned blocks) const {
     constexpr int kChunk = ladder::Vec128<T>::size;
     const std::int64_t size = std::int64_t{key_rows - this->keys} * (d / kChunk);
     std::int64_t i = std::int64_t{block} * blockDim.x + threadIdx.x;
-    for (; i < size; i += std::int64_t{gridDim.x} * blockDim.x) {
+    for (; i < size; i += std::int64_t{blocks} * blockDim.x) {
       const std::int64_t row = this->keys + i / (d / kChunk);
       const std::int64_t at = row * this->k_pitch + i % (d / kChunk) * kChunk;
       ladder::Vec128<T>{}.store(dk + at);
       ladder::Vec128<T>{}.store(dv + at);
     }
+  }
+  /// The blocks along the grid's x do.
+  __device__ void clear_unused_keys(int d, unsigned block) const {
+    clear_unused_keys(d, block, gridDim.x);
   }
 };
 

@@ -60,7 +60,7 @@ struct QueryTiles {
                                 int sequence) const {
     const std::int64_t row =
         a.query_starts == nullptr ? std::int64_t{sequence} * a.queries : a.query_starts[sequence];
-    return head * of_head + row / tile_rows + sequence;
+    return head * of_head + (tile_rows == 64 ? row / 64 : row / 128) + sequence;
   }
   __device__ float* sums_of(std::int64_t tile) const { return sums + tile * kTileSums; }
   __device__ float4* sums_of(std::int64_t tile, int warpgroup) const {

@@ -1,4 +1,4 @@
-// The order in which persistent blocks take tiles of queries.
+// The order in which blocks take tiles of queries, or of keys.
 #pragma once
 
 #include "attention.hpp"
@@ -9,27 +9,30 @@ struct TilePlace {
   int tile, head, sequence;
 };
 
-/// All heads of all sequences in sections, of as many as the L2 holds the keys and values of, and
-/// within a section tile by tile: those that run at the same time are of different heads, and read
-/// the same keys as those before and after them. Under a causal mask the last tile of queries, which
-/// sees most, comes first.
+/// All heads of all sequences in sections, of as many as the L2 holds what they go through, and within
+/// a section tile by tile: those that run at the same time are of different heads, and read the same
+/// as those before and after them.
 class TileOrder {
  public:
+  /// Of queries, which go through keys and values. Under a causal mask the last tile, which sees
+  /// most, comes first.
   template <class T>
   TileOrder(const attention::Args<T>& a, int rows, bool last_first)
-      : heads_(a.heads),
-        all_(a.heads * a.batch),
-        tiles_(ladder::ceil_div(a.queries, rows)),
-        last_first_(last_first) {
-    constexpr std::int64_t kL2 = 32 << 20;  // bytes that stay
-    const int group = a.heads / a.kv_heads;
-    const std::int64_t of_head = std::int64_t{2} * a.keys * a.d * sizeof(T);
-    const auto kv_heads = static_cast<int>(std::clamp<std::int64_t>(
-        kL2 / std::max<std::int64_t>(of_head, 1), 1, std::max(all_ / group, 1)));
-    section_ = kv_heads * group;
+      : TileOrder(a.heads, a.batch, ladder::ceil_div(a.queries, rows), last_first,
+                  a.heads / a.kv_heads, std::int64_t{2} * a.keys * a.d * sizeof(T)) {}
+
+  /// Of heads of keys, which go through q, d_o and fp32 sums of dq. The first tile, which is seen by
+  /// most, comes first.
+  template <class T>
+  static TileOrder of_keys(const attention_backward::Args<T>& a, int rows) {
+    const std::int64_t of_group = std::int64_t{a.heads / a.kv_heads} * a.queries * a.d;
+    return TileOrder(a.kv_heads, a.batch, std::max(1, ladder::ceil_div(a.keys, rows)), false, 1,
+                     of_group * static_cast<int>(2 * sizeof(T) + sizeof(float)));
   }
 
   __host__ __device__ int count() const { return all_ * tiles_; }
+  /// Of a head.
+  __device__ int tiles() const { return tiles_; }
 
   __device__ TilePlace at(int item) const {
     const int first = item / (section_ * tiles_) * section_;
@@ -40,6 +43,15 @@ class TileOrder {
   }
 
  private:
+  /// Sections are whole groups of heads, for each of which the L2 has so many bytes.
+  TileOrder(int heads, int batch, int tiles, bool last_first, int group, std::int64_t of_group)
+      : heads_(heads), all_(heads * batch), tiles_(tiles), last_first_(last_first) {
+    constexpr std::int64_t kL2 = 32 << 20;  // bytes that stay
+    const auto groups = static_cast<int>(std::clamp<std::int64_t>(
+        kL2 / std::max<std::int64_t>(of_group, 1), 1, std::max(all_ / group, 1)));
+    section_ = groups * group;
+  }
+
   int heads_, all_, tiles_, section_;
   bool last_first_;
 };
