@@ -2,8 +2,8 @@
 //           whose turn it is. The warp that has dq added waits for it and counts on, while the consumers
 //           multiply the next tile
 // Vs v39    the same bits in every run. For it the warp waits for whoever is late, then until its sums
-//           are written, not only read, and for a fence; the consumers wait with it as soon as they have
-//           the next sums. And a block draws its number, since it may only wait for such as have begun
+//           are written, not only read, and releases them; the consumers wait with it as soon as they
+//           have the next sums. And a block draws its number, since it may only wait for such as have begun
 // Bound by  the tensor cores; where few heads share the SMs, the turns: tiles of keys of one head follow
 //           each other, a tile of queries apart
 // Limits    compute capability 9.0a; 178 KiB of shared memory for head size 128; in the workspace 4
@@ -12,6 +12,7 @@
 //           64 keys, for dq of 64 columns, for head size 64 of 64 queries
 #include "backward_tiles.hpp"
 #include "device/pipeline_state.hpp"
+#include "device/ptx/memory_order.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/ptx/setmaxnreg.hpp"
 #include "tile_order.hpp"
@@ -81,12 +82,11 @@ __global__ void __launch_bounds__(kThreads, 1)
       for (int h = 0; h < group; ++h) {
         for (int row0 = begin; row0 < head.queries; row0 += BM) {
           const std::int64_t tile = first_tile + h * tiles.of_head + row0 / BM;
-          volatile unsigned* const turn = tiles.counters + 1 + tile;
+          unsigned* const turn = tiles.counters + 1 + tile;
           named_barrier_sync<kAdding>(kSumsFull);
           if (threadIdx.x % 32 == 0) {
-            while (*turn != static_cast<unsigned>(place.tile)) {
+            while (load_acquire<Scope::gpu>(turn) != static_cast<unsigned>(place.tile)) {
             }
-            __threadfence();
             bulk_reduce<Reduction::add>(tiles.sums_of(tile), &s.dq[0].x, sizeof s.dq);
             bulk_commit_group();
             bulk_wait_group_read<0>();
@@ -95,9 +95,8 @@ __global__ void __launch_bounds__(kThreads, 1)
           const bool is_last = h + 1 == group && row0 + BM >= head.queries;
           if (!is_last) named_barrier_arrive<kAdding>(kSumsEmpty);
           if (threadIdx.x % 32 == 0) {
-            bulk_wait_group<0>();
-            __threadfence();  // whoever sees the next turn adds behind this
-            *turn = place.tile + 1;
+            bulk_wait_group<0>();  // added, not only read
+            store_release<Scope::gpu>(turn, place.tile + 1);
           }
         }
       }
