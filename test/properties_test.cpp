@@ -2,6 +2,7 @@
 // inputs, and kernels with well-known mistakes, which their checks must reject.
 #include "harness/family.hpp"
 
+#include "kernels/attention/problem.hpp"
 #include "kernels/gemm_tensor/gemm_tensor.hpp"
 #include "kernels/layernorm/layernorm.hpp"
 #include "kernels/rmsnorm/rmsnorm.hpp"
@@ -14,6 +15,8 @@
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
+#include <span>
 
 namespace ladder {
 namespace {
@@ -267,6 +270,63 @@ TEST(Decode, GivesASequenceTheSameBitsInAnyBatch) {
     }
     EXPECT_EQ(alone, first);
   });
+}
+
+// The host executor begins blocks in another order each time, a GPU as it likes.
+TEST(AttentionGradient, HasTheSameBitsInEveryRunWhereTheOrderIsKept) {
+  for_each_kernel("attention", {"backward", "causal_backward"},
+                  [](const Kernel& kernel, Device& device) {
+                    if (!label(kernel).ends_with("in_order")) return;
+                    const InputSet uniform{"uniform", uniform_value};
+                    constexpr const char* kSixTilesOfKeys = "1x1x70:700x64";
+                    const auto first = all_results(kernel, kSixTilesOfKeys, uniform, device);
+                    for (unsigned order = 1; order < 4; ++order) {
+                      device.set_lane_order(order);
+                      EXPECT_EQ(all_results(kernel, kSixTilesOfKeys, uniform, device), first);
+                    }
+                    device.set_lane_order(0);
+                  });
+}
+
+// A tile behind a sequence's last query has the next one's rows.
+TEST(AttentionGradient, IsNoneOfOtherSequencesNaNs) {
+  const auto rarely_nan = [](std::uint64_t bits, int input) {
+    const bool is_nan = (input == 0 || input == 5) && bits % 8192 == 0;  // of q and d_o
+    return is_nan ? std::numeric_limits<double>::quiet_NaN() : uniform_value(bits, input);
+  };
+  constexpr const char* kSequences = "6x1x1..70x64";
+  const attention_problem::Layout at(*attention_problem::parse(kSequences));
+  const auto is_nan = [](double x) { return std::isnan(x); };
+  for_each_kernel(
+      "attention", {"backward", "causal_backward"}, [&](const Kernel& kernel, Device& device) {
+        if (!supports(kernel, family_of(kernel).problem(kSequences)).ok) return;
+        const auto all = all_results(kernel, kSequences, {"few NaNs", rarely_nan}, device);
+        int clean = 0;
+        for (int sequence = 0; sequence < 6; ++sequence) {
+          const auto of = [&](const std::vector<double>& values, int row, int rows) {
+            return std::span(values).subspan(static_cast<std::size_t>(row * 64),
+                                             static_cast<std::size_t>(rows * 64));
+          };
+          const int row = at.query_start(sequence), rows = at.queries(sequence);
+          bool is_clean = true;
+          for (int i = row * 64; i < (row + rows) * 64; ++i) {
+            for (const int input : {0, 5}) {
+              const auto number = static_cast<std::uint64_t>(i);
+              const auto stream = static_cast<std::uint64_t>(input);
+              is_clean &= !std::isnan(rarely_nan(random_bits(kSeed, stream, number), input));
+            }
+          }
+          if (!is_clean) continue;
+          ++clean;
+          EXPECT_TRUE(std::ranges::none_of(of(all[0], row, rows), is_nan)) << sequence;
+          for (const std::size_t output : {1, 2}) {
+            const auto keys = of(all[output], at.key_start(sequence), at.keys(sequence));
+            EXPECT_TRUE(std::ranges::none_of(keys, is_nan)) << sequence;
+          }
+        }
+        EXPECT_GE(clean, 1);
+        EXPECT_LT(clean, 6);
+      });
 }
 
 // Weights 1 and biases 0.

@@ -2,8 +2,8 @@
 //           gradients, and what is added to dq leaves the registers under dk's, behind which the next
 //           tile's scores are already asked for
 // Vs v37    a warpgroup of its own keeps the tensor cores busy but for the time in which it makes the
-//           gradients of scores. More would fit: dv under those, or the next scores before dq's sums are
-//           stored; but for head size 64 dk, dv, weights, gradients and scores fill the 240 registers
+//           gradients of scores. dv under those, or the next scores before dq's sums are stored, would
+//           take more than 240 registers: nvcc 13.0 then carries the products out one by one
 // Bound by  the tensor cores, and the gradients of scores when both warpgroups make them at once, as the
 //           barrier behind them suggests
 // Limits    compute capability 9.0a; 178 KiB of shared memory for head size 128; in the workspace 4
