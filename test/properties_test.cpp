@@ -278,11 +278,11 @@ TEST(AttentionGradient, HasTheSameBitsInEveryRunWhereTheOrderIsKept) {
                   [](const Kernel& kernel, Device& device) {
                     if (!label(kernel).ends_with("in_order")) return;
                     const InputSet uniform{"uniform", uniform_value};
-                    constexpr const char* kSixTilesOfKeys = "1x1x70:700x64";
-                    const auto first = all_results(kernel, kSixTilesOfKeys, uniform, device);
-                    for (unsigned order = 1; order < 4; ++order) {
+                    constexpr const char* kThreeTilesOfKeys = "1x1x70:300x64";
+                    const auto first = all_results(kernel, kThreeTilesOfKeys, uniform, device);
+                    for (unsigned order = 1; order < 3; ++order) {
                       device.set_lane_order(order);
-                      EXPECT_EQ(all_results(kernel, kSixTilesOfKeys, uniform, device), first);
+                      EXPECT_EQ(all_results(kernel, kThreeTilesOfKeys, uniform, device), first);
                     }
                     device.set_lane_order(0);
                   });
