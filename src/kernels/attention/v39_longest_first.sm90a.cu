@@ -166,7 +166,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     for (int i = 0; i < BM / 16; ++i) {
       wgmma<D, Major::mn, T>(dv, weights[i], d_o.over_rows(i), true);
     }
-    wgmma_commit_group();
     meet();  // the gradients of all keys are there
     float dq[kDqSums / 128];
     const int dq_rows = D == 64 ? warpgroup : 0, dq_columns = D == 64 ? 0 : warpgroup;
