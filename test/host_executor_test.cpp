@@ -569,6 +569,17 @@ TEST(Atomics, AddPairsOfHalves) {
   EXPECT_EQ(__bfloat162float(b[0].y), 20.0f);
 }
 
+__global__ void add_float4(float4* sums) { atomicAdd(sums, make_float4(1, 2, 3, 4)); }
+
+TEST(Atomics, AddVectorsOfFloats) {
+  Array<float4> sums(1);
+  run_block(10, add_float4, sums);
+  EXPECT_EQ(sums[0].x, 10.0f);
+  EXPECT_EQ(sums[0].y, 20.0f);
+  EXPECT_EQ(sums[0].z, 30.0f);
+  EXPECT_EQ(sums[0].w, 40.0f);
+}
+
 // --- Arithmetic ----------------------------------------------------------------------------------
 
 template <class T>
