@@ -1,5 +1,5 @@
-// Idea      Hopper's way in and its products: TMA brings tiles of queries, and two warpgroups of 64 keys
-//           each make all five products by wgmma
+// Idea      Hopper's way in and its products: TMA brings tiles of queries, and two warpgroups of 64
+//           keys each make all five products by wgmma
 //
 //             scores, their weights' gradients    keys by queries: a warpgroup's K and V are the left
 //                                                 operands, Q and d_o the right ones
@@ -9,9 +9,9 @@
 //             dq                                  over shared memory: the left operand is read the
 //                                                 other way, and is of both warpgroups' keys
 //
-// Vs v33b   no fragment of Q, d_o, K or V goes through registers, which is room for 64 queries where
-//           there were 32. What a warpgroup adds to dq lies in the workspace as it lies in registers, so
-//           an atomic operation adds 16 bytes a thread, and a warp's are neighbours
+// Vs v33b   no fragment of Q, d_o, K or V goes through registers, which is room for 64 queries
+//           where there were 32. What a warpgroup adds to dq lies in the workspace as it lies in
+//           registers, so an atomic operation adds 16 bytes a thread, and a warp's are neighbours
 // Bound by  waiting: both warpgroups multiply at the same time, and then both take exponentials
 // Limits    compute capability 9.0a; 146 KiB of shared memory for head size 128; in the workspace 4
 //           bytes for each element of dq

@@ -1,14 +1,14 @@
-// Idea      warp specialisation: a producer asks TMA for tiles of queries, two consumer warpgroups make
-//           the gradients of 64 keys each
+// Idea      warp specialisation: a producer asks TMA for tiles of queries, two consumer warpgroups
+//           make the gradients of 64 keys each
 // Vs v35    the producer is a tile ahead without anyone's __syncthreads, and setmaxnreg moves its
-//           registers to the consumers. Those still meet at two barriers a tile, since each makes half of
-//           dq of both's gradients of scores
-// Bound by  waiting: within a warpgroup products and exponentials take turns, and the two barriers keep
-//           both in step; then the atomics
+//           registers to the consumers. Those still meet at two barriers a tile, since each makes
+//           half of dq of both's gradients of scores
+// Bound by  waiting: within a warpgroup products and exponentials take turns, and the two barriers
+//           keep both in step; then the atomics
 // Limits    compute capability 9.0a; 146 KiB of shared memory for head size 128; in the workspace 4
 //           bytes for each element of dq
-// Tile      128 keys by 64 queries, for head size 64 by 128, of which two are in flight; 2 warpgroups of
-//           64 keys, for dq of 64 columns, for head size 64 of 64 queries
+// Tile      128 keys by 64 queries, for head size 64 by 128, of which two are in flight; 2
+//           warpgroups of 64 keys, for dq of 64 columns, for head size 64 of 64 queries
 #include "backward_tiles.hpp"
 #include "device/pipeline_state.hpp"
 #include "device/ptx/named_barrier.hpp"

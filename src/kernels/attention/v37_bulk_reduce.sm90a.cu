@@ -1,13 +1,13 @@
-// Idea      one bulk copy adds what a tile of keys adds to a tile of queries' dq: consumers write their
-//           sums to shared memory, a warp of their own asks for 32 KiB to be added
-// Vs v36    no atomic operation of a thread, 8 a tile, and no address of one. The barrier at which the
-//           sums may be written is also the one behind which both warpgroups have read the gradients of
-//           scores, so there are as many barriers as before
+// Idea      one bulk copy adds what a tile of keys adds to a tile of queries' dq: consumers write
+//           their sums to shared memory, a warp of their own asks for 32 KiB to be added
+// Vs v36    no atomic operation of a thread, 8 a tile, and no address of one. The barrier at which
+//           the sums may be written is also the one behind which both warpgroups have read the
+//           gradients of scores, so there are as many barriers as before
 // Bound by  waiting: within a warpgroup products and exponentials take turns
 // Limits    compute capability 9.0a; 178 KiB of shared memory for head size 128; in the workspace 4
 //           bytes for each element of dq
-// Tile      128 keys by 64 queries, for head size 64 by 128, of which two are in flight; 2 warpgroups of
-//           64 keys, for dq of 64 columns, for head size 64 of 64 queries
+// Tile      128 keys by 64 queries, for head size 64 by 128, of which two are in flight; 2
+//           warpgroups of 64 keys, for dq of 64 columns, for head size 64 of 64 queries
 #include "backward_tiles.hpp"
 #include "device/pipeline_state.hpp"
 #include "device/ptx/named_barrier.hpp"

@@ -1,15 +1,16 @@
 // Idea      what need not wait runs beside a product: weights are made under the product of their
-//           gradients, and what is added to dq leaves the registers under dk's, behind which the next
-//           tile's scores are already asked for
-// Vs v37    a warpgroup of its own keeps the tensor cores busy but for the time in which it makes the
-//           gradients of scores. dv under those, or the next scores before dq's sums are stored, would
-//           take more than 240 registers: nvcc 13.0 then carries the products out one by one
-// Bound by  the tensor cores, and the gradients of scores when both warpgroups make them at once, as the
-//           barrier behind them suggests
+//           gradients, and what is added to dq leaves the registers under dk's, behind which the
+//           next tile's scores are already asked for
+// Vs v37    a warpgroup of its own keeps the tensor cores busy but for the time in which it makes
+//           the gradients of scores. dv under those, or the next scores before dq's sums are
+//           stored, would take more than 240 registers: nvcc 13.0 then carries the products out one
+//           by one
+// Bound by  the tensor cores, and the gradients of scores when both warpgroups make them at once,
+//           as the barrier behind them suggests
 // Limits    compute capability 9.0a; 178 KiB of shared memory for head size 128; in the workspace 4
 //           bytes for each element of dq
-// Tile      128 keys by 64 queries, for head size 64 by 128, of which two are in flight; 2 warpgroups of
-//           64 keys, for dq of 64 columns, for head size 64 of 64 queries
+// Tile      128 keys by 64 queries, for head size 64 by 128, of which two are in flight; 2
+//           warpgroups of 64 keys, for dq of 64 columns, for head size 64 of 64 queries
 //
 //   tensor cores   s j | dp j    |              | dv j | dq j | dk j         | s j + 1 | dp j + 1
 //   the others     wait| weights | ds           | wait        | dq's sums    | wait    | weights

@@ -1,13 +1,14 @@
-// Idea      which tile of keys a block has is computed from its number: under a causal mask those that
-//           most queries see come first, so that the last blocks to run are short ones; and heads come
-//           in sections, of as many as the L2 holds q, d_o and the sums of dq of
-// Vs v38    blocks that run at the same time have tiles of all heads of a section, not all tiles of a few
-//           heads: no block of long rows begins last. The work of a block is the same
-// Bound by  the tensor cores, and the gradients of scores, beside which a warpgroup multiplies nothing
+// Idea      which tile of keys a block has is computed from its number: under a causal mask those
+//           that most queries see come first, so that the last blocks to run are short ones; and
+//           heads come in sections, of as many as the L2 holds q, d_o and the sums of dq of
+// Vs v38    blocks that run at the same time have tiles of all heads of a section, not all tiles of
+//           a few heads: no block of long rows begins last. The work of a block is the same
+// Bound by  the tensor cores, and the gradients of scores, beside which a warpgroup multiplies
+//           nothing
 // Limits    compute capability 9.0a; 178 KiB of shared memory for head size 128; in the workspace 4
 //           bytes for each element of dq
-// Tile      128 keys by 64 queries, for head size 64 by 128, of which two are in flight; 2 warpgroups of
-//           64 keys, for dq of 64 columns, for head size 64 of 64 queries
+// Tile      128 keys by 64 queries, for head size 64 by 128, of which two are in flight; 2
+//           warpgroups of 64 keys, for dq of 64 columns, for head size 64 of 64 queries
 #include "backward_tiles.hpp"
 #include "device/pipeline_state.hpp"
 #include "device/ptx/named_barrier.hpp"

@@ -1,15 +1,16 @@
-// Idea      what tiles of keys add to a tile of queries' dq they add by turns, as in v34: a counter says
-//           whose turn it is. The warp that has dq added waits for it and counts on, while the consumers
-//           multiply the next tile
-// Vs v39    the same bits in every run. For it the warp waits for whoever is late, then until its sums
-//           are written, not only read, and releases them; the consumers wait with it as soon as they
-//           have the next sums. And a block draws its number, since it may only wait for such as have begun
-// Bound by  the tensor cores; where few heads share the SMs, the turns: tiles of keys of one head follow
-//           each other, a tile of queries apart
+// Idea      what tiles of keys add to a tile of queries' dq they add by turns, as in v34: a counter
+//           says whose turn it is. The warp that has dq added waits for it and counts on, while the
+//           consumers multiply the next tile
+// Vs v39    the same bits in every run. For it the warp waits for whoever is late, then until its
+//           sums are written, not only read, and releases them; the consumers wait with it as soon
+//           as they have the next sums. And a block draws its number, since it may only wait for
+//           such as have begun
+// Bound by  the tensor cores; where few heads share the SMs, the turns: tiles of keys of one head
+//           follow each other, a tile of queries apart
 // Limits    compute capability 9.0a; 178 KiB of shared memory for head size 128; in the workspace 4
 //           bytes for each element of dq
-// Tile      128 keys by 64 queries, for head size 64 by 128, of which two are in flight; 2 warpgroups of
-//           64 keys, for dq of 64 columns, for head size 64 of 64 queries
+// Tile      128 keys by 64 queries, for head size 64 by 128, of which two are in flight; 2
+//           warpgroups of 64 keys, for dq of 64 columns, for head size 64 of 64 queries
 #include "backward_tiles.hpp"
 #include "device/pipeline_state.hpp"
 #include "device/ptx/memory_order.hpp"
