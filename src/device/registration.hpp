@@ -13,6 +13,8 @@ struct Version {
   const char* idea;        ///< what this version does, in a few words
   bool baseline = false;   ///< a vendor's library, against which the others are compared
   bool capturable = true;  ///< its launches may be captured into a CUDA graph, to be timed hot
+  /// The result, if any, that blocks add to in the order in which they come: its last bits vary.
+  const char* unordered_sum = "";
 };
 
 /// Whether a version can run a problem, and if not, why.

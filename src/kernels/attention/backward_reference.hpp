@@ -26,8 +26,9 @@
 //   dq       as dk with k for q, and fp32's roundings where parts of the sum are added up in any
 //            order, 16 keys each at least        n / 16 u sum of |ds k|
 //
-// In f16 a p or ds below 2^-14 is off by up to 2^-25 whatever its size, before it is rounded one below
-// 2^-126 by as much, because an exponential or fp32 itself has none that are less.
+// In f16 a p below 2^-14 is off by up to 2^-25 whatever its size, and so is a ds, which may have been
+// multiplied by the scores' factor 1 / sqrt(d) before (cuDNN's is). Before they are rounded, those
+// below 2^-126 are off by as much, because an exponential or fp32 itself has none that are less.
 #pragma once
 
 #include "reference.hpp"
@@ -63,7 +64,7 @@ struct Factor {
 
 /// A query and a key that it sees: the weight, its gradient, and what they are off by.
 struct Pair {
-  double p, dp, error, dp_error;
+  double p, dp, error, dp_error, root_of_d;
 
   __host__ __device__ Pair(const Query& query, double s, double dp_of_pair, double k_norm,
                            double v_norm, double d)
@@ -73,7 +74,8 @@ struct Pair {
         // exp2 is off by 2^-22.5.
         error(products(d) * query.q_norm * k_norm / sqrt(d) +
               (5 * fabs(s) + 4 * fabs(query.lse) + 4) * kU),
-        dp_error(products(d) * query.d_o_norm * v_norm) {}
+        dp_error(products(d) * query.d_o_norm * v_norm),
+        root_of_d(sqrt(d)) {}
 
   /// Of d_o's row in dv, one of so many.
   template <class T>
@@ -98,7 +100,7 @@ struct Pair {
     const double most = fabs(ds) + fabs(moved);
     const double ds_error = most * (error + 4 * kU) + p * (dp_error + query.delta_error) +
                             kLeast * (fabs(difference) + 1);
-    return {ds, rounding<T>() * most + kLeastStep<T>, ds_error + of_sum * most, moved};
+    return {ds, rounding<T>() * most + kLeastStep<T> * root_of_d, ds_error + of_sum * most, moved};
   }
 };
 

@@ -188,7 +188,8 @@ __global__ void __launch_bounds__(256)
 
 template <class Op>
 struct OnePass {
-  static constexpr ladder::Version version{"one pass, dq by atomics in fp32"};
+  static constexpr ladder::Version version{.idea = "one pass, dq by atomics in fp32",
+                                           .unordered_sum = "dq"};
 
   template <class T>
   static std::size_t workspace(const attention_backward::Args<T>& a) {

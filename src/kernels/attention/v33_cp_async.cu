@@ -184,7 +184,8 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Op>
 struct AtomicsCpAsync {
-  static constexpr ladder::Version version{"swizzled tiles, the next queries by cp.async"};
+  static constexpr ladder::Version version{.idea = "swizzled tiles, the next queries by cp.async",
+                                           .unordered_sum = "dq"};
 
   template <class T>
   static std::size_t workspace(const attention_backward::Args<T>& a) {

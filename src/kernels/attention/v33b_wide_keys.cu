@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Op>
 struct WideKeys {
-  static constexpr ladder::Version version{"128 keys, 8 warps"};
+  static constexpr ladder::Version version{.idea = "128 keys, 8 warps", .unordered_sum = "dq"};
 
   // Three tiles of keys; under a causal mask the last one begins late.
   static constexpr attention::Problem test_problems[] = {{1, 2, 1, 70, 260, 64}};

@@ -200,7 +200,8 @@ __global__ void __launch_bounds__(128) round_dq(attention_backward::Args<T> a, Q
 
 template <class Op>
 struct Wgmma {
-  static constexpr ladder::Version version{"TMA and wgmma, dq by atomics"};
+  static constexpr ladder::Version version{.idea = "TMA and wgmma, dq by atomics",
+                                           .unordered_sum = "dq"};
 
   // Two tiles of keys, six of queries; under a causal mask the last of keys begins late.
   static constexpr attention::Problem test_problems[] = {{1, 2, 1, 150, 140, 128}};

@@ -165,7 +165,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class Op>
 struct WarpSpecialised {
-  static constexpr ladder::Version version{"warp specialisation: a producer, two consumers"};
+  static constexpr ladder::Version version{.idea = "warp specialisation: a producer, two consumers",
+                                           .unordered_sum = "dq"};
 
   // Two tiles of keys, six of queries; under a causal mask the last of keys begins late.
   static constexpr attention::Problem test_problems[] = {{1, 2, 1, 150, 140, 128}};

@@ -184,7 +184,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class Op>
 struct BulkReduce {
-  static constexpr ladder::Version version{"dq added by bulk copies"};
+  static constexpr ladder::Version version{.idea = "dq added by bulk copies",
+                                           .unordered_sum = "dq"};
 
   // Two tiles of keys, six of queries; under a causal mask the last of keys begins late.
   static constexpr attention::Problem test_problems[] = {{1, 2, 1, 150, 140, 128}};

@@ -215,7 +215,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class Op>
 struct Overlapped {
-  static constexpr ladder::Version version{"weights, dq's sums under products"};
+  static constexpr ladder::Version version{.idea = "weights, dq's sums under products",
+                                           .unordered_sum = "dq"};
 
   // Two tiles of keys, six of queries; under a causal mask the last of keys begins late.
   static constexpr attention::Problem test_problems[] = {{1, 2, 1, 150, 140, 128}};

@@ -212,7 +212,8 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 template <class Op>
 struct LongestFirst {
-  static constexpr ladder::Version version{"longest first, heads in sections"};
+  static constexpr ladder::Version version{.idea = "longest first, heads in sections",
+                                           .unordered_sum = "dq"};
 
   // Two tiles of keys, six of queries; under a causal mask the last of keys begins late.
   static constexpr attention::Problem test_problems[] = {{1, 2, 1, 150, 140, 128}};
