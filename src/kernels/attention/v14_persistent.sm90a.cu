@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   ladder::PipelineState<kStages> state;
   unsigned q_parity = 0;
   if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one warp loads
-    setmaxnreg_dec<24>();
+    setmaxnreg_dec<40>();
     if (warp != kConsumers * 4) return;
     const bool asks = lane == 0;
     unsigned landed_parity = 0;
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
   }
 
-  setmaxnreg_inc<240>();
+  setmaxnreg_inc<232>();
   const bool releases = threadIdx.x % 128 == 0;
   // A turn is a named barrier: the one who waits for it, and the other, who arrives.
   const auto take_turn = [&] { named_barrier_sync<kConsumers * 128>(1 + warpgroup); };
