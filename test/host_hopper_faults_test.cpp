@@ -360,6 +360,33 @@ TEST_P(HopperFaults, AReductionThatPtxHasNot) {
                "there is none of data type 7");
 }
 
+__global__ void store_row_at(const __grid_constant__ CUtensorMap map, int x) {
+  alignas(128) __shared__ float row[kThreads];
+  row[threadIdx.x] = 1;
+  fence_proxy_async();
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  tensor_store(&map, x, row);
+  bulk_commit_group();
+  bulk_wait_group_read<0>();
+}
+TEST_P(HopperFaults, ABoxThatBeginsAtNoMultipleOf16Bytes) {
+  Array<float> out(kThreads);
+  const auto error_at = [&](int x) {
+    return error_of([&] {
+      launch(store_row_at, 1, kThreads, 0, nullptr,
+             ladder::tensor_map(ladder::DType::f32, out,
+                                {{.size = kThreads, .stride = 4, .box = kThreads}},
+                                CU_TENSOR_MAP_SWIZZLE_NONE),
+             x);
+    });
+  };
+  for (const int x : {-8, 0, 4}) EXPECT_EQ(error_at(x), "") << x;
+  for (const int x : {-2, 1, 5}) {
+    expect_error(error_at(x), ("begins at element " + std::to_string(x) + " of the innermost").c_str());
+  }
+}
+
 // --- stmatrix ------------------------------------------------------------------------------------
 
 __global__ void store_rows(int pitch) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 #include <tuple>
 #include <type_traits>
@@ -264,9 +265,9 @@ void expect_small_box(std::array<int, 5> at) {
 
 TEST_P(Hopper, BoxesOfEveryRank) {
   for (const std::array<int, 5> at : {std::array<int, 5>{0, 0, 0, 0, 0},
-                                      {5, 3, 1, 1, 0},
-                                      {-2, -1, -1, -1, -1},
-                                      {7, 4, 3, 2, 1},
+                                      {4, 3, 1, 1, 0},
+                                      {-4, -1, -1, -1, -1},
+                                      {8, 4, 3, 2, 1},
                                       {4, 2, 4, 0, 0}}) {
     SCOPED_TRACE(testing::Message() << "x = " << at[0]);
     expect_small_box<1>(at);
@@ -274,6 +275,63 @@ TEST_P(Hopper, BoxesOfEveryRank) {
     expect_small_box<3>(at);
     expect_small_box<4>(at);
     expect_small_box<5>(at);
+  }
+}
+
+constexpr int kStep = 3, kSpan = 23;  // rows of a box: 0, 3, … 21
+
+__global__ void show_box(const __grid_constant__ CUtensorMap from, int x, int y, unsigned words,
+                         std::uint32_t* shown) {
+  __shared__ __align__(1024) std::uint32_t box[(kSpan + kStep - 1) / kStep * 32];
+  __shared__ Mbarrier landed;
+  if (threadIdx.x == 0) {
+    mbarrier_init(&landed, 1);
+    fence_proxy_async();
+    mbarrier_arrive_expect_tx(&landed, words * 4);
+    tensor_load(box, &from, x, y, &landed);
+  }
+  __syncthreads();
+  mbarrier_wait(&landed, 0);
+  for (unsigned i = threadIdx.x; i < words; i += blockDim.x) shown[i] = box[i];
+}
+
+/// Boxes of each kStep-th row, as wide as their swizzle; `outside` is what a load brings for what
+/// lies outside of the tensor. A step along x changes nothing.
+void expect_steps(CUtensorMapSwizzle swizzle, int row_bytes, CUtensorMapFloatOOBfill fill,
+                  std::uint32_t outside) {
+  constexpr int kM = 40, kN = 68, kBoxRows = (kSpan + kStep - 1) / kStep;
+  const auto in = random_integers<float>(kM * kN, 1 << 20);
+  Array<float> from(in);
+  const int cols = row_bytes / 4, words = kBoxRows * cols;
+  for (const int x_step : {1, 2}) {
+    const CUtensorMap map = ladder::tensor_map(
+        ladder::DType::f32, from,
+        {{.size = kN, .stride = 4, .box = cols, .step = x_step},
+         {.size = kM, .stride = kN * std::int64_t{4}, .box = kSpan, .step = kStep}},
+        swizzle, fill);
+    for (const auto& [x, y] : {std::pair{0, 0}, {-4, -5}, {64, 30}}) {
+      Array<std::uint32_t> shown(words);
+      launch(show_box, 1, 64, 0, nullptr, map, x, y, static_cast<unsigned>(words), shown);
+      const auto out = shown.read();
+      for (int i = 0; i < words; ++i) {
+        const int row = y + i / cols * kStep, column = x + i % cols;
+        const bool inside = row >= 0 && row < kM && column >= 0 && column < kN;
+        const int at = swizzled(i / cols, i % cols / 4, row_bytes) * 4 + i % 4;
+        ASSERT_EQ(out[at], inside ? std::bit_cast<std::uint32_t>(in[row * kN + column]) : outside)
+            << row_bytes << " bytes at " << x << ", " << y << ": row " << row << ", column "
+            << column << ", step along x " << x_step;
+      }
+    }
+  }
+}
+
+TEST_P(Hopper, BoxesWithStepsInEverySwizzleFilledWithZerosOrNaNs) {
+  for (const auto& [fill, outside] :
+       {std::pair{CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE, 0u},
+        {CU_TENSOR_MAP_FLOAT_OOB_FILL_NAN_REQUEST_ZERO_FMA, 0x7fffffffu}}) {
+    expect_steps(CU_TENSOR_MAP_SWIZZLE_32B, 32, fill, outside);
+    expect_steps(CU_TENSOR_MAP_SWIZZLE_64B, 64, fill, outside);
+    expect_steps(CU_TENSOR_MAP_SWIZZLE_128B, 128, fill, outside);
   }
 }
 
@@ -362,7 +420,7 @@ template <Reduction kReduction, class T>
 void expect_reduced_boxes(ladder::DType type) {
   constexpr int kM = 40, kN = 68;
   const auto before = random_numbers<T>(kM * kN);
-  for (const auto& [x, y] : {std::pair{0, 0}, {-5, -3}, {50, 30}}) {
+  for (const auto& [x, y] : {std::pair{0, 0}, {-4, -3}, {52, 30}}) {
     Array<T> matrix(before);
     launch(reduce_boxes<kReduction, T>, kReducers, 64, 0, nullptr,
            ladder::tensor_map(type, matrix,

@@ -209,8 +209,8 @@ if(LADDER_CUDA)
 endif()
 if(LADDER_HOPPER)
   add_executable(ptx_on_hopper_test
-    test/ptx_hopper_gpu_test.sm90a.cu test/wgmma_gpu_test.sm90a.cu
-    src/device/tensor_map.cpp src/harness/registry.cpp)
+    test/ptx_hopper_gpu_test.sm90a.cu test/wgmma_gpu_test.sm90a.cu test/tensor_map_gpu_test.cpp
+    src/device/tensor_map.cpp src/harness/registry.cpp src/host_executor/tensor_map.cpp)
   target_include_directories(ptx_on_hopper_test PRIVATE src)
   target_link_libraries(ptx_on_hopper_test PRIVATE ladder_cuda ladder_warnings GTest::gtest_main)
   set_target_properties(ptx_on_hopper_test PROPERTIES

@@ -85,6 +85,15 @@ class ValidateCounters(unittest.TestCase):
         )
         self.assertEqual(dict(sums[names[2]]), {LD_REQUESTS: 5, ATOM: 0})
 
+    def test_names_may_hold_what_ncu_parts_a_range_with(self) -> None:
+        problems = ["1x2", "1x2:1x33:70x128", "1x2:1x33:70x128@bshd"]
+        names = [f"attention/bf16/v01_three_kernels/{problem}" for problem in problems]
+        sums, outside = self.hardware(
+            ncu_csv([(name, [i, i, i, i]) for i, name in enumerate(names)]), names
+        )
+        self.assertEqual(outside, 0)
+        self.assertEqual({name: sums[name][RED] for name in names}, dict(zip(names, range(3))))
+
     def test_pairs_are_joined_by_name(self) -> None:
         path = self.folder / "host.csv"
         counts = {"global_ld_requests": 3, "global_ld_sectors": 12, "global_atomic_requests": 5}

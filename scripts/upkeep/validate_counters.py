@@ -269,18 +269,18 @@ def hardware_counts(path: Path, names: Iterable[str]) -> tuple[dict[str, Counter
     metrics = [(i, name) for i, name in enumerate(header) if re.fullmatch(r"\w+__\w+\.sum", name)]
     if not metrics:
         fail(f"{path} has no metrics: it is to be made with --page raw.")
-    known = set(names)
+    longest_first = sorted(map(re.escape, names), key=len, reverse=True)  # some begin with others
+    range_name = re.compile(rf"(?<![\w./@+-])(?:{'|'.join(longest_first)})(?![\w./@+-])")
     sums: dict[str, Counter[str]] = {}
     outside = 0
     for row in rows:
         if len(row) != len(header) or not row[0].strip().isdigit():
             continue  # the units
-        words = (word for cell in row for word in re.findall(r"[\w./+-]+", cell))
-        name = next((word for word in words if word in known), None)
-        if name is None:
+        found = next(filter(None, map(range_name.search, row)), None)
+        if found is None:
             outside += 1
             continue
-        sums.setdefault(name, Counter()).update(
+        sums.setdefault(found[0], Counter()).update(
             {metric: value for i, metric in metrics if (value := number(row[i])) is not None}
         )
     return sums, outside

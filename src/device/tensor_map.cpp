@@ -71,23 +71,22 @@ CUtensorMapDataType data_type(DType type) {
 }  // namespace
 
 CUtensorMap tensor_map(DType type, const void* base, std::initializer_list<TensorDimension> tensor,
-                       CUtensorMapSwizzle swizzle) {
+                       CUtensorMapSwizzle swizzle, CUtensorMapFloatOOBfill fill) {
   constexpr std::size_t kMost = 5;
   std::array<cuuint64_t, kMost> sizes{}, strides{};
-  std::array<cuuint32_t, kMost> box{}, every{};
+  std::array<cuuint32_t, kMost> box{}, steps{};
   std::size_t rank = 0;
   for (const TensorDimension& dimension : tensor) {
     if (rank == kMost) throw std::runtime_error("a tensor map has at most 5 dimensions");
     sizes[rank] = static_cast<cuuint64_t>(dimension.size);
     strides[rank] = static_cast<cuuint64_t>(dimension.stride);
     box[rank] = static_cast<cuuint32_t>(dimension.box);
-    every[rank] = 1;
+    steps[rank] = static_cast<cuuint32_t>(dimension.step);
     ++rank;
   }
   return encode(data_type(type), static_cast<cuuint32_t>(rank), const_cast<void*>(base),
-                sizes.data(), strides.data() + 1, box.data(), every.data(),
-                CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+                sizes.data(), strides.data() + 1, box.data(), steps.data(),
+                CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, fill);
 }
 
 }  // namespace ladder

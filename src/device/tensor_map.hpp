@@ -13,7 +13,8 @@ namespace ladder {
 struct TensorDimension {
   std::int64_t size;    ///< elements
   std::int64_t stride;  ///< bytes from one to the next; of the innermost the size of an element
-  int box;              ///< elements that a copy moves at a time, at most 256
+  int box;              ///< elements that a copy spans, at most 256
+  int step = 1;         ///< of those it moves each step-th; of the innermost all. At most 8
 };
 
 /// A tensor of up to 5 dimensions, the innermost first; the box of a 128-byte swizzle is 128 bytes
@@ -23,7 +24,10 @@ struct TensorDimension {
 /// A version may encode its maps in every launch: that is a little arithmetic on the CPU, done
 /// before the launch is enqueued, and no part of the time between two events. Throws
 /// std::runtime_error when the driver refuses; on the host executor it names the rule.
+///
+/// `fill` is what a load brings for what lies outside of the tensor: zeros, or NaNs.
 CUtensorMap tensor_map(DType type, const void* base, std::initializer_list<TensorDimension> tensor,
-                       CUtensorMapSwizzle swizzle);
+                       CUtensorMapSwizzle swizzle,
+                       CUtensorMapFloatOOBfill fill = CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
 
 }  // namespace ladder

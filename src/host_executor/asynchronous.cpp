@@ -30,7 +30,7 @@
 namespace ladder::host {
 namespace {
 
-constexpr std::size_t kUnit = 16;  // bytes, of bulk copies' addresses and sizes
+constexpr std::size_t kUnit = 16;  // bytes, of bulk copies' addresses, sizes and boxes' corners
 
 struct Load {
   const void* pc;
@@ -250,18 +250,23 @@ std::optional<ElementType> element_type(CUtensorMapDataType type) {
   }
 }
 
-TensorMap map_at(const void* pc, const CUtensorMap* map, std::size_t rank) {
+/// Of a box whose corner is `at`.
+TensorMap map_at(const void* pc, const CUtensorMap* map, Corner at) {
   const std::optional<TensorMap> found = decode(*map);
   if (!found) fail_thread("the tensor map at " + source_text(pc) + " is none");
-  if (found->rank != rank) {
+  if (found->rank != at.size()) {
     fail_thread("the tensor at " + source_text(pc) + " has " + std::to_string(found->rank) +
-                " dimensions, not " + std::to_string(rank));
+                " dimensions, not " + std::to_string(at.size()));
+  }
+  if (const std::int64_t x = *at.begin(); x * found->element_bytes() % std::int64_t{kUnit} != 0) {
+    fail_thread("the box at " + source_text(pc) + " begins at element " + std::to_string(x) +
+                " of the innermost dimension: no multiple of " + std::to_string(kUnit) + " bytes");
   }
   return *found;
 }
 
-TensorMap map_at(const void* pc, const CUtensorMap* map, std::size_t rank, const void* shared) {
-  const TensorMap found = map_at(pc, map, rank);
+TensorMap map_at(const void* pc, const CUtensorMap* map, Corner at, const void* shared) {
+  const TensorMap found = map_at(pc, map, at);
   if (shared_address(shared) % found.box_alignment() != 0) {
     fail_thread("the box at " + source_text(pc) + " begins at no multiple of " +
                 std::to_string(found.box_alignment()) + " bytes of shared memory");
@@ -359,7 +364,7 @@ struct Box {
   std::vector<Piece> pieces;
 
   Box(const void* pc, const CUtensorMap* encoded, Corner at, const void* shared)
-      : map(map_at(pc, encoded, at.size(), shared)) {
+      : map(map_at(pc, encoded, at, shared)) {
     CountedCopy counted(Access::load);
     for_each_piece(map, at.begin(), shared, [&](char* to, const char* from, unsigned bytes) {
       if (from) {
@@ -472,14 +477,14 @@ std::vector<Store::Piece> pieces_of(const TensorMap& map, Corner at, const void*
 
 void tensor_store(const CUtensorMap* encoded, Corner at, const void* shared) {
   const void* const pc = __builtin_return_address(0);
-  const TensorMap map = map_at(pc, encoded, at.size(), shared);
+  const TensorMap map = map_at(pc, encoded, at, shared);
   begin_store(pc, shared, map.box_bytes(), Access::bulk_write, pieces_of(map, at, shared),
               &copy_bytes);
 }
 
 void tensor_reduce(Reduction reduction, const CUtensorMap* encoded, Corner at, const void* shared) {
   const void* const pc = __builtin_return_address(0);
-  const TensorMap map = map_at(pc, encoded, at.size(), shared);
+  const TensorMap map = map_at(pc, encoded, at, shared);
   const std::optional<ElementType> type = element_type(map.type);
   const Combine combine = type ? reduce_with(reduction, *type) : nullptr;
   if (!combine) {
@@ -491,7 +496,7 @@ void tensor_reduce(Reduction reduction, const CUtensorMap* encoded, Corner at, c
 }
 
 void tensor_prefetch(const CUtensorMap* map, Corner at) {
-  map_at(__builtin_return_address(0), map, at.size());
+  map_at(__builtin_return_address(0), map, at);
 }
 
 void bulk_commit_group() { ++own_stores().committed; }
