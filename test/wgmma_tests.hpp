@@ -4,6 +4,7 @@
 
 #include "gpu.hpp"
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -260,6 +261,38 @@ TEST_P(Wgmma, E4m3) { test_widths<float8_e4m3, AlongK, AlongK, 16, 64, 128, 192,
 TEST_P(Wgmma, E5m2) { test_types<float8_e5m2, float8_e5m2>(); }
 TEST_P(Wgmma, E4m3ByE5m2) { test_types<float8_e4m3, float8_e5m2>(); }
 TEST_P(Wgmma, E5m2ByE4m3) { test_types<float8_e5m2, float8_e4m3>(); }
+/// 1 and, in row r, a product of 2^-(9 + r % 7): what lies more than 13 bits behind the largest
+/// number is cut off.
+template <class T, class Layout>
+void test_cut() {
+  constexpr int M = 64, N = 8, K = Layout::template kDepth<T>;
+  std::vector<T> a(M * K), b(N * K);
+  for (int row = 0; row < M; ++row) {
+    a[row * K] = T(1.f);
+    a[row * K + 1] = T(std::ldexp(1.f, -3 - row % 7));
+  }
+  for (int column = 0; column < N; ++column) {
+    b[column * K] = T(1.f);
+    b[column * K + 1] = T(std::ldexp(1.f, -6));
+  }
+  const int size_a = Layout::template size<T>(M), size_b = Layout::template size<T>(N);
+  Array<T> array_a(slice_of<Layout>(a, M)), array_b(slice_of<Layout>(b, N));
+  Array<float> array_d(M * N);
+  launch(multiply<T, T, N, Layout, Layout>, 1, 128, size_a + size_b + 1024, nullptr, array_a,
+         size_a, array_b, size_b, array_d, false);
+  const auto sums = array_d.read();
+  for (int thread = 0; thread < 128; ++thread) {
+    for (int i = 0; i < N / 2; ++i) {
+      const int row = thread / 32 * 16 + thread % 32 / 4 + i / 2 * 8, bits = 9 + row % 7;
+      ASSERT_EQ(sums[thread * N / 2 + i], bits <= 13 ? 1 + std::ldexp(1.f, -bits) : 1)
+          << bits << " bits behind the first";
+    }
+  }
+}
+TEST_P(Wgmma, Fp8SumsAreCutOff) {
+  test_cut<float8_e4m3, AlongK>();
+  test_cut<float8_e5m2, AlongK>();
+}
 TEST_P(Wgmma, S8) { test_widths<std::int8_t, AlongK, AlongK, 8, 64, 240>(); }
 TEST_P(Wgmma, U8) { test_types<std::uint8_t, std::uint8_t>(); }
 TEST_P(Wgmma, S8ByU8) { test_types<std::int8_t, std::uint8_t>(); }
