@@ -7,6 +7,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 
@@ -187,33 +188,39 @@ TEST_P(Hopper, MulticastReachesAllBlocks) {
   }
 }
 
+struct Corner {
+  int x, y, z, v, w;
+};
+
 /// Boxes of four elements along x, and two along the others, of a tensor whose sizes are 9, 5, 4,
-/// 3, 2: the elements of out are those of in with the corner moved, as far as both are inside.
+/// 3, 2: what of the box at `at` is inside is stored from `to_at` on, as far as there is room.
 template <int kRank>
 __global__ void move_small_box(const __grid_constant__ CUtensorMap from,
-                               const __grid_constant__ CUtensorMap to, int4 at, int last,
+                               const __grid_constant__ CUtensorMap to, Corner at, Corner to_at,
                                float* shown) {
   __shared__ __align__(128) float box[4 << (kRank - 1)];
   __shared__ Mbarrier landed;
   if (threadIdx.x == 0) {
+    const auto [x, y, z, v, w] = at;
     mbarrier_init(&landed, 1);
     fence_proxy_async();
     mbarrier_arrive_expect_tx(&landed, sizeof box);
-    if constexpr (kRank == 1) tensor_load(box, &from, at.x, &landed);
-    if constexpr (kRank == 2) tensor_load(box, &from, at.x, at.y, &landed);
-    if constexpr (kRank == 3) tensor_load(box, &from, at.x, at.y, at.z, &landed);
-    if constexpr (kRank == 4) tensor_load(box, &from, at.x, at.y, at.z, at.w, &landed);
-    if constexpr (kRank == 5) tensor_load(box, &from, at.x, at.y, at.z, at.w, last, &landed);
+    if constexpr (kRank == 1) tensor_load(box, &from, x, &landed);
+    if constexpr (kRank == 2) tensor_load(box, &from, x, y, &landed);
+    if constexpr (kRank == 3) tensor_load(box, &from, x, y, z, &landed);
+    if constexpr (kRank == 4) tensor_load(box, &from, x, y, z, v, &landed);
+    if constexpr (kRank == 5) tensor_load(box, &from, x, y, z, v, w, &landed);
   }
   __syncthreads();
   mbarrier_wait(&landed, 0);
   for (int i = threadIdx.x; i < 4 << (kRank - 1); i += blockDim.x) shown[i] = box[i];
   if (threadIdx.x == 0) {
-    if constexpr (kRank == 1) tensor_store(&to, at.x, box);
-    if constexpr (kRank == 2) tensor_store(&to, at.x, at.y, box);
-    if constexpr (kRank == 3) tensor_store(&to, at.x, at.y, at.z, box);
-    if constexpr (kRank == 4) tensor_store(&to, at.x, at.y, at.z, at.w, box);
-    if constexpr (kRank == 5) tensor_store(&to, at.x, at.y, at.z, at.w, last, box);
+    const auto [x, y, z, v, w] = to_at;
+    if constexpr (kRank == 1) tensor_store(&to, x, box);
+    if constexpr (kRank == 2) tensor_store(&to, x, y, box);
+    if constexpr (kRank == 3) tensor_store(&to, x, y, z, box);
+    if constexpr (kRank == 4) tensor_store(&to, x, y, z, v, box);
+    if constexpr (kRank == 5) tensor_store(&to, x, y, z, v, w, box);
     bulk_commit_group();
     bulk_wait_group_read<0>();
   }
@@ -239,42 +246,48 @@ CUtensorMap map_of_rank(int rank, const float* tensor) {
 }
 
 template <int kRank>
-void expect_small_box(std::array<int, 5> at) {
+void expect_small_box(const Corner& at, const Corner& to_at) {
   constexpr int kElements = kRowStride * 5 * 4 * 3 * 2, kBoxElements = 4 << (kRank - 1);
   const auto in = random_integers<float>(kElements, 1 << 20);
   const std::vector<float> before(kElements, 0.5f);
   Array<float> from(in), to(before), shown(kBoxElements);
   launch(move_small_box<kRank>, 1, 32, 0, nullptr, map_of_rank(kRank, from), map_of_rank(kRank, to),
-         make_int4(at[0], at[1], at[2], at[3]), at[4], shown);
-  std::vector<float> expected(before), box(kBoxElements);
-  for (int i = 0; i < kBoxElements; ++i) {
-    int element = 0, stride = 1, left = i;
-    bool inside = true;
+         at, to_at, shown);
+  // The element of number i in the box at this corner, or none.
+  const auto element_of = [](const Corner& corner, int i) -> std::optional<int> {
+    const int places[5] = {corner.x, corner.y, corner.z, corner.v, corner.w};
+    int element = 0, stride = 1;
     for (int d = 0; d < kRank; ++d) {
-      const int wide = d == 0 ? 4 : 2, place = at[d] + left % wide;
-      left /= wide;
-      inside = inside && place >= 0 && place < kSizes[d];
+      const int wide = d == 0 ? 4 : 2, place = places[d] + i % wide;
+      if (place < 0 || place >= kSizes[d]) return std::nullopt;
+      i /= wide;
       element += place * stride;
       stride *= d == 0 ? kRowStride : kSizes[d];
     }
-    if (inside) box[i] = expected[element] = in[element];
+    return element;
+  };
+  std::vector<float> expected(before), box(kBoxElements);
+  for (int i = 0; i < kBoxElements; ++i) {
+    if (const auto element = element_of(at, i)) box[i] = in[*element];
+    if (const auto element = element_of(to_at, i)) expected[*element] = box[i];
   }
   EXPECT_EQ(shown.read(), box);
   EXPECT_EQ(to.read(), expected);
 }
 
 TEST_P(Hopper, BoxesOfEveryRank) {
-  for (const std::array<int, 5> at : {std::array<int, 5>{0, 0, 0, 0, 0},
-                                      {4, 3, 1, 1, 0},
-                                      {-4, -1, -1, -1, -1},
-                                      {8, 4, 3, 2, 1},
-                                      {4, 2, 4, 0, 0}}) {
-    SCOPED_TRACE(testing::Message() << "x = " << at[0]);
-    expect_small_box<1>(at);
-    expect_small_box<2>(at);
-    expect_small_box<3>(at);
-    expect_small_box<4>(at);
-    expect_small_box<5>(at);
+  const std::array<Corner, 5> corners{
+      {{0, 0, 0, 0, 0}, {4, 3, 1, 1, 0}, {-4, -1, -1, -1, -1}, {8, 4, 3, 2, 1}, {4, 2, 4, 0, 0}}};
+  for (const Corner& at : corners) {
+    for (const Corner& to_at : corners) {
+      if (to_at.x < 0) continue;
+      SCOPED_TRACE(testing::Message() << "from x = " << at.x << " to x = " << to_at.x);
+      expect_small_box<1>(at, to_at);
+      expect_small_box<2>(at, to_at);
+      expect_small_box<3>(at, to_at);
+      expect_small_box<4>(at, to_at);
+      expect_small_box<5>(at, to_at);
+    }
   }
 }
 
@@ -420,7 +433,7 @@ template <Reduction kReduction, class T>
 void expect_reduced_boxes(ladder::DType type) {
   constexpr int kM = 40, kN = 68;
   const auto before = random_numbers<T>(kM * kN);
-  for (const auto& [x, y] : {std::pair{0, 0}, {-4, -3}, {52, 30}}) {
+  for (const auto& [x, y] : {std::pair{0, 0}, {4, 3}, {52, 30}}) {
     Array<T> matrix(before);
     launch(reduce_boxes<kReduction, T>, kReducers, 64, 0, nullptr,
            ladder::tensor_map(type, matrix,

@@ -464,6 +464,16 @@ void cluster_store_async(unsigned address, const void* bytes, unsigned barrier) 
 
 namespace {
 
+/// Of a box that is stored or added.
+TensorMap stored_map_at(const void* pc, const CUtensorMap* encoded, Corner at, const void* shared) {
+  if (*at.begin() < 0) {
+    fail_thread("the box at " + source_text(pc) + " begins at element " +
+                std::to_string(*at.begin()) +
+                " of the innermost dimension: only loads may begin before a tensor");
+  }
+  return map_at(pc, encoded, at, shared);
+}
+
 /// What of a box lies in the tensor.
 std::vector<Store::Piece> pieces_of(const TensorMap& map, Corner at, const void* shared) {
   std::vector<Store::Piece> pieces;
@@ -477,14 +487,14 @@ std::vector<Store::Piece> pieces_of(const TensorMap& map, Corner at, const void*
 
 void tensor_store(const CUtensorMap* encoded, Corner at, const void* shared) {
   const void* const pc = __builtin_return_address(0);
-  const TensorMap map = map_at(pc, encoded, at, shared);
+  const TensorMap map = stored_map_at(pc, encoded, at, shared);
   begin_store(pc, shared, map.box_bytes(), Access::bulk_write, pieces_of(map, at, shared),
               &copy_bytes);
 }
 
 void tensor_reduce(Reduction reduction, const CUtensorMap* encoded, Corner at, const void* shared) {
   const void* const pc = __builtin_return_address(0);
-  const TensorMap map = map_at(pc, encoded, at, shared);
+  const TensorMap map = stored_map_at(pc, encoded, at, shared);
   const std::optional<ElementType> type = element_type(map.type);
   const Combine combine = type ? reduce_with(reduction, *type) : nullptr;
   if (!combine) {

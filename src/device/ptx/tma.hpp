@@ -22,10 +22,11 @@
 // tensor: a box out of a tensor of up to 5 dimensions, which is described by a CUtensorMap
 // (device/tensor_map.hpp), a `const __grid_constant__` parameter of the kernel. Coordinates
 // count elements from the tensor's beginning, the innermost dimension first, and are those of the
-// box's first element; the innermost is a multiple of 16 bytes, which the PTX ISA does not say (any
-// other is an illegal instruction on an H200). In shared memory a box has no gaps; it begins at a
-// multiple of 128 bytes, of 1024 with the 128-byte swizzle. What of a box lies outside of the tensor
-// is loaded as zeros, which count among the bytes that land, and is not stored.
+// box's first element. In shared memory a box has no gaps; it begins at a multiple of 128 bytes, of
+// 1024 with the 128-byte swizzle. What of a box lies outside of the tensor is loaded as zeros,
+// which count among the bytes that land, and is not stored. The innermost coordinate is a multiple
+// of 16 bytes, and no negative one where boxes are stored; else an H200 reports an illegal
+// instruction. The PTX ISA says neither.
 //
 // The 128-byte swizzle: boxes are 128 bytes wide, and chunk c (16 bytes) of their row r, counted
 // through all outer dimensions, lies in place c ^ (r % 8) of that row. Any one chunk of eight
