@@ -31,7 +31,7 @@ struct QueryTiles {
   float* sums;                 // kTileSums for each tile
   unsigned* counters;          // behind them
   float* rows;                 // 2 * tile_rows for each tile
-  std::size_t bytes_of_zeros;  // sums and counters
+  std::size_t bytes_of_sums;
   std::size_t bytes;
   std::int64_t of_head;  // tiles
   int tile_rows;
@@ -45,12 +45,12 @@ struct QueryTiles {
   explicit QueryTiles(const attention_backward::Args<T>& a, std::int64_t counter_count = 0)
       : tile_rows(kTileSums / a.d) {
     of_head = a.all_queries / tile_rows + a.batch;
-    const std::int64_t tiles = count(a), zeros = tiles * kTileSums + counter_count;
-    const std::int64_t all = ladder::ceil_div(zeros, 32) * 32;
+    const std::int64_t tiles = count(a), of_sums = tiles * kTileSums;
+    const std::int64_t all = ladder::ceil_div(of_sums + counter_count, 32) * 32;
     sums = static_cast<float*>(a.workspace);
-    counters = reinterpret_cast<unsigned*>(sums + tiles * kTileSums);
+    counters = reinterpret_cast<unsigned*>(sums + of_sums);
     rows = sums + all;
-    bytes_of_zeros = sizeof(float) * static_cast<std::size_t>(zeros);
+    bytes_of_sums = sizeof(float) * static_cast<std::size_t>(of_sums);
     bytes = sizeof(float) * static_cast<std::size_t>(all + tiles * 2 * tile_rows);
   }
 

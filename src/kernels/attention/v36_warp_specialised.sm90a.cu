@@ -178,7 +178,7 @@ struct WarpSpecialised {
   template <class T>
   static void launch(const attention_backward::Args<T>& a, cudaStream_t stream) {
     const QueryTiles tiles(a);
-    ladder::fill_async(tiles.sums, 0, tiles.bytes_of_zeros, stream);
+    ladder::fill_async(tiles.sums, 0, tiles.bytes_of_sums, stream);
     attention_backward_parts::launch_rows(a, tiles, stream);
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;

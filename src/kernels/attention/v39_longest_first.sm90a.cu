@@ -226,7 +226,7 @@ struct LongestFirst {
   static void launch(const attention_backward::Args<T>& a, cudaStream_t stream) {
     const QueryTiles tiles(a);
     const TileOrder order = TileOrder::of_keys(a, BN);
-    ladder::fill_async(tiles.sums, 0, tiles.bytes_of_zeros, stream);
+    ladder::fill_async(tiles.sums, 0, tiles.bytes_of_sums, stream);
     attention_backward_parts::launch_rows(a, tiles, stream);
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;

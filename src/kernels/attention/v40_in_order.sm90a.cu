@@ -1,10 +1,18 @@
 // Idea      what tiles of keys add to a tile of queries' dq they add by turns, as in v34: a counter
 //           says whose turn it is. The warp that has dq added waits for it and counts on, while the
-//           consumers multiply the next tile
+//           consumers multiply the next tile. Each goes from the last queries back to the first that
+//           see it, so that under a causal mask too all tiles of keys begin with the same queries
+//
+//             queries      7        6        5        4          behind the first one they follow,
+//             keys 0       sets     sets     sets     sets …     a tile apart. From its first
+//             keys 1                adds     adds     adds …     queries on, keys 2 would wait for
+//             keys 2                         adds     adds …     keys 0 to get there
+//
 // Vs v39    the same bits in every run. For it the warp waits for whoever is late, then until its
 //           sums are written, not only read, and releases them; the consumers wait with it as soon
 //           as they have the next sums. And a block draws its number, since it may only wait for
-//           such as have begun
+//           such as have begun. In return nobody sets the sums of dq to zero: the first keys, whose
+//           turn comes first, write theirs
 // Bound by  the tensor cores; where few heads share the SMs, the turns: tiles of keys of one head
 //           follow each other, a tile of queries apart
 // Limits    compute capability 9.0a; 178 KiB of shared memory for head size 128; in the workspace 4
@@ -59,11 +67,21 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int key0 = place.tile * BN;
   // Of a shuffle the compiler knows that lanes have the same: descriptors are in uniform registers.
   const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
-  if (key0 >= head.keys) return;
-
-  // The first query that sees a key of the tile; from there on the tiles of all heads of the group.
-  const int begin = Op::kCausal ? max(0, key0 - head.diagonal) / BM * BM : 0;
   const std::int64_t first_tile = tiles.first(a, first_head, place.sequence);
+  const int query_tiles = ladder::ceil_div(head.queries, BM);
+  if (key0 >= head.keys) {
+    // Where there are no keys at all the sums are zeros.
+    for (int h = 0; h < group && key0 == 0; ++h) {
+      auto* const sums = reinterpret_cast<float4*>(tiles.sums_of(first_tile + h * tiles.of_head));
+      for (int i = threadIdx.x; i < query_tiles * (kTileSums / 4); i += kThreads) sums[i] = {};
+    }
+    return;
+  }
+
+  // Of each head of the group the tiles of queries from the last one on to the first that sees a key
+  // of the tile. The first keys' sums are set, not added: those of queries that see no key too.
+  const int begin = Op::kCausal && key0 > 0 ? max(0, key0 - head.diagonal) / BM * BM : 0;
+  const int last = (query_tiles - 1) * BM;
 
   if (threadIdx.x == 0) {
     mbarrier_init(&s.kv_full, 1);
@@ -81,19 +99,23 @@ __global__ void __launch_bounds__(kThreads, 1)
     if (threadIdx.x / 32 == kConsumers * 4 + 1) {
       if (begin < head.queries) named_barrier_arrive<kAdding>(kSumsEmpty);
       for (int h = 0; h < group; ++h) {
-        for (int row0 = begin; row0 < head.queries; row0 += BM) {
+        for (int row0 = last; row0 >= begin; row0 -= BM) {
           const std::int64_t tile = first_tile + h * tiles.of_head + row0 / BM;
           unsigned* const turn = tiles.counters + 1 + tile;
           named_barrier_sync<kAdding>(kSumsFull);
           if (threadIdx.x % 32 == 0) {
             while (load_acquire<Scope::gpu>(turn) != static_cast<unsigned>(place.tile)) {
             }
-            bulk_reduce<Reduction::add>(tiles.sums_of(tile), &s.dq[0].x, sizeof s.dq);
+            if (place.tile == 0) {
+              bulk_store(tiles.sums_of(tile), &s.dq[0].x, sizeof s.dq);
+            } else {
+              bulk_reduce<Reduction::add>(tiles.sums_of(tile), &s.dq[0].x, sizeof s.dq);
+            }
             bulk_commit_group();
             bulk_wait_group_read<0>();
           }
           __syncwarp();
-          const bool is_last = h + 1 == group && row0 + BM >= head.queries;
+          const bool is_last = h + 1 == group && row0 == begin;
           if (!is_last) named_barrier_arrive<kAdding>(kSumsEmpty);
           if (threadIdx.x % 32 == 0) {
             bulk_wait_group<0>();  // added, not only read
@@ -108,7 +130,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     s.k.load(&k_map, at.key + key0, place.head, at.sequence, &s.kv_full);
     s.v.load(&v_map, at.key + key0, place.head, at.sequence, &s.kv_full);
     for (int h = 0; h < group; ++h) {
-      for (int row0 = begin; row0 < head.queries; row0 += BM, state.advance()) {
+      for (int row0 = last; row0 >= begin; row0 -= BM, state.advance()) {
         const int stage = state.stage;
         Mbarrier* const full = &s.full[stage];
         // A new mbarrier reports the previous phase complete, so the first pass does not block.
@@ -212,10 +234,10 @@ __global__ void __launch_bounds__(kThreads, 1)
   };
 
   if (begin < head.queries) {
-    multiply_k(begin);
-    int row0 = begin;
-    for (int left = group * ladder::ceil_div(head.queries - begin, BM) - 1; left > 0; --left) {
-      const int next_row0 = row0 + BM < head.queries ? row0 + BM : begin;
+    multiply_k(last);
+    int row0 = last;
+    for (int left = group * (query_tiles - begin / BM) - 1; left > 0; --left) {
+      const int next_row0 = row0 > begin ? row0 - BM : last;
       make_gradients_of(row0, next_row0, std::true_type{});
       row0 = next_row0;
     }
@@ -246,7 +268,7 @@ struct InOrder {
   static void launch(const attention_backward::Args<T>& a, cudaStream_t stream) {
     const QueryTiles tiles = tiles_of(a);
     const TileOrder order = TileOrder::of_keys(a, BN);
-    ladder::fill_async(tiles.sums, 0, tiles.bytes_of_zeros, stream);
+    ladder::fill_async(tiles.counters, 0, (1 + tiles.count(a)) * sizeof(unsigned), stream);
     attention_backward_parts::launch_rows(a, tiles, stream);
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;
