@@ -70,10 +70,6 @@ const Exception kExceptions[] = {
      {.global_store = (2 * 16 * 8 + 16 * 4 + 16) / (2 * 16 * 4 + 16 * 4 + 16.)}},
     {"attention/.*v34_.*",
      {.global_store = (2 * 16 * 8 + 3 * 16 * 4 + 16.25) / (2 * 16 * 4 + 3 * 16 * 4 + 16.25)}},
-    // As v31's, and of log-sum-exps and deltas both; v40 one counter of 128 queries.
-    {"attention/.*v3[5-9]_.*", {.global_store = (3 * 16 * 8 + 2 * 16) / (3 * 16 * 4 + 2 * 16.)}},
-    {"attention/.*v40_.*",
-     {.global_store = (3 * 16 * 8 + 2 * 16 + 0.125) / (3 * 16 * 4 + 2 * 16 + 0.125)}},
     // Decoding 320 keys of head size 128, four heads in a group. A warp reads 16 keys and values at a
     // time, 256 sectors, five times; once how many keys there are; of Q by one instruction 16 bytes
     // of each of four rows, half a sector, 16 times.

@@ -28,9 +28,9 @@ struct Rows {
 /// each head begins a tile, however long those before it are. A warpgroup's sums lie as it has them
 /// in registers: d[4 i] to d[4 i + 3] of thread t are float4 number i * 128 + t.
 struct QueryTiles {
-  float* sums;                 // kTileSums for each tile
-  unsigned* counters;          // behind them
-  float* rows;                 // 2 * tile_rows for each tile
+  float* sums;         // kTileSums for each tile
+  unsigned* counters;  // behind them
+  float* rows;         // 2 * tile_rows for each tile
   std::size_t bytes_of_sums;
   std::size_t bytes;
   std::int64_t of_head;  // tiles
@@ -113,18 +113,40 @@ __device__ __forceinline__ void store_gradients(Tile<T, kRows, kColumns>& to, in
   }
 }
 
-/// Stores rows `row` and row + 8 of a thread's sums, as far as there are rows.
+/// Word i of the lane that is number j of four becomes word j of number i.
+__device__ __forceinline__ void transpose_words(std::uint32_t (&words)[4]) {
+#pragma unroll
+  for (int by = 1; by < 4; by *= 2) {
+    const bool is_upper = (threadIdx.x & by) != 0;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if ((i & by) != 0) continue;
+      std::uint32_t &lower = words[i], &upper = words[i + by];
+      const std::uint32_t other = __shfl_xor_sync(0xffffffff, is_upper ? lower : upper, by);
+      (is_upper ? lower : upper) = other;
+    }
+  }
+}
+
+/// Stores rows `row` and row + 8 of a thread's sums, as far as there are rows. Four lanes have two
+/// each of eight columns that are neighbours; one of them stores all eight, 16 bytes.
 template <class T, int kSums>
 __device__ __forceinline__ void store_rows(T* to, std::int64_t pitch, int row, int rows,
                                            const float (&sums)[kSums], float scale) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
-    if (row + half * 8 >= rows) continue;
-    T* const at = to + (row + half * 8) * pitch + threadIdx.x % 4 * 2;
+    T* const at = to + (row + half * 8) * pitch + threadIdx.x % 4 * 8;
 #pragma unroll
-    for (int i = half * 2; i < kSums; i += 4) {
-      *reinterpret_cast<std::uint32_t*>(at + i / 4 * 8) =
-          ladder::pack<T>(sums[i] * scale, sums[i + 1] * scale);
+    for (int i = 0; i < kSums; i += 16) {
+      std::uint32_t words[4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        const float* const two = &sums[i + w * 4 + half * 2];
+        words[w] = ladder::pack<T>(two[0] * scale, two[1] * scale);
+      }
+      transpose_words(words);
+      if (row + half * 8 >= rows) continue;
+      *reinterpret_cast<uint4*>(at + i * 2) = make_uint4(words[0], words[1], words[2], words[3]);
     }
   }
 }

@@ -151,29 +151,36 @@ __global__ void __launch_bounds__(kThreads, 1)
   store_rows(head.dv, head.k_pitch, key, head.keys, dv, 1);
 }
 
-/// A warp has a row.
+/// A lane has 16 bytes of two rows.
+constexpr int kRowThreads = 128, kRowsAtOnce = 2;
+
 template <class T>
-__global__ void __launch_bounds__(128) make_rows(attention_backward::Args<T> a, QueryTiles tiles) {
+__global__ void __launch_bounds__(kRowThreads)
+    make_rows(attention_backward::Args<T> a, QueryTiles tiles) {
+  using Vec = ladder::Vec128<T>;
   const BackwardHead<T> head(a, blockIdx.y, blockIdx.z);
-  const int query = blockIdx.x * 4 + threadIdx.x / 32, lane = threadIdx.x % 32;
-  if (query >= ladder::ceil_div(head.queries, tiles.tile_rows) * tiles.tile_rows) return;
-  float delta = 0, lse = INFINITY;
-  if (query < head.queries) {
-    const T* const o = head.o + query * head.q_pitch;
-    const T* const d_o = head.d_o + query * head.q_pitch;
-    for (int i = lane * 2; i < a.d; i += 64) {
-      const float2 x = ladder::unpack<T>(*reinterpret_cast<const std::uint32_t*>(o + i));
-      const float2 y = ladder::unpack<T>(*reinterpret_cast<const std::uint32_t*>(d_o + i));
-      delta += x.x * y.x + x.y * y.y;
+  const int lanes = a.d / Vec::size, lane = threadIdx.x % lanes, step = kRowThreads / lanes;
+  const std::int64_t first_tile = tiles.first(a, blockIdx.y, blockIdx.z);
+#pragma unroll
+  for (int i = 0; i < kRowsAtOnce; ++i) {
+    const int query = (blockIdx.x * kRowsAtOnce + i) * step + threadIdx.x / lanes;
+    if (query >= ladder::ceil_div(head.queries, tiles.tile_rows) * tiles.tile_rows) return;
+    float delta = 0, lse = INFINITY;
+    if (query < head.queries) {
+      const std::int64_t at = query * head.q_pitch + lane * Vec::size;
+      const Vec o = Vec::load(head.o + at), d_o = Vec::load(head.d_o + at);
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        delta += static_cast<float>(o[e]) * static_cast<float>(d_o[e]);
+      }
+      if (head.lse[query] > -INFINITY) lse = head.lse[query] * kLog2E;
     }
-    for (int i = 16; i > 0; i /= 2) delta += __shfl_xor_sync(0xffffffff, delta, i);
-    if (head.lse[query] > -INFINITY) lse = head.lse[query] * kLog2E;
+    for (int by = lanes / 2; by > 0; by /= 2) delta += __shfl_xor_sync(0xffffffff, delta, by);
+    if (lane > 0) continue;
+    float* const to = tiles.rows_of(first_tile + query / tiles.tile_rows) + query % tiles.tile_rows;
+    to[0] = lse;
+    to[tiles.tile_rows] = delta;
   }
-  if (lane > 0) return;
-  const std::int64_t tile = tiles.first(a, blockIdx.y, blockIdx.z) + query / tiles.tile_rows;
-  float* const to = tiles.rows_of(tile) + query % tiles.tile_rows;
-  to[0] = lse;
-  to[tiles.tile_rows] = delta;
 }
 
 /// A block has one warpgroup's sums.
@@ -240,7 +247,9 @@ template <class T>
 void launch_rows(const attention_backward::Args<T>& a, const QueryTiles& tiles,
                  cudaStream_t stream) {
   const int rows = ladder::ceil_div(a.queries, tiles.tile_rows) * tiles.tile_rows;
-  ladder::launch(make_rows<T>, dim3(rows / 4, a.heads, a.batch), 128, 0, stream, a, tiles);
+  const int of_block = kRowsAtOnce * kRowThreads * ladder::Vec128<T>::size / a.d;
+  ladder::launch(make_rows<T>, dim3(ladder::ceil_div(rows, of_block), a.heads, a.batch),
+                 kRowThreads, 0, stream, a, tiles);
 }
 template void launch_rows(const attention_backward::Args<ladder::half>&, const QueryTiles&,
                           cudaStream_t);
