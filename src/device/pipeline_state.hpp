@@ -1,7 +1,7 @@
 // Where a ring of stages is, for those who fill it and those who empty it.
 #pragma once
 
-#include "device/kernel.hpp"
+#include "device/uniform.hpp"
 
 namespace ladder {
 
@@ -15,6 +15,13 @@ struct PipelineState {
     if (++stage < kStages) return;
     stage = 0;
     parity ^= 1;
+  }
+  __device__ PipelineState before() const {
+    return stage > 0 ? PipelineState{stage - 1, parity} : PipelineState{kStages - 1, parity ^ 1};
+  }
+  /// By all lanes of a warp, where they are in the same place: for the compiler.
+  __device__ PipelineState uniform() const {
+    return {ladder::uniform(stage), ladder::uniform(parity)};
   }
 };
 
