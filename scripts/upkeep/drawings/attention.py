@@ -390,18 +390,21 @@ def ends(tracks: Tracks, persistent: bool) -> None:
         tracks[f"warpgroup {group}"] += [(cores, values, f"values {last}", VALUES),
                                          (values, values + step, "o stored", STORE)]  # fmt: skip
         cores, stored = values, [*stored, values + step]
-    # v14: both warpgroups have read Q and all of K, and of V what is not in the last stage.
-    begins = step + scale if persistent else max(stored)
-    last_v = max(begins, cores)
-    full = begins + latency
-    tracks["next Q, K"].append((begins, full, "Q, K 0, 1", FLIGHT))
-    if last_v > begins:
+    if persistent:  # Q has a stage, and K 0 that of the last K but one, which is empty before
+        begins = step + scale  # K is read
+        full = latency / 2
+        tracks["next Q, K"] += [
+            (0, full, "Q, K 0", FLIGHT),
+            (begins, begins + latency, "K 1", FLIGHT),
+        ]
         tracks["next V"] += [
-            (begins, full, "V 0", FLIGHT),
-            (last_v, last_v + latency, "V 1", FLIGHT),
+            (begins, begins + latency, "V 0", FLIGHT),
+            (cores, cores + latency, "V 1", FLIGHT),
         ]
     else:
-        tracks["next V"].append((begins, full, "V 0, 1", FLIGHT))
+        full = max(stored) + latency
+        tracks["next Q, K"].append((max(stored), full, "Q, K 0, 1", FLIGHT))
+        tracks["next V"].append((max(stored), full, "V 0, 1", FLIGHT))
     for group in range(CONSUMERS):
         begin = max(cores, full, stored[group])
         cores = begin + step
@@ -427,7 +430,7 @@ def ends(tracks: Tracks, persistent: bool) -> None:
     "v13: take_turn(); multiply_k(state.stage, state.parity);"
     " multiply_v(before.stage, before.parity); pass_turn(); wgmma_wait_group<1>(scores);",
     f"v14: kConsumers = {CONSUMERS}, BM = kConsumers * 64, BN = 128, kStages = {STAGES};",
-    "v14: mbarrier_wait(&s.q_empty, q_parity ^ 1);",
+    "v14: mbarrier_wait(&s.q_empty[q_state.stage], q_state.parity ^ 1);",
     "v14: release_q(); multiply_v(before);",
     "v14: rows.store(head, first, acc);",
 )
@@ -473,7 +476,7 @@ def timeline() -> Picture:
          *(f"{what} {group}" for group in range(CONSUMERS) for what in ("products", "softmax")))  # fmt: skip
     of_block = "warpgroup 0", "warpgroup 1", "next Q, K", "next V"
     draw("v13: the next tile of queries is the next block's", lambda t: ends(t, False), *of_block)
-    draw("v14: the next tile is loaded under the last values and the store",
+    draw("v14: the next tile is loaded before its turn comes",
          lambda t: ends(t, True), *of_block)  # fmt: skip
     legend(picture, y, ((FLIGHT, "in flight"), (READ, "there"), (SCORES, "products"),
                         (SOFTMAX, "softmax"), (STORE, "o stored")))  # fmt: skip
