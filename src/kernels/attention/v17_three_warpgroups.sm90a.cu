@@ -45,7 +45,8 @@ struct Shared {
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads, 1)
     attend(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap k_map,
-           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order) {
+           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order,
+           int count) {  // order.count(), which takes no register as a parameter
   auto& s = aligned_shared<Shared<T>>();
   const int warp = static_cast<int>(ladder::uniform(threadIdx.x / 32)), warpgroup = warp / 4;
   const int lane = threadIdx.x % 32;
@@ -72,28 +73,30 @@ __global__ void __launch_bounds__(kThreads, 1)
     unsigned landed_parity = 0;
     while (true) {
       const int item = static_cast<int>(__shfl_sync(0xffffffff, asks ? items.next() : 0, 0));
-      const int tile = item < order.count() ? item : -1;
-      const TilePlace at = order.at(max(tile, 0));
-      const Head<T> head(a, at.head, at.sequence);
-      const int row0 = at.tile * BM;
-      if (tile >= 0 && row0 >= head.queries) continue;  // of a shorter sequence
-      Mbarrier* const q_full = &s.q_full[q_state.stage];
-      // Only the lane that asks waits for what is empty: nothing holds the phase for the others, and
-      // one that looks late could not tell it from the next.
-      if (asks) {
-        // A new mbarrier reports the previous phase complete, so the first pass does not block.
+      const auto hand_over = [&](int tile) {
+        // Only the lane that asks waits for what is empty: nothing holds the phase for the others, and
+        // one that looks late could not tell it from the next. A new mbarrier reports the previous
+        // phase complete, so the first pass does not block.
+        if (!asks) return;
         mbarrier_wait(&s.q_empty[q_state.stage], q_state.parity ^ 1);
         s.tile[q_state.stage] = tile;
-      }
-      if (tile < 0) {
-        if (asks) mbarrier_arrive(q_full);
+      };
+      if (item >= count) {
+        hand_over(-1);
+        if (asks) mbarrier_arrive(&s.q_full[q_state.stage]);
         return;
       }
+      const TilePlace at = order.at(item);
+      const Head<T> head(a, at.head, at.sequence);
+      const int row0 = at.tile * BM;
+      if (row0 >= head.queries) continue;  // of a shorter sequence
+      hand_over(item);
       const int end = head.template visible<Op>(row0 + BM - 1);  // what is seen at all
       const int kv_head = at.head / (a.heads / a.kv_heads);
       const MapPlace first(a, at.sequence);
       if (asks) {
         auto& q = s.q[q_state.stage];
+        Mbarrier* const q_full = &s.q_full[q_state.stage];
         mbarrier_arrive_expect_tx(q_full, q.kBytes);
         q.load(&q_map, first.query + row0, at.head, first.sequence, q_full);
       }
@@ -151,7 +154,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     const Head<T> head(a, at.head, at.sequence);
     const int row0 = at.tile * BM + warpgroup * 64;     // of the warpgroup
     const int first = row0 + warp % 4 * 16 + lane / 4;  // of this thread
-    const int end = ladder::uniform(head.template visible<Op>(at.tile * BM + BM - 1));
     const int seen_by_all = ladder::uniform(head.template visible<Op>(row0));
     // What the warpgroup sees at all
     const int own_end =
@@ -217,6 +219,10 @@ __global__ void __launch_bounds__(kThreads, 1)
     } else {
       release_q();
     }
+    // Found out once more: no register has kept it.
+    const TilePlace here = order.at(ladder::uniform(tile));
+    const Head<T> same(a, here.head, here.sequence);
+    const int end = same.template visible<Op>(here.tile * BM + BM - 1);
     for (; key0 < end; key0 += BN, state.advance()) {  // what only others see
       take_turn();
       pass_turn();
@@ -226,7 +232,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       mbarrier_wait(&s.v_full[state.stage], state.parity);
       mbarrier_arrive(&s.v_empty[state.stage]);
     }
-    rows.store(head, first, acc);
+    rows.store(same, here.tile * BM + warpgroup * 64 + warp % 4 * 16 + lane / 4, acc);
   }
   items.leave();
 }
@@ -243,7 +249,7 @@ struct ThreeWarpgroups {
     const TileOrder order(a, BM, Op::kCausal);
     ladder::launch(attend<Op, T>, std::min(order.count(), ladder::sm_count()), kThreads,
                    kSharedBytes<Shared<T>>, stream, q_map(a, BM), kv_map(a, a.k, BN),
-                   kv_map(a, a.v, BN), a, order);
+                   kv_map(a, a.v, BN), a, order, order.count());
   }
   static ladder::Support supports(const attention::Problem& p) {
     return p.d == D ? ladder::supported() : ladder::unsupported("the head size is not 64");
