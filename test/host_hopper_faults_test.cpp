@@ -360,33 +360,40 @@ TEST_P(HopperFaults, AReductionThatPtxHasNot) {
                "there is none of data type 7");
 }
 
-__global__ void store_row_at(const __grid_constant__ CUtensorMap map, int x) {
+__global__ void store_row_at(const __grid_constant__ CUtensorMap map, int x, int y) {
   alignas(128) __shared__ float row[kThreads];
   row[threadIdx.x] = 1;
   fence_proxy_async();
   __syncthreads();
   if (threadIdx.x > 0) return;
-  tensor_store(&map, x, row);
+  tensor_store(&map, x, y, row);
   bulk_commit_group();
   bulk_wait_group_read<0>();
 }
-TEST_P(HopperFaults, ABoxThatBeginsWhereTheCopyEngineRefuses) {
-  Array<float> out(kThreads);
-  const auto error_at = [&](int x) {
+TEST_P(HopperFaults, BoxesThatTheCopyEngineStoresOtherwise) {
+  Array<float> out(2 * kThreads);
+  const auto error_at = [&](int x, int y, int columns = kThreads) {
     return error_of([&] {
       launch(store_row_at, 1, kThreads, 0, nullptr,
              ladder::tensor_map(ladder::DType::f32, out,
-                                {{.size = kThreads, .stride = 4, .box = kThreads}},
+                                {{.size = columns, .stride = 4, .box = kThreads},
+                                 {.size = 2, .stride = kThreads * 4, .box = 1}},
                                 CU_TENSOR_MAP_SWIZZLE_NONE),
-             x);
+             x, y);
     });
   };
-  for (const int x : {0, 4}) EXPECT_EQ(error_at(x), "") << x;
+  for (const int x : {0, 4, kThreads, 2 * kThreads}) {
+    for (const int y : {0, 1, 2, 9}) EXPECT_EQ(error_at(x, y), "") << x << ", " << y;
+  }
   for (const int x : {1, 5}) {
     const std::string begins = "begins at element " + std::to_string(x) + " of the innermost";
-    expect_error(error_at(x), (begins + " dimension: no multiple of 16 bytes").c_str());
+    expect_error(error_at(x, 0), (begins + " dimension: no multiple of 16 bytes").c_str());
   }
-  expect_error(error_at(-8), "begins at element -8 of the innermost dimension: only loads may");
+  expect_error(error_at(-8, 0), "begins at a negative coordinate: only loads may");
+  expect_error(error_at(0, -1), "begins at a negative coordinate: only loads may");
+  expect_error(error_at(0, 0, kThreads - 3),
+               "the last of the innermost dimension: of its 16 bytes");
+  EXPECT_EQ(error_at(kThreads - 4, 0, kThreads - 4), "");
 }
 
 // --- stmatrix ------------------------------------------------------------------------------------

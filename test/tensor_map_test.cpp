@@ -80,6 +80,10 @@ TEST(TensorMap, RefusesWithTheRuleWhatTheDriverRefuses) {
       {"box 1 is 0: not from 1 to 256", [](Arguments& a) { a.box[1] = 0; }},
       {"box 2 is 257: not from 1 to 256", [](Arguments& a) { a.box[2] = 257; }},
       {"box is 24 bytes wide: no multiple of 16", [](Arguments& a) { a.box[0] = 6; }},
+      {"box is 262144 bytes: more than a block has of shared memory",
+       [](Arguments& a) {
+         a.box = {16, 64, 64};
+       }},
       {"element stride 1 is 0: not from 1 to 8", [](Arguments& a) { a.steps[1] = 0; }},
       {"element stride 0 is 9: not from 1 to 8", [](Arguments& a) { a.steps[0] = 9; }},
       {"swizzle is 4: none that Hopper has",
@@ -153,13 +157,16 @@ TEST(TensorMap, RefusesTypesThatACopyChanges) {
 }
 
 TEST(TensorMap, TakesTheLargestOfEverything) {
-  expect_sentences({{"", [](Arguments& a) {
-                       a.rank = 5;
-                       a.sizes.fill(1ull << 32);
-                       a.strides.fill((1ull << 40) - 16);
-                       a.box.fill(256);
-                       a.steps.fill(8);
-                     }}});
+  for (std::size_t d = 0; d < 5; ++d) {
+    expect_sentences({{"", [d](Arguments& a) {
+                         a.rank = 5;
+                         a.sizes.fill(1ull << 32);
+                         a.strides.fill((1ull << 40) - 16);
+                         a.box = {4, 1, 1, 1, 1};
+                         a.box[d] = 256;
+                         a.steps.fill(8);
+                       }}});
+  }
 }
 
 TEST(TensorMap, OnlyAnEncodedOneIsAMap) {

@@ -466,12 +466,18 @@ namespace {
 
 /// Of a box that is stored or added.
 TensorMap stored_map_at(const void* pc, const CUtensorMap* encoded, Corner at, const void* shared) {
-  if (*at.begin() < 0) {
-    fail_thread("the box at " + source_text(pc) + " begins at element " +
-                std::to_string(*at.begin()) +
-                " of the innermost dimension: only loads may begin before a tensor");
+  const TensorMap map = map_at(pc, encoded, at, shared);
+  if (std::ranges::any_of(at, [](int x) { return x < 0; })) {
+    fail_thread("the box at " + source_text(pc) +
+                " begins at a negative coordinate: only loads may begin before the tensor");
   }
-  return map_at(pc, encoded, at, shared);
+  const auto x = static_cast<std::uint64_t>(*at.begin());
+  if (x < map.size[0] && x + map.box[0] > map.size[0] && map.size[0] * map.stride[0] % kUnit != 0) {
+    fail_thread("the box at " + source_text(pc) + " ends behind element " +
+                std::to_string(map.size[0]) + ", the last of the innermost dimension: of its " +
+                std::to_string(kUnit) + " bytes the copy engine stores those behind it, too");
+  }
+  return map;
 }
 
 /// What of a box lies in the tensor.

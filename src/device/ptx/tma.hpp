@@ -24,9 +24,11 @@
 // count elements from the tensor's beginning, the innermost dimension first, and are those of the
 // box's first element. In shared memory a box has no gaps; it begins at a multiple of 128 bytes, of
 // 1024 with the 128-byte swizzle. What of a box lies outside of the tensor is loaded as zeros,
-// which count among the bytes that land, and is not stored. The innermost coordinate is a multiple
-// of 16 bytes, and no negative one where boxes are stored; else an H200 reports an illegal
-// instruction. The PTX ISA says neither.
+// which count among the bytes that land, and is not stored.
+//
+// What the PTX ISA does not say, and an H200 does: an innermost coordinate that is no multiple of 16
+// bytes, and a negative coordinate of a store or a reduction, are illegal instructions. Where a row of
+// the tensor ends within 16 bytes, a store writes all of them.
 //
 // The 128-byte swizzle: boxes are 128 bytes wide, and chunk c (16 bytes) of their row r, counted
 // through all outer dimensions, lies in place c ^ (r % 8) of that row. Any one chunk of eight
