@@ -18,8 +18,9 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / "build" / "venv"
 
 # The problem that a family is judged by; for the others it is the largest.
-MAIN_PROBLEM = {"gemm": "4096x4096x4096", "softmax": "8192x4096", "layernorm": "8192x4096",
-                "rmsnorm": "8192x4096", "attention": "4x16x4096x128"}  # fmt: skip
+MAIN_PROBLEMS = {"gemm": ("4096x4096x4096",), "softmax": ("8192x4096",),
+                 "layernorm": ("8192x4096",), "rmsnorm": ("8192x4096",),
+                 "attention": ("4x16x4096x128", "64x32:8x1:4096x128")}  # fmt: skip
 MEMORY = ("dram", "memory", "copy", "read", "write")  # names that the device memory goes by
 DTYPES = ("f32", "f16", "bf16", "tf32", "e4m3", "f64", "i32", "i64")  # in the order of tables
 VENDORS = {"cublas": "cuBLAS", "cublaslt": "cuBLASLt", "cub": "CUB", "cudnn": "cuDNN"}
@@ -410,9 +411,9 @@ def select(
 
 
 def main_problem(rows: Sequence[Row]) -> str:
-    named = MAIN_PROBLEM.get(rows[0].family)
-    if any(r.problem == named for r in rows):
-        return str(named)
+    for named in MAIN_PROBLEMS.get(rows[0].family, ()):
+        if any(r.problem == named for r in rows):
+            return named
     return max(rows, key=lambda r: (r.flops, r.bytes)).problem
 
 
