@@ -146,7 +146,8 @@ __device__ __forceinline__ void store_rows(T* to, std::int64_t pitch, int row, i
       }
       transpose_words(words);
       if (row + half * 8 >= rows) continue;
-      *reinterpret_cast<uint4*>(at + i * 2) = make_uint4(words[0], words[1], words[2], words[3]);
+      __stwb(reinterpret_cast<uint4*>(at + i * 2),  // an ordinary store; nvcc splits some of others
+             make_uint4(words[0], words[1], words[2], words[3]));
     }
   }
 }
