@@ -5,7 +5,7 @@
 //           192 queries lie further apart
 // Bound by  the exponentials and power; with few K-tiles the first and last products of a tile of
 //           queries, when the others wait for their turn as well
-// Limits    head size 64; compute capability 9.0a; 169 KiB of shared memory; no two launches at the same
+// Limits    head size 64, sequences of one length; compute capability 9.0a; 169 KiB of shared memory; no two launches at the same
 //           time
 // Tile      192 queries by 128 keys, 3 warpgroups of 64 queries; three stages of Q, of K and of V
 //
@@ -38,7 +38,7 @@ struct Shared {
   Tile<T, BM, D> q[kStages];
   Tile<T, BN, D> k[kStages], v[kStages];
   Mbarrier q_full[kStages], k_full[kStages], v_full[kStages];
-  Mbarrier q_empty[kStages], k_empty[kStages], v_empty[kStages], v_landed;
+  Mbarrier q_empty[kStages], k_empty[kStages], v_empty[kStages];
   int tile[kStages];  // whose Q is there
 };
 
@@ -51,7 +51,6 @@ __global__ void __launch_bounds__(kThreads, 1)
   const int warp = static_cast<int>(ladder::uniform(threadIdx.x / 32)), warpgroup = warp / 4;
   const int lane = threadIdx.x % 32;
   if (threadIdx.x == 0) {
-    mbarrier_init(&s.v_landed, 1);
     for (int stage = 0; stage < kStages; ++stage) {
       mbarrier_init(&s.q_full[stage], 1);
       mbarrier_init(&s.k_full[stage], 1);
@@ -66,72 +65,44 @@ __global__ void __launch_bounds__(kThreads, 1)
 
   ladder::RowScheduler<1> items(counters, 0);
   State state, q_state;           // of K and V; of Q
-  if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one warp loads
+  if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one thread loads
     setmaxnreg_dec<32>();
-    if (warp != kConsumers * 4) return;
-    const bool asks = lane == 0;
-    unsigned landed_parity = 0;
-    while (true) {
-      const int item = static_cast<int>(__shfl_sync(0xffffffff, asks ? items.next() : 0, 0));
-      const auto hand_over = [&](int tile) {
-        // Only the lane that asks waits for what is empty: nothing holds the phase for the others, and
-        // one that looks late could not tell it from the next. A new mbarrier reports the previous
-        // phase complete, so the first pass does not block.
-        if (!asks) return;
-        mbarrier_wait(&s.q_empty[q_state.stage], q_state.parity ^ 1);
-        s.tile[q_state.stage] = tile;
-      };
-      if (item >= count) {
-        hand_over(-1);
-        if (asks) mbarrier_arrive(&s.q_full[q_state.stage]);
+    if (threadIdx.x != kConsumers * 128) return;
+    for (;; q_state.advance()) {
+      const int item = static_cast<int>(items.next());
+      Mbarrier* const q_full = &s.q_full[q_state.stage];
+      // A new mbarrier reports the previous phase complete, so the first pass does not block.
+      mbarrier_wait(&s.q_empty[q_state.stage], q_state.parity ^ 1);
+      if (item >= order.count()) {
+        s.tile[q_state.stage] = -1;
+        mbarrier_arrive(q_full);
         return;
       }
+      s.tile[q_state.stage] = item;
       const TilePlace at = order.at(item);
       const Head<T> head(a, at.head, at.sequence);
-      const int row0 = at.tile * BM;
-      if (row0 >= head.queries) continue;  // of a shorter sequence
-      hand_over(item);
+      const int row0 = at.tile * BM, kv_head = at.head / (a.heads / a.kv_heads);
       const int end = head.template visible<Op>(row0 + BM - 1);  // what is seen at all
-      const int kv_head = at.head / (a.heads / a.kv_heads);
-      const MapPlace first(a, at.sequence);
-      if (asks) {
-        auto& q = s.q[q_state.stage];
-        Mbarrier* const q_full = &s.q_full[q_state.stage];
-        mbarrier_arrive_expect_tx(q_full, q.kBytes);
-        q.load(&q_map, first.query + row0, at.head, first.sequence, q_full);
-      }
-      q_state.advance();
+      auto& q = s.q[q_state.stage];
+      mbarrier_arrive_expect_tx(q_full, q.kBytes);
+      q.load(&q_map, row0, at.head, at.sequence, q_full);
       const auto load = [&](Tile<T, BN, D>& to, const CUtensorMap& map, int key0, Mbarrier* full,
                             Mbarrier* empty, unsigned parity) {
-        if (!asks) return;
         mbarrier_wait(empty, parity ^ 1);
         mbarrier_arrive_expect_tx(full, to.kBytes);
-        to.load(&map, first.key + key0, kv_head, first.sequence, full);
+        to.load(&map, key0, kv_head, at.sequence, full);
       };
       const auto load_k = [&](int key0) {
         const int stage = state.stage;
         load(s.k[stage], k_map, key0, &s.k_full[stage], &s.k_empty[stage], state.parity);
         state.advance();
       };
-      const auto load_v = [&](int key0, State of) {
-        auto& v = s.v[of.stage];
-        Mbarrier *const full = &s.v_full[of.stage], *const empty = &s.v_empty[of.stage];
-        if (a.query_starts == nullptr || key0 + BN <= head.keys) {
-          return load(v, v_map, key0, full, empty, of.parity);
-        }
-        load(v, v_map, key0, &s.v_landed, empty, of.parity);
-        mbarrier_wait(&s.v_landed, landed_parity);
-        landed_parity ^= 1;
-        v.template clear_behind<32>(head.keys - key0);
-        __syncwarp();
-        if (asks) mbarrier_arrive(full);
-      };
       // In the order in which they are multiplied: a K-tile's keys before the values of the one before.
       if (end > 0) load_k(0);
       for (int key0 = 0; key0 < end; key0 += BN) {
         const State of = state.before();
         if (key0 + BN < end) load_k(key0 + BN);
-        load_v(key0, of);
+        load(s.v[of.stage], v_map, key0, &s.v_full[of.stage], &s.v_empty[of.stage], of.parity);
       }
     }
   }
@@ -154,10 +125,11 @@ __global__ void __launch_bounds__(kThreads, 1)
     const Head<T> head(a, at.head, at.sequence);
     const int row0 = at.tile * BM + warpgroup * 64;     // of the warpgroup
     const int first = row0 + warp % 4 * 16 + lane / 4;  // of this thread
-    const int seen_by_all = ladder::uniform(head.template visible<Op>(row0));
+    const int end = ladder::uniform(head.template visible<Op>(at.tile * BM + BM - 1));
     // What the warpgroup sees at all
     const int own_end =
         ladder::uniform(row0 < head.queries ? head.template visible<Op>(row0 + 63) : 0);
+    const int seen_by_all = Op::kCausal ? own_end - 63 : own_end;  // at least
     SumCheckedRows rows(Op{}, head, first, a.scale);
     float acc[D / 2] = {}, scores[BN / 2], factor[2];
     std::uint32_t weights[BN / 16][4];
@@ -219,17 +191,13 @@ __global__ void __launch_bounds__(kThreads, 1)
     } else {
       release_q();
     }
-    // Found out once more: no register has kept it.
-    const TilePlace here = order.at(ladder::uniform(tile));
-    const Head<T> same(a, here.head, here.sequence);
-    const int end = same.template visible<Op>(here.tile * BM + BM - 1);
-    for (; key0 < end; key0 += BN, state.advance()) {  // what only others see
+    // What only others see. When its turn has come, they have read what the stage held before, so that
+    // it arrives in the right phase.
+    for (; key0 < end; key0 += BN, state.advance()) {
       take_turn();
       pass_turn();
       if (!releases) continue;
-      mbarrier_wait(&s.k_full[state.stage], state.parity);
       mbarrier_arrive(&s.k_empty[state.stage]);
-      mbarrier_wait(&s.v_full[state.stage], state.parity);
       mbarrier_arrive(&s.v_empty[state.stage]);
     }
     rows.store(same, here.tile * BM + warpgroup * 64 + warp % 4 * 16 + lane / 4, acc);
@@ -252,7 +220,7 @@ struct ThreeWarpgroups {
                    kv_map(a, a.v, BN), a, order, order.count());
   }
   static ladder::Support supports(const attention::Problem& p) {
-    return p.d == D ? ladder::supported() : ladder::unsupported("the head size is not 64");
+    return p.d == D ? needs_equal_lengths(p) : ladder::unsupported("the head size is not 64");
   }
 };
 
