@@ -5,8 +5,8 @@
 //           192 queries lie further apart
 // Bound by  the exponentials and power; with few K-tiles the first and last products of a tile of
 //           queries, when the others wait for their turn as well
-// Limits    head size 64, sequences of one length; compute capability 9.0a; 169 KiB of shared memory; no two launches at the same
-//           time
+// Limits    head size 64, sequences of one length; compute capability 9.0a; 169 KiB of shared memory;
+//           no two launches at the same time
 // Tile      192 queries by 128 keys, 3 warpgroups of 64 queries; three stages of Q, of K and of V
 //
 //   warpgroup 0    products | softmax  | softmax  | products | softmax  | …
