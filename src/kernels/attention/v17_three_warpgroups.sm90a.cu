@@ -45,8 +45,7 @@ struct Shared {
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads, 1)
     attend(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap k_map,
-           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order,
-           int count) {  // order.count(), which takes no register as a parameter
+           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order) {
   auto& s = aligned_shared<Shared<T>>();
   const int warp = static_cast<int>(ladder::uniform(threadIdx.x / 32)), warpgroup = warp / 4;
   const int lane = threadIdx.x % 32;
@@ -200,7 +199,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       mbarrier_arrive(&s.k_empty[state.stage]);
       mbarrier_arrive(&s.v_empty[state.stage]);
     }
-    rows.store(same, here.tile * BM + warpgroup * 64 + warp % 4 * 16 + lane / 4, acc);
+    rows.store(head, first, acc);
   }
   items.leave();
 }
@@ -217,7 +216,7 @@ struct ThreeWarpgroups {
     const TileOrder order(a, BM, Op::kCausal);
     ladder::launch(attend<Op, T>, std::min(order.count(), ladder::sm_count()), kThreads,
                    kSharedBytes<Shared<T>>, stream, q_map(a, BM), kv_map(a, a.k, BN),
-                   kv_map(a, a.v, BN), a, order, order.count());
+                   kv_map(a, a.v, BN), a, order);
   }
   static ladder::Support supports(const attention::Problem& p) {
     return p.d == D ? needs_equal_lengths(p) : ladder::unsupported("the head size is not 64");
