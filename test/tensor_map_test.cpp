@@ -80,9 +80,9 @@ TEST(TensorMap, RefusesWithTheRuleWhatTheDriverRefuses) {
       {"box 1 is 0: not from 1 to 256", [](Arguments& a) { a.box[1] = 0; }},
       {"box 2 is 257: not from 1 to 256", [](Arguments& a) { a.box[2] = 257; }},
       {"box is 24 bytes wide: no multiple of 16", [](Arguments& a) { a.box[0] = 6; }},
-      {"box is 262144 bytes: more than a block has of shared memory",
+      {"box is 237568 bytes: more than the 233472 of an SM's shared memory",
        [](Arguments& a) {
-         a.box = {16, 64, 64};
+         a.box = {16, 64, 58};
        }},
       {"element stride 1 is 0: not from 1 to 8", [](Arguments& a) { a.steps[1] = 0; }},
       {"element stride 0 is 9: not from 1 to 8", [](Arguments& a) { a.steps[0] = 9; }},
@@ -167,6 +167,25 @@ TEST(TensorMap, TakesTheLargestOfEverything) {
                          a.steps.fill(8);
                        }}});
   }
+}
+
+TEST(TensorMap, BoxesAreAsLargeAsTheDriverCountsThem) {
+  const auto with_steps = [](std::uint32_t of_0, std::uint32_t of_2) {
+    return [=](Arguments& a) {
+      a.box = {16, 64, 64};
+      a.steps[0] = of_0;
+      a.steps[2] = of_2;
+    };
+  };
+  expect_sentences({
+      {"",
+       [](Arguments& a) {
+         a.box = {16, 64, 57};
+       }},
+      {"box is 262144 bytes: more than the 233472 of an SM's shared memory", with_steps(1, 1)},
+      {"", with_steps(2, 1)},  // though the innermost dimension is copied as if it had none
+      {"", with_steps(1, 3)},  // 21 of 22
+  });
 }
 
 TEST(TensorMap, OnlyAnEncodedOneIsAMap) {
