@@ -7,7 +7,7 @@
 namespace ladder::host {
 namespace {
 
-constexpr std::uint64_t kLargestBox = 228 << 10;  // bytes, as the driver counts them
+constexpr std::uint64_t kLargestBox = 228 << 10;         // bytes, as the driver counts them
 constexpr std::uint64_t kMagic = 0x6c61'6464'6572'746d;  // "laddertm"
 
 template <class... Words>
