@@ -118,8 +118,10 @@ class ValidateCounters(unittest.TestCase):
         self.assertEqual(vc.host_counts(path), {})
 
     def test_metrics_that_ncu_lacks_are_replaced_or_dropped(self) -> None:
-        sass = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
-        self.assertEqual(vc.choose(["async_wavefronts"], {sass, RED}), [sass])
+        unit = "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum"
+        ld, ldsm = (f"smsp__sass_{unit[:-6].replace('__', '_')}{op}.sum" for op in ("ld", "ldsm"))
+        self.assertEqual(vc.choose(["shared_ld_wavefronts"], {unit, ld, ldsm}), [ld, ldsm])
+        self.assertEqual(vc.choose(["shared_ld_wavefronts"], {unit, ld}), [unit])
         self.assertEqual(vc.choose(["global_atomic_requests"], {RED}), [])
 
     def script(

@@ -53,11 +53,19 @@ for kind, op in SHARED.items():
     ]
 LDMATRIX = "smsp__inst_executed_op_ldsm.sum"
 METRICS["shared_ld_requests"].insert(0, (*METRICS["shared_ld_requests"][0], LDMATRIX))
+# Of the instructions. The unit's own count, above, is more where something else uses shared memory at the
+# same time, as wgmma and the copy engine do, and another number in every run.
+SASS = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_"
+for kind, ops in {"ld": ("ld", "ldsm"), "st": ("st", "stsm")}.items():
+    METRICS[f"shared_{kind}_wavefronts"].insert(0, tuple(f"{SASS}{op}.sum" for op in ops))
 METRICS["async_requests"] = [("smsp__inst_executed_op_ldgsts.sum",)]  # cp.async, its shared side
-METRICS["async_wavefronts"] = [
-    (f"{prefix}data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",)
-    for prefix in (L1, "smsp__sass_l1tex_")
-]
+METRICS["async_wavefronts"] = [(f"{SASS}ldgsts.sum",)]
+METRICS["stmatrix_requests"] = [("smsp__inst_executed_op_shared_stsm_pred_on_any.sum",)]
+METRICS["wgmma_bytes"] = [("smsp__sass_data_bytes_mem_shared_op_gmma.sum",)]
+for kind, ops in {"ld": ("ld",), "st": ("st", "stas")}.items():
+    METRICS[f"cluster_{kind}_requests"] = [
+        tuple(f"smsp__sass_inst_executed_op_dshared_{op}.sum" for op in ops)
+    ]
 
 # Why the two may differ: of names that match, counters that match, the cause.
 CAUSES: list[tuple[str, str, str]] = [
