@@ -39,7 +39,7 @@ struct Shared {
   Tile<T, BN, D> k[kStages], v[kStages];
   Mbarrier q_full[kStages], k_full[kStages], v_full[kStages];
   Mbarrier q_empty[kStages], k_empty[kStages], v_empty[kStages];
-  int tile[kStages];  // whose Q is there
+  TilePlace place[kStages];  // whose Q is there; its tile is -1 behind the last
 };
 
 template <class Op, class T>
@@ -73,12 +73,12 @@ __global__ void __launch_bounds__(kThreads, 1)
       // A new mbarrier reports the previous phase complete, so the first pass does not block.
       mbarrier_wait(&s.q_empty[q_state.stage], q_state.parity ^ 1);
       if (item >= order.count()) {
-        s.tile[q_state.stage] = -1;
+        s.place[q_state.stage] = {.tile = -1, .head = 0, .sequence = 0};
         mbarrier_arrive(q_full);
         return;
       }
-      s.tile[q_state.stage] = item;
       const TilePlace at = order.at(item);
+      s.place[q_state.stage] = at;
       const Head<T> head(a, at.head, at.sequence);
       const int row0 = at.tile * BM, kv_head = at.head / (a.heads / a.kv_heads);
       const int end = head.template visible<Op>(row0 + BM - 1);  // what is seen at all
@@ -118,9 +118,8 @@ __global__ void __launch_bounds__(kThreads, 1)
     q_state = q_state.uniform();
     const auto& q = s.q[q_state.stage];
     mbarrier_wait(&s.q_full[q_state.stage], q_state.parity);
-    const int tile = ladder::uniform(s.tile[q_state.stage]);
-    if (tile < 0) break;
-    const TilePlace at = order.at(tile);
+    const TilePlace at = s.place[q_state.stage];
+    if (at.tile < 0) break;
     const Head<T> head(a, at.head, at.sequence);
     const int row0 = at.tile * BM + warpgroup * 64;     // of the warpgroup
     const int first = row0 + warp % 4 * 16 + lane / 4;  // of this thread
