@@ -34,8 +34,12 @@ struct GroupRows {
   float acc[D / 8][4], max[2], sum[2];
   int seen[2];
 
-  /// Of no key yet. The words of Q come as mma wants A; rows that do not exist are zero.
   __device__ void begin(const Queries<T>& from, int row0, int lane) {
+    load(from, row0, lane);
+    clear();
+  }
+  /// The words of Q come as mma wants A; rows that do not exist are zero.
+  __device__ void load(const Queries<T>& from, int row0, int lane) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = row0 + lane / 4 + r * 8;
@@ -50,6 +54,12 @@ struct GroupRows {
         }
       }
       seen[r] = exists ? from.visible(row) : 0;
+    }
+  }
+  /// Of no key yet.
+  __device__ void clear() {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
       max[r] = -INFINITY;
       sum[r] = 0;
 #pragma unroll
