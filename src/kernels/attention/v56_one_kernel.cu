@@ -145,10 +145,12 @@ struct Pieces {
       whole.max = fmaxf(whole.max, __shfl_xor_sync(0xffffffff, whole.max, i));
     }
     const float from = whole.max == -INFINITY ? 0 : whole.max;  // -inf - -inf is no number
+#pragma unroll 1
     for (int begin = 0; begin < count; begin += 32) {
       const float2 of_lane = own(begin + lane);
       const float factor = exp2_approx(of_lane.x - from);
       whole.weights += of_lane.y * factor;
+#pragma unroll 1
       for (int i = 0; i < min(32, count - begin); i += kAtOnce) {
         float2 pairs[kAtOnce][D / 64] = {};
 #pragma unroll
@@ -187,6 +189,7 @@ __device__ void store_rows_of_no_key(const Args<T>& a, int warp, int lane) {
     for (int kv_head = 0; kv_head < a.kv_heads; ++kv_head) {
       const Queries<T> queries(a, kv_head, sequence, 0);
       const Row<D> none{.max = -INFINITY};
+#pragma unroll 1
       for (int row = warp; row < queries.rows; row += kWarps) none.store(queries, row, lane);
     }
   }
@@ -268,6 +271,7 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
       const Pieces<T, D> pieces(a);
       const int row0 = now.run * BM, end = min(BM, queries.rows - row0);
       const bool is_cut = !ends || first_tile > 0;
+#pragma unroll 1
       for (int row = warp; row < end; row += kWarps) {
         Row<D> sum;
         sum.add_up(
@@ -292,6 +296,7 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
         if (before + 1 == static_cast<unsigned>(count_of_pieces)) {
           __syncwarp();  // what lane 0 has acquired the others see as well
           if (lane == 0) *counter = 0;
+#pragma unroll 1
           for (int row = warp; row < end; row += kWarps) {
             pieces.add_up(first, count_of_pieces, row, lane).store(queries, row0 + row, lane);
           }
