@@ -33,17 +33,14 @@ struct Shared {
     RowSums<D> sums;  // of the same size
   };
   Stage stages[kWarps][kStages];
+  SwizzledTile<T, BM, D> queries[kStages];  // of the runs that begin in the stages
   float2 max_and_sum[kWarps][BM];
 };
 
 __host__ __device__ int tiles_of(int keys) { return ladder::ceil_div(keys, BN); }
 
-/// Sixteen rows of queries that see a head's keys are a run; a head of a sequence has so many.
-__host__ __device__ int runs_of_head(int group, int queries) {
-  return ladder::ceil_div(group * queries, BM);
-}
-
-/// A tile: of a sequence, of a head of its keys, of one of its runs.
+/// A tile: of a sequence, of a head of its keys, of one of its runs, which are sixteen rows of queries
+/// each.
 struct Place {
   int sequence = 0, keys = 0, kv_head = 0, run = 0, tile = 0;
 
@@ -139,15 +136,16 @@ struct Pieces {
       return i < count ? __ldcg(max_and_sum + at(first + i, i == 0, row))
                        : make_float2(-INFINITY, 0);
     };
-    Row<D> whole{.max = -INFINITY};
-    for (int i = lane; i < count; i += 32) whole.max = fmaxf(whole.max, own(i).x);
+    float2 of_lane = own(lane);
+    Row<D> whole{.max = of_lane.x};
+    for (int i = 32 + lane; i < count; i += 32) whole.max = fmaxf(whole.max, own(i).x);
     for (int i = 16; i > 0; i /= 2) {
       whole.max = fmaxf(whole.max, __shfl_xor_sync(0xffffffff, whole.max, i));
     }
     const float from = whole.max == -INFINITY ? 0 : whole.max;  // -inf - -inf is no number
 #pragma unroll 1
     for (int begin = 0; begin < count; begin += 32) {
-      const float2 of_lane = own(begin + lane);
+      if (begin > 0) of_lane = own(begin + lane);
       const float factor = exp2_approx(of_lane.x - from);
       whole.weights += of_lane.y * factor;
 #pragma unroll 1
@@ -195,22 +193,25 @@ __device__ void store_rows_of_no_key(const Args<T>& a, int warp, int lane) {
   }
 }
 
+/// `of_head`: how many runs there are of each head of keys.
 template <class T, int D>
-__global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
+__global__ void __launch_bounds__(kThreads) attend(Args<T> a, int of_head) {
   Shared<T, D>& s = *ladder::dynamic_shared<Shared<T, D>>();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const float scale = a.scale * kLog2E;
   auto& stages = s.stages[warp];
-  const int of_head = runs_of_head(a.heads / a.kv_heads, a.queries);
   const Tiles tiles(a, of_head, lane);
   const int part = ladder::ceil_div(tiles.total, static_cast<int>(gridDim.x));
   const int begin = static_cast<int>(blockIdx.x) * part, count = min(part, tiles.total - begin);
 
   // The next tile to copy, and its page; the tiles that are in the stages, the oldest first.
   Place ahead = tiles(a, of_head, begin), places[kStages];
-  int left_to_copy = count;
+  int left_to_copy = count, queries_ahead = 0;
   const auto cache_of = [&](const Place& place) {
     return Cache<T>(a, place.kv_head, place.sequence, place.keys);
+  };
+  const auto queries_of = [&](const Place& place) {
+    return Queries<T>(a, place.kv_head, place.sequence, place.keys);
   };
   const auto first_key = [&](const Place& place) { return place.tile * BN + warp * WN; };
   const auto page_of = [&](const Place& place) {
@@ -224,16 +225,29 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
     places[kStages - 1] = ahead;
     if (left_to_copy > 0) {
       constexpr int kChunk = 8, kChunks = D / kChunk, kAtOnce = 32 / kChunks;
+      const int chunk = lane % kChunks, of_lane = lane / kChunks;
       const Cache<T> cache = cache_of(ahead);
-      const int chunk = lane % kChunks, key0 = first_key(ahead);
+      const int key0 = first_key(ahead);
       const std::int64_t at = cache.at(key0, page);
 #pragma unroll
       for (int i = 0; i < WN; i += kAtOnce) {
-        const int row = i + lane / kChunks;
+        const int row = i + of_lane;
         const bool exists = key0 + row < cache.keys;
         const std::int64_t from = exists ? at + row * cache.pitch + chunk * kChunk : 0;
         cp_async_streaming(to.tiles.k.chunk(row, chunk), cache.k + from, exists);
         cp_async_streaming(to.tiles.v.chunk(row, chunk), cache.v + from, exists);
+      }
+      if (ahead.tile == 0 || left_to_copy == count) {  // each warp copies four rows
+        const Queries<T> queries = queries_of(ahead);
+#pragma unroll
+        for (int i = 0; i < BM / kWarps; i += kAtOnce) {
+          const int row = warp * (BM / kWarps) + i + of_lane, from = ahead.run * BM + row;
+          const bool exists = from < queries.rows;
+          cp_async<16>(s.queries[queries_ahead].chunk(row, chunk),
+                       queries.q + (exists ? queries.at(from) + chunk * kChunk : 0),
+                       exists ? 16 : 0);
+        }
+        queries_ahead = (queries_ahead + 1) % kStages;
       }
       if (--left_to_copy > 0) {
         ahead.advance(a, of_head);
@@ -247,29 +261,30 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
   store_rows_of_no_key<T, D>(a, warp, lane);
   if (count <= 0) return;
 
-  const auto queries_of = [&](const Place& place) {
-    return Queries<T>(a, place.kv_head, place.sequence, place.keys);
-  };
   GroupRows<T, D> rows;
-  rows.begin(queries_of(places[0]), places[0].run * BM, lane);
-  int stage = 0, first_tile = places[0].tile;  // of the run, in this block
+  int stage = 0, queries_here = 0, first_tile = places[0].tile;  // of the run, in this block
+  cp_async_wait_group<kStages - 1>();
+  __syncthreads();  // the queries are there
   for (int left = count; left > 0; --left) {
-    const Place now = places[0], next = places[1];
+    const Place now = places[0];
+    const Queries<T> queries = queries_of(now);
+    const int row0 = now.run * BM;
     auto& of_warp = stages[stage];
     cp_async_wait_group<kStages - 1>();
     __syncwarp();  // the tile is there
+    if (now.tile == first_tile) {
+      rows.begin(s.queries[queries_here], queries, row0, lane);
+      queries_here = (queries_here + 1) % kStages;
+    }
     rows.add(of_warp.tiles.k, of_warp.tiles.v, first_key(now), scale, lane);
     __syncwarp();  // the tile is read: the sums or the next one take its place
 
     const bool ends = now.is_last_of_run();
     if (ends || left == 1) {
-      if (left > 1) rows.load(queries_of(next), next.run * BM, lane);
       rows.store(of_warp.sums, s.max_and_sum[warp], lane);
-      rows.clear();
       __syncthreads();
-      const Queries<T> queries = queries_of(now);
       const Pieces<T, D> pieces(a);
-      const int row0 = now.run * BM, end = min(BM, queries.rows - row0);
+      const int end = min(BM, queries.rows - row0);
       const bool is_cut = !ends || first_tile > 0;
 #pragma unroll 1
       for (int row = warp; row < end; row += kWarps) {
@@ -283,22 +298,23 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
           sum.store(queries, row0 + row, lane);
         }
       }
-      __syncthreads();  // the sums are read: the next tiles take their place
+      cp_async_wait_group<kStages - 2>();
+      __syncthreads();  // the sums are read, and the next run's queries are there
 
       if (is_cut && warp < end) {
         const int begin_of_run = begin + count - left - now.tile;
         const int first = begin_of_run / part;
-        const int count_of_pieces = (begin_of_run + tiles_of(now.keys) - 1) / part - first + 1;
+        const int all = (begin_of_run + tiles_of(now.keys) - 1) / part - first + 1;
         unsigned* const counter = &arrived[first][warp];
         unsigned before = 0;
         if (lane == 0) before = add_acquire_release<Scope::gpu>(counter, 1);
         before = __shfl_sync(0xffffffff, before, 0);
-        if (before + 1 == static_cast<unsigned>(count_of_pieces)) {
+        if (before + 1 == static_cast<unsigned>(all)) {
           __syncwarp();  // what lane 0 has acquired the others see as well
           if (lane == 0) *counter = 0;
 #pragma unroll 1
           for (int row = warp; row < end; row += kWarps) {
-            pieces.add_up(first, count_of_pieces, row, lane).store(queries, row0 + row, lane);
+            pieces.add_up(first, all, row, lane).store(queries, row0 + row, lane);
           }
         }
       }
@@ -318,10 +334,11 @@ struct OneKernel {
   }
   template <class T>
   static void launch(const Args<T>& a, cudaStream_t stream) {
-    if (a.heads * a.queries == 0 || a.batch == 0) return;
+    const int rows = a.heads / a.kv_heads * a.queries, of_head = ladder::ceil_div(rows, BM);
+    if (rows == 0 || a.batch == 0) return;
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;
-      ladder::launch(attend<T, D>, blocks(), kThreads, sizeof(Shared<T, D>), stream, a);
+      ladder::launch(attend<T, D>, blocks(), kThreads, sizeof(Shared<T, D>), stream, a, of_head);
     });
   }
   template <class T>
