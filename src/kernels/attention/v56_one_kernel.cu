@@ -1,18 +1,22 @@
-// Idea      no second kernel: what was cut is added up by who comes last. Each warp counts the pieces of
-//           its rows, and whoever counts the last one reads them all
-// Vs v55    one launch, and no trip to the lengths but one. While a run is finished its warps have the
-//           next one's queries on their way, and three tiles instead of two; page numbers are waited
-//           for a tile after they were asked for. The copies leave the L2 first: what other kernels
-//           wrote stays in it, instead of going to DRAM while this one reads
+// Idea      no second kernel: of the blocks that have a piece of the same rows, the one that comes last
+//           adds them up. Each warp counts for its rows, which no other warp of the block has to do with
+// Vs v55    one launch. The lengths are read before the first copy once, not twice. Three tiles are on
+//           their way while one is waited for, instead of two; with a run's first tile come its
+//           queries, for which nobody waits then, and the number of a page is used a tile after it was
+//           asked for. The copies are the first to leave the L2: what other kernels wrote stays there
+//           and does not go to DRAM while this one reads
 // Bound by  memory
-// Limits    as v55; no two launches at the same time, as they share the counters. Where more than 16
-//           rows see a head's keys, the L2 has them for the second block more rarely than in v55
+// Limits    as v55, with 109 KiB of shared memory for head size 128; no two launches at the same time, as
+//           they share the counters; 2^30 tiles. Of more than 16 rows the second block finds less in
+//           the L2 than in v55
 // Tile      16 rows by 64 keys, 4 warps of 16 keys, 3 stages
 #include "device/ptx/memory_order.hpp"
 #include "device/sm_count.hpp"
 #include "group_rows.hpp"
 #include "head.hpp"
 #include "limits.hpp"
+
+#include <algorithm>
 
 namespace {
 
@@ -71,6 +75,7 @@ struct Tiles {
   __device__ Tiles(const Args<T>& a, int of_head, int lane)
       : runs(a.kv_heads * of_head), of_lane(ladder::ceil_div(a.batch, 32)), own(0) {
     const int end = min(a.batch, (lane + 1) * of_lane);
+#pragma unroll 1
     for (int b = lane * of_lane; b < end; ++b) own += tiles_of(a.keys_used[b]);
     up_to = own;
     for (int i = 1; i < 32; i *= 2) {
@@ -98,8 +103,8 @@ struct Tiles {
   }
 };
 
-/// How many pieces of a run that was cut each warp has found in the workspace: of the run that a block
-/// begins and leaves to the next. 0 between launches.
+/// How many pieces of a warp's rows are in the workspace, of the run that a block begins and leaves to
+/// the next. All 0 between launches.
 __device__ unsigned arrived[kMostBlocks][kWarps];
 
 /// What was cut, in the workspace: of each block the run that it goes on with, and the one that it
@@ -345,7 +350,11 @@ struct OneKernel {
   static ladder::Support supports(const attention::Problem& p) {
     const ladder::Support memory =
         needs_shared_memory(p.d == 64 ? sizeof(Shared<T, 64>) : sizeof(Shared<T, 128>));
-    return memory.ok ? needs_compute_capability(80) : memory;
+    if (!memory.ok) return memory;
+    const int rows = p.heads / std::max(p.kv_heads, 1) * p.queries;
+    const std::int64_t runs = std::int64_t{p.batch} * p.kv_heads * ladder::ceil_div(rows, BM);
+    if (runs * tiles_of(p.keys) > 1 << 30) return ladder::unsupported("more than 2^30 tiles");
+    return needs_compute_capability(80);
   }
 
  private:
