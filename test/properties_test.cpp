@@ -16,6 +16,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <span>
 
 namespace ladder {
@@ -270,6 +271,27 @@ TEST(Decode, GivesASequenceTheSameBitsInAnyBatch) {
     }
     EXPECT_EQ(alone, first);
   });
+}
+
+// 64 tiles, on so many blocks that each has one: more pieces than a warp has lanes. Their maxima are so
+// far below 0 that nothing is left of them beside a 0.
+TEST(Decode, AddsUpManyPiecesOfLowScores) {
+  const auto opposite = [](std::uint64_t bits, int input) {
+    const double x = uniform_value(bits, input);  // from -1 to 1
+    return input == 0 ? 6 + 2 * x : input == 1 ? -6 + 2 * x : x;
+  };
+  set_host_sm_count(64);
+  std::map<DType, std::vector<std::vector<double>>> of_first;
+  for_each_kernel("attention", {"decode"}, [&](const Kernel& kernel, Device& device) {
+    const auto all = all_results(kernel, "1x4:1x1:4096x64", {"opposite", opposite}, device);
+    const auto& expected = of_first.try_emplace(kernel.dtype, all).first->second;
+    for (std::size_t output = 0; output < all.size(); ++output) {
+      for (std::size_t i = 0; i < all[output].size(); ++i) {
+        ASSERT_NEAR(all[output][i], expected[output][i], 0.01) << "element " << i;
+      }
+    }
+  });
+  set_host_sm_count(2);
 }
 
 // Blocks that begin in another order come last in another order: v56 adds up in that of the keys.

@@ -119,7 +119,7 @@ struct Pieces {
   }
   __device__ explicit Pieces(const Args<T>& a)
       : sums(static_cast<float*>(a.workspace)),
-        max_and_sum(reinterpret_cast<float2*>(sums + std::int64_t{gridDim.x} * 2 * BM * D)) {}
+        max_and_sum(reinterpret_cast<float2*>(sums + gridDim.x * 2 * BM * D)) {}
 
   __device__ static int at(int block, bool begins, int row) {
     return (block * 2 + int{begins}) * BM + row;
@@ -127,8 +127,7 @@ struct Pieces {
   __device__ void store(const Row<D>& row, int to, int lane) const {
 #pragma unroll
     for (int c = 0; c < D / 64; ++c) {
-      __stcg(reinterpret_cast<float2*>(sums + std::int64_t{to} * D + lane * 2 + c * 64),
-             row.sums[c]);
+      __stcg(reinterpret_cast<float2*>(sums + to * D + lane * 2 + c * 64), row.sums[c]);
     }
     if (lane == 0) __stcg(max_and_sum + to, make_float2(row.max, row.weights));
   }
@@ -160,7 +159,7 @@ struct Pieces {
         for (int j = 0; j < kAtOnce; ++j) {
           const int piece = begin + i + j;
           if (piece >= count) continue;
-          const float* const of_piece = sums + std::int64_t{at(first + piece, piece == 0, row)} * D;
+          const float* const of_piece = sums + at(first + piece, piece == 0, row) * D;
 #pragma unroll
           for (int c = 0; c < D / 64; ++c) {
             pairs[j][c] = __ldcg(reinterpret_cast<const float2*>(of_piece + lane * 2 + c * 64));
