@@ -141,7 +141,7 @@ struct Pieces {
                        : make_float2(-INFINITY, 0);
     };
     float2 of_lane = own(lane);
-    Row<D> whole{.max = of_lane.x};
+    Row<D> whole{.sums = {}, .max = of_lane.x, .weights = 0};
     for (int i = 32 + lane; i < count; i += 32) whole.max = fmaxf(whole.max, own(i).x);
     for (int i = 16; i > 0; i /= 2) {
       whole.max = fmaxf(whole.max, __shfl_xor_sync(0xffffffff, whole.max, i));
@@ -190,7 +190,7 @@ __device__ void store_rows_of_no_key(const Args<T>& a, int warp, int lane) {
     if (a.keys_used[sequence] > 0) continue;
     for (int kv_head = 0; kv_head < a.kv_heads; ++kv_head) {
       const Queries<T> queries(a, kv_head, sequence, 0);
-      const Row<D> none{.max = -INFINITY};
+      const Row<D> none{.sums = {}, .max = -INFINITY, .weights = 0};
 #pragma unroll 1
       for (int row = warp; row < queries.rows; row += kWarps) none.store(queries, row, lane);
     }
