@@ -16,6 +16,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <map>
 #include <span>
 
 namespace ladder {
@@ -257,11 +258,11 @@ TEST(SoftmaxGradient, RowsSumToZero) {
                   });
 }
 
-// The first of three sequences is the one that is alone in the other problem. v55 cuts the keys of
-// all sequences into equal parts.
+// The first of three sequences is the one that is alone in the other problem. v55 and v56 cut the keys
+// of all sequences into equal parts.
 TEST(Decode, GivesASequenceTheSameBitsInAnyBatch) {
   for_each_kernel("attention", {"decode"}, [](const Kernel& kernel, Device& device) {
-    if (label(kernel).starts_with("v55")) return;
+    if (label(kernel).starts_with("v55") || label(kernel).starts_with("v56")) return;
     const InputSet uniform{"uniform", uniform_value};
     const auto alone = all_results(kernel, "1x4:2x2:300x64", uniform, device);
     auto first = all_results(kernel, "3x4:2x2:300x64", uniform, device);
@@ -269,6 +270,41 @@ TEST(Decode, GivesASequenceTheSameBitsInAnyBatch) {
       first[output].resize(alone[output].size());
     }
     EXPECT_EQ(alone, first);
+  });
+}
+
+// 40 tiles, on so many blocks that each has one: more pieces than a warp has lanes. Their maxima are so
+// far below 0 that nothing is left of them beside a 0.
+TEST(Decode, AddsUpManyPiecesOfLowScores) {
+  const auto opposite = [](std::uint64_t bits, int input) {
+    const double x = uniform_value(bits, input);  // from -1 to 1
+    return input == 0 ? 6 + 2 * x : input == 1 ? -6 + 2 * x : x;
+  };
+  set_host_sm_count(64);
+  std::map<DType, std::vector<std::vector<double>>> of_first;
+  for_each_kernel("attention", {"decode"}, [&](const Kernel& kernel, Device& device) {
+    const auto all = all_results(kernel, "1x4:1x1:2560x64", {"opposite", opposite}, device);
+    const auto& expected = of_first.try_emplace(kernel.dtype, all).first->second;
+    for (std::size_t output = 0; output < all.size(); ++output) {
+      for (std::size_t i = 0; i < all[output].size(); ++i) {
+        ASSERT_NEAR(all[output][i], expected[output][i], 0.01) << "element " << i;
+      }
+    }
+  });
+  set_host_sm_count(2);
+}
+
+// Blocks that begin in another order come last in another order: v56 adds up in that of the keys.
+TEST(Decode, HasTheSameBitsInEveryRun) {
+  for_each_kernel("attention", {"decode"}, [](const Kernel& kernel, Device& device) {
+    const InputSet uniform{"uniform", uniform_value};
+    constexpr const char* kThreePieces = "1x4:1x2:700x64";
+    const auto first = all_results(kernel, kThreePieces, uniform, device);
+    for (unsigned order = 1; order < 4; ++order) {
+      device.set_lane_order(order);
+      EXPECT_EQ(all_results(kernel, kThreePieces, uniform, device), first);
+    }
+    device.set_lane_order(0);
   });
 }
 

@@ -23,13 +23,17 @@ struct Cache {
     v = a.v + first;
   }
 
+  /// The page that a key lies on, as the block table says.
+  __device__ std::int32_t page_of(int key) const {
+    return page_bits == 0 ? 0 : pages[key >> page_bits];
+  }
   /// Where the row of a key begins, from k and v on. Of the positions up to the next multiple of 16
   /// the rows follow: a page is no shorter.
-  __device__ std::int64_t at(int key) const {
+  __device__ std::int64_t at(int key, std::int64_t page) const {
     if (page_bits == 0) return key * pitch;
-    const std::int64_t page = pages[key >> page_bits];
     return ((page << page_bits) + (key & ((1 << page_bits) - 1))) * pitch;
   }
+  __device__ std::int64_t at(int key) const { return at(key, page_of(key)); }
 };
 
 /// The queries of all heads that share a head of keys, as rows: row r is query r / group of head

@@ -36,6 +36,7 @@ struct GroupRows {
 
   /// Of no key yet. The words of Q come as mma wants A; rows that do not exist are zero.
   __device__ void begin(const Queries<T>& from, int row0, int lane) {
+    clear(from, row0, lane);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = row0 + lane / 4 + r * 8;
@@ -49,7 +50,19 @@ struct GroupRows {
               exists ? *reinterpret_cast<const std::uint32_t*>(own + i * 16 + w * 8) : 0;
         }
       }
-      seen[r] = exists ? from.visible(row) : 0;
+    }
+  }
+  /// The same, of rows that are in shared memory.
+  __device__ void begin(SwizzledTile<T, 16, D>& rows, const Queries<T>& from, int row0, int lane) {
+    clear(from, row0, lane);
+#pragma unroll
+    for (int i = 0; i < D / 16; ++i) rows.fragment_a(q[i], 0, i * 2, lane);
+  }
+  __device__ void clear(const Queries<T>& from, int row0, int lane) {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = row0 + lane / 4 + r * 8;
+      seen[r] = row < from.rows ? from.visible(row) : 0;
       max[r] = -INFINITY;
       sum[r] = 0;
 #pragma unroll
