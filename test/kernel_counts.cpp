@@ -50,7 +50,7 @@ const Exception kExceptions[] = {
      {.global_store = (16 * 8 + 2) / (16 * 4 + 2.),
       .shared_load = 231 / 199.,
       .shared_store = (64 + 2 * (128 + 2 * 256 + 4) + 4) / (64 + 2 * (128 + 2 * 128 + 4) + 4.)}},
-    {"attention/.*v(0[5-8]|1[0-3])_.*", {.global_store = (16 * 8 + 2) / (16 * 4 + 2.)}},
+    {"attention/.*v(0[5-9]|1[0-3])_.*", {.global_store = (16 * 8 + 2) / (16 * 4 + 2.)}},
     // The same of 16 warps, and a counter that becomes 0 again.
     {"attention/.*v1[4-7]_.*",
      {.global_store = (16 * (16 * 8 + 2) + 1) / (16 * (16 * 4 + 2) + 1.)}},

@@ -11,7 +11,7 @@ struct Cache {
   int page_bits, keys;
 
   __device__ Cache(const attention_decode::Args<T>& a, int kv_head, int sequence)
-      : Cache(a, kv_head, sequence, a.keys_used[sequence]) {}
+      : Cache(a, kv_head, sequence, a.keys_of(sequence)) {}
   __device__ Cache(const attention_decode::Args<T>& a, int kv_head, int sequence, int length)
       : pitch(a.k_strides.row),
         pages(a.block_table + std::int64_t{sequence} * a.table_pitch),
@@ -52,7 +52,7 @@ struct Queries {
         group(a.heads / a.kv_heads),
         rows(group * a.queries),
         keys(length),
-        diagonal(length - a.queries) {
+        diagonal(a.all_seen ? length : length - a.queries) {
     const int head = kv_head * group;
     const std::int64_t at = sequence * q_by.batch + head * q_by.head;
     q = a.q + at;

@@ -27,9 +27,14 @@ struct attention_decode : attention {
     int batch, heads, kv_heads, queries, keys;  // keys: of the longest sequence
     int d;
     float scale;                                // 1 / sqrt(d)
-    const std::int32_t* keys_used;              // [batch]
+    const std::int32_t* keys_used = nullptr;    // [batch]; where there is none, all have `keys`
+    bool all_seen = false;                      // each query sees all keys
     const std::int32_t* block_table = nullptr;  // [batch][table_pitch], of pages
     int page_bits = 0, table_pitch = 0;
     void* workspace = nullptr;
+
+    __device__ int keys_of(int sequence) const {
+      return keys_used == nullptr ? keys : keys_used[sequence];
+    }
   };
 };

@@ -3,8 +3,9 @@
 // Vs v55    one launch. The lengths are read before the first copy once, not twice. Three tiles are on
 //           their way while one is waited for, instead of two; with a run's first tile come its
 //           queries, for which nobody waits then, and the number of a page is used a tile after it was
-//           asked for. The copies are the first to leave the L2: what other kernels wrote stays there
-//           and does not go to DRAM while this one reads
+//           asked for. Copies of a cache that is not many times the L2 are the first to leave it: what
+//           other kernels wrote stays there and does not go to DRAM while this one reads. And it takes
+//           problems of the forward operation in which few queries see many keys: they are the same
 // Bound by  memory
 // Limits    as v55, with 109 KiB of shared memory for head size 128; no two launches at the same time, as
 //           they share the counters; 2^30 tiles. Of more than 16 rows the second block finds less in
@@ -60,7 +61,7 @@ struct Place {
     kv_head = 0;
     do {
       if (++sequence == a.batch) return;
-      keys = a.keys_used[sequence];
+      keys = a.keys_of(sequence);
     } while (keys == 0);
   }
 };
@@ -76,7 +77,7 @@ struct Tiles {
       : runs(a.kv_heads * of_head), of_lane(ladder::ceil_div(a.batch, 32)), own(0) {
     const int end = min(a.batch, (lane + 1) * of_lane);
 #pragma unroll 1
-    for (int b = lane * of_lane; b < end; ++b) own += tiles_of(a.keys_used[b]);
+    for (int b = lane * of_lane; b < end; ++b) own += tiles_of(a.keys_of(b));
     up_to = own;
     for (int i = 1; i < 32; i *= 2) {
       const int other = __shfl_up_sync(0xffffffff, up_to, i);
@@ -93,7 +94,7 @@ struct Tiles {
     const int found = __ffs(static_cast<int>(behind)) - 1;
     number -= __shfl_sync(0xffffffff, up_to - own, found) * runs;
     for (int sequence = found * of_lane;; ++sequence) {
-      const int keys = a.keys_used[sequence], tiles = tiles_of(keys);
+      const int keys = a.keys_of(sequence), tiles = tiles_of(keys);
       if (number < tiles * runs) {
         const int run = number / tiles;
         return {sequence, keys, run / of_head, run % of_head, number % tiles};
@@ -187,7 +188,7 @@ struct Pieces {
 template <class T, int D>
 __device__ void store_rows_of_no_key(const Args<T>& a, int warp, int lane) {
   for (int sequence = blockIdx.x; sequence < a.batch; sequence += gridDim.x) {
-    if (a.keys_used[sequence] > 0) continue;
+    if (a.keys_of(sequence) > 0) continue;
     for (int kv_head = 0; kv_head < a.kv_heads; ++kv_head) {
       const Queries<T> queries(a, kv_head, sequence, 0);
       const Row<D> none{.sums = {}, .max = -INFINITY, .weights = 0};
@@ -197,8 +198,18 @@ __device__ void store_rows_of_no_key(const Args<T>& a, int warp, int lane) {
   }
 }
 
+/// 16 bytes, or zeros.
+template <bool kStreams, class T>
+__device__ __forceinline__ void copy(T* to, const T* from, bool exists) {
+  if constexpr (kStreams) {
+    cp_async_streaming(to, from, exists);
+  } else {
+    cp_async<16>(to, from, exists ? 16 : 0);
+  }
+}
+
 /// `of_head`: how many runs there are of each head of keys.
-template <class T, int D>
+template <class T, int D, bool kStreams>
 __global__ void __launch_bounds__(kThreads) attend(Args<T> a, int of_head) {
   Shared<T, D>& s = *ladder::dynamic_shared<Shared<T, D>>();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -238,8 +249,8 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a, int of_head) {
         const int row = i + of_lane;
         const bool exists = key0 + row < cache.keys;
         const std::int64_t from = exists ? at + row * cache.pitch + chunk * kChunk : 0;
-        cp_async_streaming(to.tiles.k.chunk(row, chunk), cache.k + from, exists);
-        cp_async_streaming(to.tiles.v.chunk(row, chunk), cache.v + from, exists);
+        copy<kStreams>(to.tiles.k.chunk(row, chunk), cache.k + from, exists);
+        copy<kStreams>(to.tiles.v.chunk(row, chunk), cache.v + from, exists);
       }
       if (ahead.tile == 0 || left_to_copy == count) {  // each warp copies four rows
         const Queries<T> queries = queries_of(ahead);
@@ -340,9 +351,13 @@ struct OneKernel {
   static void launch(const Args<T>& a, cudaStream_t stream) {
     const int rows = a.heads / a.kv_heads * a.queries, of_head = ladder::ceil_div(rows, BM);
     if (rows == 0 || a.batch == 0) return;
+    // Measured: from here on streams are the slower ones.
+    constexpr double kLargest = 512 << 20;  // bytes
+    const bool streams = 2.0 * sizeof(T) * a.batch * a.kv_heads * a.keys * a.d < kLargest;
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;
-      ladder::launch(attend<T, D>, blocks(), kThreads, sizeof(Shared<T, D>), stream, a, of_head);
+      ladder::launch(streams ? attend<T, D, true> : attend<T, D, false>, blocks(), kThreads,
+                     sizeof(Shared<T, D>), stream, a, of_head);
     });
   }
   template <class T>
@@ -360,8 +375,59 @@ struct OneKernel {
   static int blocks() { return min(kMostBlocks, kBlocksPerSm * ladder::sm_count()); }
 };
 
+/// Of the forward operation, whose keys and values are a cache that is used as a whole.
+template <class Op>
+struct FewQueries {
+  static constexpr ladder::Version version{"few queries: keys in equal parts, one kernel"};
+  static constexpr int kMostRows = 128;  // that share a head of keys: so many / 16 blocks read it
+
+  template <class T>
+  static std::size_t workspace(const attention::Args<T>& a) {
+    return OneKernel::workspace(as_decode(a));
+  }
+  template <class T>
+  static void launch(const attention::Args<T>& a, cudaStream_t stream) {
+    OneKernel::launch(as_decode(a), stream);
+  }
+  template <class T>
+  static ladder::Support supports(const attention::Problem& p) {
+    if (p.heads / std::max(p.kv_heads, 1) * p.queries > kMostRows) {
+      return ladder::unsupported("more than 128 rows of queries share a head of keys");
+    }
+    if (Op::kCausal && p.top_left) {
+      return ladder::unsupported("the causal mask is aligned at the top left");
+    }
+    const ladder::Support lengths = needs_equal_lengths(p);
+    return lengths.ok ? OneKernel::supports<T>(p) : lengths;
+  }
+
+ private:
+  template <class T>
+  static Args<T> as_decode(const attention::Args<T>& a) {
+    return {.q = a.q,
+            .k = a.k,
+            .v = a.v,
+            .o = a.o,
+            .lse = a.lse,
+            .q_strides = a.q_strides,
+            .k_strides = a.k_strides,
+            .lse_strides = a.lse_strides,
+            .batch = a.batch,
+            .heads = a.heads,
+            .kv_heads = a.kv_heads,
+            .queries = a.queries,
+            .keys = a.keys,
+            .d = a.d,
+            .scale = a.scale,
+            .all_seen = !Op::kCausal,
+            .workspace = a.workspace};
+  }
+};
+
 using ladder::bfloat16;
 using ladder::half;
 const ladder::Register<OneKernel, attention_decode, half, bfloat16> registration;
+const ladder::Register<FewQueries<attention>, attention, half, bfloat16> plain;
+const ladder::Register<FewQueries<attention_causal>, attention_causal, half, bfloat16> causal;
 
 }  // namespace
