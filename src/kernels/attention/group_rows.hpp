@@ -145,6 +145,16 @@ struct Row {
   float2 sums[D / 64];
   float max, weights;
 
+  /// Adds up what warps have, each of which has written {maximum, sum of weights} of sixteen rows.
+  template <int kWarps, class Sums>
+  __device__ void add_up(const float2 (&of_warps)[kWarps][16], int row, Sums sums_of, int lane) {
+    float2 parts[kWarps];  // read once
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) parts[w] = of_warps[w][row];
+    add_up(
+        kWarps, [&](int w) { return parts[w]; }, sums_of, lane);
+  }
+
   /// Adds up `count` parts of it: part(i) is a part's {maximum, sum of weights}, sums(i, column) two
   /// of its sums. There may be none, and any of them may have seen no key.
   template <class Part, class Sums>

@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
   for (int row = warp; row < BM && row0 + row < queries.rows; row += kWarps) {
     Row<D> whole;
     whole.add_up(
-        kWarps, [&](int w) -> const float2& { return s.max_and_sum[w][row]; },
-        [&](int w, int column) { return *s.warp[w].sums.at(row, column); }, lane);
+        s.max_and_sum, row, [&](int w, int column) { return *s.warp[w].sums.at(row, column); },
+        lane);
     whole.store(queries, row0 + row, lane);
   }
 }

@@ -93,8 +93,8 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
   for (int row = warp; row < BM && row0 + row < queries.rows; row += kWarps) {
     Row<D> part;
     part.add_up(
-        kWarps, [&](int w) -> const float2& { return s.max_and_sum[w][row]; },
-        [&](int w, int column) { return *s.warp[w].sums.at(row, column); }, lane);
+        s.max_and_sum, row, [&](int w, int column) { return *s.warp[w].sums.at(row, column); },
+        lane);
     store_part(part, to, to.part(a, sequence, kv_head, row0 + row, split), lane);
   }
 }

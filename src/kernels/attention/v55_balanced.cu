@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a) {
       for (int row = warp; row < BM && row0 + row < queries.rows; row += kWarps) {
         Row<D> sum;
         sum.add_up(
-            kWarps, [&](int w) -> const float2& { return s.max_and_sum[w][row]; },
+            s.max_and_sum, row,
             [&](int w, int column) { return *s.stages[w][stage].sums.at(row, column); }, lane);
         if (ends && first_tile == 0) {
           sum.store(queries, row0 + row, lane);

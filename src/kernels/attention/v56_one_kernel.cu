@@ -305,7 +305,7 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a, int of_head) {
       for (int row = warp; row < end; row += kWarps) {
         Row<D> sum;
         sum.add_up(
-            kWarps, [&](int w) -> const float2& { return s.max_and_sum[w][row]; },
+            s.max_and_sum, row,
             [&](int w, int column) { return *s.stages[w][stage].sums.at(row, column); }, lane);
         if (is_cut) {
           pieces.store(sum, pieces.at(blockIdx.x, first_tile == 0, row), lane);
