@@ -10,7 +10,8 @@ endfunction()
 
 # Each test of a program is a test of ctest's, labelled full, for which a contributor does not wait
 # (scripts/test --full), on_host, if all that it runs is compiled with nvcc and without in the same way,
-# or quick. Further arguments are properties; FILTER PATTERN takes some of the program's tests.
+# or quick. What runs on a GPU as well, where there is one, may be on_host. Further arguments are
+# properties; FILTER PATTERN takes some of the program's tests.
 function(ladder_discover program label)
   cmake_parse_arguments(arg "" "FILTER" "" ${ARGN})
   if(arg_FILTER)
@@ -88,13 +89,15 @@ target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\
                                                 "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
 # What holds for the results of sums and of functions of rows whatever the inputs
-ladder_test(properties_test test/attention_gradients_test.cpp test/properties_test.cpp
+ladder_test_program(properties_test test/attention_gradients_test.cpp test/properties_test.cpp
   test/reduction_test.cpp)
+ladder_discover(properties_test on_host)
 target_link_libraries(properties_test PRIVATE ladder GTest::gtest_main)
 target_precompile_headers(properties_test REUSE_FROM kernels_on_host_test)
 
 # Random problems, command lines and damages; of the quick ones in Python the same at every run
-ladder_test(fuzz_problems_test test/fuzz_problems_test.cpp)
+ladder_test_program(fuzz_problems_test test/fuzz_problems_test.cpp)
+ladder_discover(fuzz_problems_test on_host)
 target_link_libraries(fuzz_problems_test PRIVATE ladder GTest::gtest)
 target_precompile_headers(fuzz_problems_test REUSE_FROM kernels_on_host_test)
 if(Python3_Interpreter_FOUND)
@@ -114,7 +117,10 @@ foreach(library cuda nvidia-ml)
   set_target_properties(fake_${library} PROPERTIES OUTPUT_NAME ${library} SOVERSION 1
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests/fake_driver)
 endforeach()
-ladder_test(bench_cli_test test/bench_cli_test.cpp)
+ladder_test_program(bench_cli_test test/bench_cli_test.cpp)
+set(of_host_executor "*Expla*")
+ladder_discover(bench_cli_test on_host FILTER ${of_host_executor})
+ladder_discover(bench_cli_test quick FILTER -${of_host_executor})
 target_link_libraries(bench_cli_test PRIVATE GTest::gtest_main)
 target_compile_definitions(bench_cli_test PRIVATE "LADDER_BENCH=\"$<TARGET_FILE:bench>\""
                                                   "LADDER_PYTHON=\"${Python3_EXECUTABLE}\""
