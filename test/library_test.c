@@ -73,6 +73,33 @@ static void a_transpose(void) {
   kl_close(launcher);
 }
 
+static void counts_of_a_launch(void) {
+  enum { kRows = 64, kCols = 96, kSectors = kRows * kCols * 4 / 32 };
+  static float in[kRows * kCols], out[kRows * kCols];
+  kl_launcher* launcher = NULL;
+  size_t workspace = 1;
+  void* arrays[] = {in, out};
+  kl_counts counts;
+  kl_status status;
+  EXPECT(kl_open(found("transpose/f32/v01_naive"), "64x96", &launcher) == KL_OK);
+  EXPECT_REFUSED(kl_count(launcher, &counts), KL_INVALID, "no arrays are bound");
+  EXPECT(kl_bind(launcher, arrays, 2, &workspace) == KL_OK);
+  EXPECT_REFUSED(kl_count(launcher, NULL), KL_INVALID, "counts is NULL");
+  in[1] = 5;
+  status = kl_count(launcher, &counts);
+  if (status == KL_UNSUPPORTED) { /* under AddressSanitizer */
+    kl_close(launcher);
+    return;
+  }
+  EXPECT(status == KL_OK && out[kRows] == 5);
+  EXPECT(counts.global_ld_sectors == kSectors && counts.global_ld_ideal == kSectors);
+  EXPECT(counts.global_st_requests == counts.global_ld_requests);
+  EXPECT(counts.global_st_sectors == 8 * kSectors && counts.global_st_ideal == kSectors);
+  EXPECT(counts.shared_ld_requests == 0 && counts.barriers == 0);
+  EXPECT(counts.moved_bytes == 32ull * 9 * kSectors);
+  kl_close(launcher);
+}
+
 /* Its result is of another type than its elements, and it needs scratch memory. */
 static void an_argmax_of_bound_after_bound_arrays(void) {
   enum { kCount = 100000 };
@@ -123,6 +150,7 @@ int main(void) {
   EXPECT(strlen(kl_git_sha()) > 0);
   every_kernel_is_described_and_found();
   a_transpose();
+  counts_of_a_launch();
   an_argmax_of_bound_after_bound_arrays();
   what_is_wrong_is_said();
   return failures != 0;

@@ -284,6 +284,10 @@ if(Python3_Interpreter_FOUND)
   set_tests_properties(docs.commands_and_examples PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
   set_tests_properties(docs.commands_and_examples scripts.compare scripts.peers_torch
                        PROPERTIES COST 500)
+  # Of the package that `pip install .` makes, where it is installed
+  add_test(NAME python.operators
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/torch_test.py)
+  set_tests_properties(python.operators PROPERTIES SKIP_RETURN_CODE 77)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/upkeep/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's

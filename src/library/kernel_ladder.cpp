@@ -161,16 +161,30 @@ void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-void launch_on_host(const kl_launcher& launcher) {
+/// By `launch`, which is given what runs the kernel.
+template <class Launch>
+void launch_on_host(const kl_launcher& launcher, Launch launch) {
   const std::lock_guard lock(launching);
   for (const HostArray& array : launcher.host_arrays) {
     copy(array.copy.get(), array.original, array.bytes);
   }
   ladder_host_api()->launches().clear();
-  launcher.kernel.launch(launcher.binding->args(), nullptr);
+  launch([&] { launcher.kernel.launch(launcher.binding->args(), nullptr); });
   for (const HostArray& array : launcher.host_arrays) {
     if (array.is_written) copy(array.original, array.copy.get(), array.bytes);
   }
+}
+
+/// Refuses one that cannot be launched yet.
+const kl_launcher& ready(kl_launcher* launcher) {
+  const kl_launcher& l = given(launcher, "launcher");
+  if (!l.is_bound) throw Refused{KL_INVALID, "no arrays are bound: call kl_bind first"};
+  if (l.workspace_bytes > 0 && !l.has_workspace) {
+    throw Refused{KL_INVALID,
+                  fmt::format("{} bytes of scratch memory are needed: call kl_set_workspace",
+                              l.workspace_bytes)};
+  }
+  return l;
 }
 
 void launch_on_gpu(const kl_launcher& launcher, void* stream) {
@@ -315,14 +329,46 @@ kl_status kl_set_workspace(kl_launcher* launcher, void* workspace) {
 
 kl_status kl_launch(kl_launcher* launcher, void* stream) {
   return guarded([&] {
-    const kl_launcher& l = given(launcher, "launcher");
-    if (!l.is_bound) throw Refused{KL_INVALID, "no arrays are bound: call kl_bind first"};
-    if (l.workspace_bytes > 0 && !l.has_workspace) {
-      throw Refused{KL_INVALID,
-                    fmt::format("{} bytes of scratch memory are needed: call kl_set_workspace",
-                                l.workspace_bytes)};
+    const kl_launcher& l = ready(launcher);
+    if (is_on_host(l)) {
+      launch_on_host(l, [](const auto& run) { run(); });
+    } else {
+      launch_on_gpu(l, stream);
     }
-    is_on_host(l) ? launch_on_host(l) : launch_on_gpu(l, stream);
+  });
+}
+
+kl_status kl_count(kl_launcher* launcher, kl_counts* counts) {
+  return guarded([&] {
+    const kl_launcher& l = ready(launcher);
+    kl_counts& to = given(counts, "counts");
+    if (!is_on_host(l) || ladder_host_api()->count == nullptr) {
+      throw Refused{KL_UNSUPPORTED,
+                    "only the host executor counts, and not under AddressSanitizer"};
+    }
+    Counters c;
+    launch_on_host(l, [&](const auto& run) { c = ladder_host_api()->count(run); });
+    const Requests& own = c.own_cluster_load;
+    to = {.global_ld_requests = c.global_load.requests,
+          .global_ld_sectors = c.global_load.units,
+          .global_ld_ideal = c.global_load.ideal,
+          .global_st_requests = c.global_store.requests,
+          .global_st_sectors = c.global_store.units,
+          .global_st_ideal = c.global_store.ideal,
+          .global_atomic_requests = c.global_atomic.requests,
+          .global_atomic_sectors = c.global_atomic.units,
+          .shared_ld_requests = c.shared_load.requests,
+          .shared_ld_wavefronts = c.shared_load.units + own.units,
+          .shared_ld_ideal = c.shared_load.ideal + own.ideal,
+          .shared_st_requests = c.shared_store.requests,
+          .shared_st_wavefronts = c.shared_store.units + c.shared_stmatrix.units,
+          .shared_st_ideal = c.shared_store.ideal + c.shared_stmatrix.ideal,
+          .async_requests = c.shared_async.requests,
+          .bulk_ld_bytes = c.bulk_load.bytes,
+          .bulk_st_bytes = c.bulk_store.bytes,
+          .wgmma_bytes = c.wgmma.bytes,
+          .barriers = c.barriers,
+          .moved_bytes = static_cast<unsigned long long>(c.moved_bytes())};
   });
 }
 

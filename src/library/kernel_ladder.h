@@ -107,6 +107,26 @@ kl_status kl_set_workspace(kl_launcher* launcher, void* workspace);
  * its stream is NULL. */
 kl_status kl_launch(kl_launcher* launcher, void* stream);
 
+/* What a launch does to memory, as a GPU's hardware would count it: requests are instructions of a
+ * warp, sectors 32 bytes of global memory, wavefronts passes through the banks of shared memory, ideal
+ * the fewest units for the same bytes (docs/columns.md). */
+typedef struct {
+  unsigned long long global_ld_requests, global_ld_sectors, global_ld_ideal;
+  unsigned long long global_st_requests, global_st_sectors, global_st_ideal;
+  unsigned long long global_atomic_requests, global_atomic_sectors;
+  unsigned long long shared_ld_requests, shared_ld_wavefronts, shared_ld_ideal;
+  unsigned long long shared_st_requests, shared_st_wavefronts, shared_st_ideal;
+  unsigned long long async_requests;               /* cp.async, its shared side */
+  unsigned long long bulk_ld_bytes, bulk_st_bytes; /* of the copy engine */
+  unsigned long long wgmma_bytes;                  /* of A and B, read from shared memory */
+  unsigned long long barriers;                     /* of a block, over all blocks */
+  unsigned long long moved_bytes;                  /* of all sectors */
+} kl_counts;
+
+/* Launches a KL_HOST kernel once, and counts. KL_UNSUPPORTED of KL_CUDA, whose counters Nsight Compute
+ * reads. */
+kl_status kl_count(kl_launcher* launcher, kl_counts* counts);
+
 #ifdef __cplusplus
 }
 #endif
