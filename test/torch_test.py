@@ -45,6 +45,11 @@ def calls(device: str, dtype: torch.dtype, grad: bool) -> list[Call]:
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
         return F.scaled_dot_product_attention(q, k, v)
 
+    def causal_softmax(x: Tensor) -> Tensor:
+        rows, cols = x.shape
+        unseen = torch.ones_like(x, dtype=torch.bool).triu(cols - rows + 1)
+        return x.masked_fill(unseen, -torch.inf).softmax(-1)
+
     x, matrix = (2, 3, 40), (5, 48)
     all_calls: list[Call] = [
         (K.softmax, lambda x: x.softmax(-1), [new(*x)], True),
@@ -53,11 +58,12 @@ def calls(device: str, dtype: torch.dtype, grad: bool) -> list[Call]:
         (K.rms_norm, lambda x, w: F.rms_norm(x, w.shape, w, 1e-5), [new(*x), new(40)], True),
         (K.add_rms_norm, lambda x, r, w: F.rms_norm(x + r, w.shape, w, 1e-5),
          [new(*x), new(*x), new(40)], True),
-        (K.relu, torch.relu, [new(*x)], False),
-        (K.gelu, F.gelu, [new(*x)], False),
-        (K.gelu_tanh, lambda x: F.gelu(x, approximate="tanh"), [new(*x)], False),
-        (K.silu_mul, lambda g, u: F.silu(g) * u, [new(*x), new(*x)], False),
-        (K.bias_gelu_residual, lambda x, b, r: F.gelu(x + b) + r, [new(*x), new(40), new(*x)], False),
+        (K.causal_softmax, causal_softmax, [new(5, 7)], True),
+        (K.relu, torch.relu, [new(*x)], True),
+        (K.gelu, F.gelu, [new(*x)], True),
+        (K.gelu_tanh, lambda x: F.gelu(x, approximate="tanh"), [new(*x)], True),
+        (K.silu_mul, lambda g, u: F.silu(g) * u, [new(*x), new(*x)], True),
+        (K.bias_gelu_residual, lambda x, b, r: F.gelu(x + b) + r, [new(*x), new(40), new(*x)], True),
         (K.sum, sums, [new(*x)], True),
         (K.row_sum, lambda x: sums(x, 1), [new(*matrix)], True),
         (K.col_sum, lambda x: sums(x, 0), [new(*matrix)], True),
@@ -86,8 +92,8 @@ class Operators(unittest.TestCase):
 
     def assert_near(self, found: Tensor, expected: Tensor, dtype: torch.dtype) -> None:
         self.assertEqual(found.shape, expected.shape)
-        scale = max(1.0, float(expected.abs().max()))
-        error = float((found.double() - expected.double()).abs().max()) / scale
+        found, expected = found.detach().double(), expected.detach().double()
+        error = float((found - expected).abs().max()) / max(1.0, float(expected.abs().max()))
         self.assertLessEqual(error, TOLERANCE[dtype])
 
     def test_results_are_pytorchs(self) -> None:
@@ -138,6 +144,40 @@ class Operators(unittest.TestCase):
             with self.subTest(name=name):
                 self.assert_near(kl.version(name)(a, b), a @ b, torch.float32)
         self.assertIn("registers", kl.version("gemm/f32/v05_tile2d").idea)
+
+    def test_patch_swaps_what_it_can_and_says_so(self) -> None:
+        class OtherRMSNorm(torch.nn.Module):
+            def __init__(self, eps: float) -> None:
+                super().__init__()
+                self.weight, self.variance_epsilon = torch.nn.Parameter(torch.randn(24)), eps
+
+            def forward(self, x: Tensor) -> Tensor:
+                return F.rms_norm(x, (24,), self.weight, self.variance_epsilon)
+
+        torch.manual_seed(0)
+        model = torch.nn.Sequential(
+            torch.nn.Linear(8, 24), torch.nn.LayerNorm(24), torch.nn.GELU("tanh"), OtherRMSNorm(1e-5),
+            torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(24, 24), torch.nn.ReLU(inplace=True)),
+            OtherRMSNorm(1e-6),
+            torch.nn.Softmax(-1),
+        )  # fmt: skip
+        x = torch.randn(5, 8)
+        weights = torch.randn(5, 24)
+        expected = model(x)
+        wanted = torch.autograd.grad(expected, list(model.parameters()), weights)
+        state = model.state_dict()
+        done = kl.patch(model)
+        self.assertEqual(list(done), ["1", "2", "3", "4.0", "4.2", "5", "6"])
+        self.assertEqual(done["3"], "OtherRMSNorm -> kernel_ladder.nn.RMSNorm")
+        self.assertEqual(done["4.2"], "stays ReLU: it works in place")
+        self.assertEqual(done["5"], "stays OtherRMSNorm: its eps is 1e-06, not 1e-05")
+        self.assertIn("\n4.2  stays ReLU", str(done))
+        self.assert_near(model(x), expected, torch.float32)
+        for one, true in zip(torch.autograd.grad(model(x), list(model.parameters()), weights), wanted):
+            self.assert_near(one, true, torch.float32)
+        self.assertEqual(list(model.state_dict()), list(state))
+        again = kl.patch(model)
+        self.assertEqual(list(again), ["4.2", "5"])
 
     def test_explain_counts_what_the_kernels_do(self) -> None:
         x = torch.randn(64, 96)

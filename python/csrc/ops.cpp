@@ -13,6 +13,7 @@
 
 #include <dlfcn.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -160,8 +161,10 @@ void launch(Text operation, Text preferred, bool is_version, const char* dtype, 
   std::optional<torch::stable::accelerator::DeviceGuard> guard;
   if (on_gpu) guard.emplace(device);
 
-  // A launcher is one thread's at a time.
+  // A launcher is one thread's at a time. So many problems are not forgotten at once.
+  constexpr std::size_t kMostLaunchers = 4096;
   thread_local std::unordered_map<std::string, Launcher> launchers;
+  if (launchers.size() >= kMostLaunchers) launchers.clear();
   const std::string key = operation + "/" + dtype + "@" + problem + "@" + std::to_string(device);
   Launcher& launcher = launchers[key];
   if (!launcher.handle) {
@@ -218,7 +221,14 @@ void check_columns(const char* op, const char* argument, const Tensor& x, const 
         "must have one dimension, of the first argument's last one's size");
 }
 
-Tensor dense(const Tensor& x) { return x.is_contiguous() ? x : torch::stable::contiguous(x); }
+/// Kernels may load vectors from a multiple of 256 bytes on; the host executor has copies in any case.
+bool is_aligned(const Tensor& x) {
+  return !x.is_cuda() || reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 256 == 0;
+}
+Tensor dense(const Tensor& x) {
+  if (!x.is_contiguous()) return torch::stable::contiguous(x);
+  return is_aligned(x) ? x : torch::stable::clone(x);
+}
 
 std::string by(std::initializer_list<std::int64_t> sizes) {
   std::string text;
@@ -434,8 +444,10 @@ std::tuple<Tensor, Tensor, Tensor> attention_backward(Tensor d_o, Tensor q, Tens
 /// Any version by its name, on dense tensors as its arrays say.
 void run_version(std::string name, std::string problem, std::vector<Tensor> arrays) {
   check(!arrays.empty(), "run", "arrays", "must not be empty");
-  for (const Tensor& array : arrays)
-    check(array.is_contiguous(), "run", "arrays", "must be contiguous");
+  for (const Tensor& array : arrays) {
+    check(array.is_contiguous() && is_aligned(array), "run", "arrays",
+          "must be contiguous and begin at multiples of 256 bytes");
+  }
   launch(name, "", true, "", problem, arrays);
 }
 

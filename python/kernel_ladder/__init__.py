@@ -16,8 +16,11 @@ import torch
 # libkernel_ladder.so lies beside it.
 torch.ops.load_library(Path(__file__).with_name("libkernel_ladder_torch.so"))
 
-from . import _register, ops  # noqa: E402, F401
+from . import _register, nn, ops  # noqa: E402, F401
 from ._explain import Explained, Explanation, explain  # noqa: E402
 from ._versions import Version, version, versions  # noqa: E402
+from .nn import patch  # noqa: E402
 
-__all__ = ["Explained", "Explanation", "Version", "explain", "ops", "version", "versions"]
+__all__ = [
+    "Explained", "Explanation", "Version", "explain", "nn", "ops", "patch", "version", "versions",
+]  # fmt: skip

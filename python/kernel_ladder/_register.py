@@ -1,5 +1,5 @@
 """What torch.compile and autograd have to know of the operators: the shapes of their results, and
-their gradients, where the suite has kernels for them."""
+their gradients, by the suite's kernels where it has some, else by PyTorch's."""
 
 from __future__ import annotations
 
@@ -123,6 +123,34 @@ _gradient("softmax", _save_output, lambda ctx, dy: K.softmax_backward(dy, *ctx.s
 _gradient(
     "log_softmax", _save_output, lambda ctx, dy: K.log_softmax_backward(dy, *ctx.saved_tensors)
 )
+
+_gradient("causal_softmax", _save_output, lambda ctx, dy: K.softmax_backward(dy, *ctx.saved_tensors))
+
+
+_aten = torch.ops.aten
+_gradient("relu", _save_output, lambda ctx, dy: _aten.threshold_backward(dy, *ctx.saved_tensors, 0))
+_gradient("gelu", _save_inputs, lambda ctx, dy: _aten.gelu_backward(dy, *ctx.saved_tensors))
+_gradient(
+    "gelu_tanh", _save_inputs,
+    lambda ctx, dy: _aten.gelu_backward(dy, *ctx.saved_tensors, approximate="tanh"),
+)  # fmt: skip
+
+
+def _silu_mul_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor]:
+    gate, up = ctx.saved_tensors
+    return _aten.silu_backward(dy * up, gate), dy * torch.nn.functional.silu(gate)
+
+
+_gradient("silu_mul", _save_inputs, _silu_mul_backward)
+
+
+def _bias_gelu_residual_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    input, bias, _ = ctx.saved_tensors
+    dx = _aten.gelu_backward(dy, input + bias)
+    return dx, dx.sum_to_size(bias.shape), dy.clone()
+
+
+_gradient("bias_gelu_residual", _save_inputs, _bias_gelu_residual_backward)
 
 
 def _layer_norm_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, ...]:
