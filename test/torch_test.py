@@ -37,9 +37,6 @@ def calls(device: str, dtype: torch.dtype, grad: bool) -> list[Call]:
     def new(*shape: int) -> Tensor:
         return torch.randn(*shape, device=device).to(dtype).requires_grad_(grad)
 
-    def sums(x: Tensor, *dims: int) -> Tensor:
-        return x.float().sum(dims) if dtype != torch.float64 else x.sum(dims)
-
     def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         group = q.size(1) // k.size(1)
         k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
@@ -64,9 +61,9 @@ def calls(device: str, dtype: torch.dtype, grad: bool) -> list[Call]:
         (K.gelu_tanh, lambda x: F.gelu(x, approximate="tanh"), [new(*x)], True),
         (K.silu_mul, lambda g, u: F.silu(g) * u, [new(*x), new(*x)], True),
         (K.bias_gelu_residual, lambda x, b, r: F.gelu(x + b) + r, [new(*x), new(40), new(*x)], True),
-        (K.sum, sums, [new(*x)], True),
-        (K.row_sum, lambda x: sums(x, 1), [new(*matrix)], True),
-        (K.col_sum, lambda x: sums(x, 0), [new(*matrix)], True),
+        (K.sum, torch.sum, [new(*x)], True),
+        (K.row_sum, lambda x: x.sum(1), [new(*matrix)], True),
+        (K.col_sum, lambda x: x.sum(0), [new(*matrix)], True),
         (K.transpose, lambda x: x.T, [new(*matrix)], True),
         (K.mm, torch.mm, [new(*matrix), new(48, 24)], True),
     ]  # fmt: skip
@@ -191,6 +188,24 @@ class Operators(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "has run none"):
             kl.explain(lambda: x + 1)
         self.assertTrue(torch.equal(K.transpose(x), x.T))  # it counts no longer
+
+    def test_operators_run_the_fastest_version_that_can(self) -> None:
+        def new(*shape: int) -> Tensor:
+            return torch.randn(*shape).bfloat16()
+
+        for call, label in {
+            (lambda: K.softmax(new(3, 40))): "v10_",
+            (lambda: K.softmax_backward(new(3, 40), new(3, 40))): "v31_",
+            (lambda: K.gelu_tanh(new(40))): "v06_",
+            (lambda: K.relu(new(40))): "v07_",
+            (lambda: K.sum(new(40))): "v16_",
+            (lambda: K.attention(new(1, 2, 40, 64), new(1, 2, 40, 64), new(1, 2, 40, 64))): "v17_",
+            (lambda: K.attention(*[new(1, 2, 40, 128)] * 3)): "v16_",
+            (lambda: K.attention(new(1, 2, 1, 64), new(1, 2, 40, 64), new(1, 2, 40, 64))): "v56_",
+        }.items():
+            (launch,) = kl.explain(call)
+            with self.subTest(kernel=launch.kernel):
+                self.assertEqual(launch.kernel.rsplit("/", 1)[1][:4], label)
 
     def test_what_cannot_be_done_is_a_sentence(self) -> None:
         def new(*shape: int) -> Tensor:

@@ -66,8 +66,8 @@ struct Launcher {
   std::string kernel;  // its full name
 };
 
-/// Versions of an operation, whose name begins with `prefix`, the preferred ones first: those that
-/// ./bench found fastest, and behind them all others from the last rung down.
+/// Versions of an operation, whose name begins with `prefix`: first the one whose label begins with
+/// `preferred`, which ./bench found fastest, and behind it all others from the last rung down.
 std::vector<std::size_t> versions(const std::string& prefix, kl_backend backend, Text preferred) {
   std::vector<std::size_t> first, others;
   for (std::size_t i = kl_kernel_count(); i-- > 0;) {
@@ -76,7 +76,7 @@ std::vector<std::size_t> versions(const std::string& prefix, kl_backend backend,
       continue;
     const std::string name = kernel.name;
     if (!name.starts_with(prefix) || name.find('/', prefix.size()) != name.npos) continue;
-    const bool is_preferred = preferred.find(" " + name.substr(prefix.size(), 4)) != preferred.npos;
+    const bool is_preferred = name.compare(prefix.size(), preferred.size(), preferred) == 0;
     (is_preferred ? first : others).push_back(i);
   }
   first.insert(first.end(), others.begin(), others.end());
@@ -217,7 +217,7 @@ void check_shape(const char* op, const char* argument, const Tensor& x, const Te
 }
 void check_columns(const char* op, const char* argument, const Tensor& x, const Tensor& like) {
   check_like(op, argument, x, like);
-  check(x.dim() == 1 && x.size(0) == like.size(like.dim() - 1), op, argument,
+  check(like.dim() >= 1 && x.dim() == 1 && x.size(0) == like.size(like.dim() - 1), op, argument,
         "must have one dimension, of the first argument's last one's size");
 }
 
@@ -256,18 +256,18 @@ Tensor by_rows(const char* op, const char* operation, const char* preferred, Ten
   run(operation, preferred, rows_of(op, x), {x, y});
   return y;
 }
-Tensor softmax(Tensor x) { return by_rows("softmax", "softmax", " v10", x); }
-Tensor log_softmax(Tensor x) { return by_rows("log_softmax", "softmax/log", " v13", x); }
+Tensor softmax(Tensor x) { return by_rows("softmax", "softmax", "v10_", x); }
+Tensor log_softmax(Tensor x) { return by_rows("log_softmax", "softmax/log", "v13_", x); }
 Tensor causal_softmax(Tensor x) {
   check(x.dim() == 2, "causal_softmax", "input", "must have two dimensions");
-  return by_rows("causal_softmax", "softmax/causal", " v22", x);
+  return by_rows("causal_softmax", "softmax/causal", "v22_", x);
 }
 
 Tensor gradient_by_rows(const char* op, const char* operation, Tensor dy, Tensor y) {
   check_shape(op, "output", y, dy);
   dy = dense(dy), y = dense(y);
   Tensor dx = torch::stable::empty_like(y);
-  run(operation, " v32", rows_of(op, y), {y, dy, dx});
+  run(operation, "v31_", rows_of(op, y), {y, dy, dx});
   return dx;
 }
 Tensor softmax_backward(Tensor dy, Tensor y) {
@@ -282,14 +282,14 @@ Tensor layer_norm(Tensor x, Tensor weight, Tensor bias) {
   check_columns("layer_norm", "bias", bias, x);
   x = dense(x);
   Tensor y = torch::stable::empty_like(x);
-  run("layernorm", " v10", rows_of("layer_norm", x), {x, dense(weight), dense(bias), y});
+  run("layernorm", "v10_", rows_of("layer_norm", x), {x, dense(weight), dense(bias), y});
   return y;
 }
 Tensor rms_norm(Tensor x, Tensor weight) {
   check_columns("rms_norm", "weight", weight, x);
   x = dense(x);
   Tensor y = torch::stable::empty_like(x);
-  run("rmsnorm", " v10", rows_of("rms_norm", x), {x, dense(weight), y});
+  run("rmsnorm", "v10_", rows_of("rms_norm", x), {x, dense(weight), y});
   return y;
 }
 std::tuple<Tensor, Tensor> add_rms_norm(Tensor x, Tensor residual, Tensor weight) {
@@ -297,7 +297,7 @@ std::tuple<Tensor, Tensor> add_rms_norm(Tensor x, Tensor residual, Tensor weight
   check_columns("add_rms_norm", "weight", weight, x);
   x = dense(x);
   Tensor y = torch::stable::empty_like(x), sum = torch::stable::empty_like(x);
-  run("rmsnorm/add", " v22", rows_of("add_rms_norm", x),
+  run("rmsnorm/add", "v22_", rows_of("add_rms_norm", x),
       {x, dense(weight), dense(residual), y, sum});
   return {y, sum};
 }
@@ -310,7 +310,7 @@ std::tuple<Tensor, Tensor, Tensor> norm_backward(const char* op, const char* ope
   Tensor db = torch::stable::empty_like(weight);
   Tensors arrays{x, weight, dense(dy), dx, dw};
   if (has_bias) arrays.push_back(db);
-  run(operation, " v34", rows_of(op, x), arrays);
+  run(operation, "v34_", rows_of(op, x), arrays);
   return {dx, dw, db};
 }
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(Tensor dy, Tensor x, Tensor weight) {
@@ -322,20 +322,20 @@ std::tuple<Tensor, Tensor> rms_norm_backward(Tensor dy, Tensor x, Tensor weight)
   return {dx, dw};
 }
 
-Tensor by_elements(const char* operation, Tensor x) {
+Tensor by_elements(const char* operation, const char* preferred, Tensor x) {
   x = dense(x);
   Tensor y = torch::stable::empty_like(x);
-  run(operation, " v09", by({x.numel()}), {x, y});
+  run(operation, preferred, by({x.numel()}), {x, y});
   return y;
 }
-Tensor relu(Tensor x) { return by_elements("elementwise/relu", x); }
-Tensor gelu(Tensor x) { return by_elements("elementwise/gelu", x); }
-Tensor gelu_tanh(Tensor x) { return by_elements("elementwise/gelu_tanh", x); }
+Tensor relu(Tensor x) { return by_elements("elementwise/relu", "v07_", x); }
+Tensor gelu(Tensor x) { return by_elements("elementwise/gelu", "v07_", x); }
+Tensor gelu_tanh(Tensor x) { return by_elements("elementwise/gelu_tanh", "v06_", x); }
 Tensor silu_mul(Tensor gate, Tensor up) {
   check_shape("silu_mul", "up", up, gate);
   gate = dense(gate);
   Tensor y = torch::stable::empty_like(gate);
-  run("elementwise/silu_mul", " v09", by({gate.numel()}), {gate, dense(up), y});
+  run("elementwise/silu_mul", "v09_", by({gate.numel()}), {gate, dense(up), y});
   return y;
 }
 Tensor bias_gelu_residual(Tensor x, Tensor bias, Tensor residual) {
@@ -343,7 +343,7 @@ Tensor bias_gelu_residual(Tensor x, Tensor bias, Tensor residual) {
   check_shape("bias_gelu_residual", "residual", residual, x);
   x = dense(x);
   Tensor y = torch::stable::empty_like(x);
-  run("elementwise/bias_gelu_residual", " v24", rows_of("bias_gelu_residual", x),
+  run("elementwise/bias_gelu_residual", "v24_", rows_of("bias_gelu_residual", x),
       {x, dense(bias), dense(residual), y});
   return y;
 }
@@ -356,31 +356,26 @@ ScalarType of_sums(const Tensor& x) {
 Tensor sum(Tensor x) {
   x = dense(x);
   Tensor y = torch::stable::new_empty(x, {}, of_sums(x));
-  run("reduction/sum", " v16", by({x.numel()}), {x, y});
+  run("reduction/sum", "v16_", by({x.numel()}), {x, y});
   return y;
 }
 void check_matrix(const char* op, const char* argument, const Tensor& x) {
   check(x.dim() == 2, op, argument, "must have two dimensions");
 }
-Tensor row_sum(Tensor x) {
-  check_matrix("row_sum", "input", x);
+Tensor sums_of_matrix(const char* op, const char* preferred, Tensor x, int kept) {
+  check_matrix(op, "input", x);
   x = dense(x);
-  Tensor y = torch::stable::new_empty(x, {x.size(0)}, of_sums(x));
-  run("matrix_reduction/row_sum", " v04", by({x.size(0), x.size(1)}), {x, y});
+  Tensor y = torch::stable::new_empty(x, {x.size(kept)}, of_sums(x));
+  run(std::string("matrix_reduction/") + op, preferred, by({x.size(0), x.size(1)}), {x, y});
   return y;
 }
-Tensor col_sum(Tensor x) {
-  check_matrix("col_sum", "input", x);
-  x = dense(x);
-  Tensor y = torch::stable::new_empty(x, {x.size(1)}, of_sums(x));
-  run("matrix_reduction/col_sum", " v13", by({x.size(0), x.size(1)}), {x, y});
-  return y;
-}
+Tensor row_sum(Tensor x) { return sums_of_matrix("row_sum", "v04_", x, 0); }
+Tensor col_sum(Tensor x) { return sums_of_matrix("col_sum", "v13_", x, 1); }
 Tensor transpose(Tensor x) {
   check_matrix("transpose", "input", x);
   x = dense(x);
   Tensor y = torch::stable::new_empty(x, {x.size(1), x.size(0)});
-  run("transpose", " v10", by({x.size(0), x.size(1)}), {x, y});
+  run("transpose", "v06_", by({x.size(0), x.size(1)}), {x, y});
   return y;
 }
 Tensor mm(Tensor a, Tensor b) {
@@ -396,7 +391,8 @@ Tensor mm(Tensor a, Tensor b) {
   if (more_n + more_k > 0) b = torch::stable::pad(b, {0, more_n, 0, more_k});
   a = dense(a), b = dense(b);
   Tensor c = torch::stable::new_empty(a, {m, n + more_n});
-  run(is_16_bit ? "gemm_tensor/nn" : "gemm", " v20", by({m, n + more_n, k + more_k}), {a, b, c});
+  run(is_16_bit ? "gemm_tensor/nn" : "gemm", is_16_bit ? "v13_" : "v20_",
+      by({m, n + more_n, k + more_k}), {a, b, c});
   return more_n > 0 ? torch::stable::contiguous(torch::stable::narrow(c, 1, 0, n)) : c;
 }
 
@@ -423,9 +419,9 @@ std::tuple<Tensor, Tensor> attention(Tensor q, Tensor k, Tensor v, bool is_causa
   Tensor lse = torch::stable::new_empty(q, {q.size(0), q.size(1), q.size(2)}, ScalarType::Float);
   const bool few = q.size(1) / k.size(1) * q.size(2) <= 16;  // rows that share a head of keys
   run(is_causal ? "attention/causal" : "attention",
-      few               ? " v56"
-      : q.size(3) == 64 ? " v17"
-                        : " v16",
+      few               ? "v56_"
+      : q.size(3) == 64 ? "v17_"
+                        : "v16_",
       problem, {q, dense(k), dense(v), o, lse});
   return {o, lse};
 }
@@ -436,7 +432,7 @@ std::tuple<Tensor, Tensor, Tensor> attention_backward(Tensor d_o, Tensor q, Tens
   q = dense(q), k = dense(k), v = dense(v);
   Tensor dq = torch::stable::empty_like(q), dk = torch::stable::empty_like(k);
   Tensor dv = torch::stable::empty_like(v);
-  run(is_causal ? "attention/causal_backward" : "attention/backward", " v40", problem,
+  run(is_causal ? "attention/causal_backward" : "attention/backward", "v39b", problem,
       {q, k, v, dense(o), dense(lse), dense(d_o), dq, dk, dv});
   return {dq, dk, dv};
 }

@@ -14,7 +14,6 @@ _DTYPES = {
     "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64,
     "i32": torch.int32, "i64": torch.int64,
 }  # fmt: skip
-_HOST = 1
 
 
 class _Kernel(ctypes.Structure):
@@ -58,7 +57,6 @@ def _rows(x: Tensor, *_: Tensor) -> str:
 
 def _same(x: Tensor, *others: Tensor) -> _Call:
     return _Call(_rows(x), [tuple(x.shape)])
-
 
 
 def _mm(a: Tensor, b: Tensor) -> _Call:
@@ -111,7 +109,7 @@ class Version:
             if x.dtype != self.dtype:
                 raise ValueError(f"kernel_ladder: {self.name} takes {self.dtype}, not {x.dtype}")
         inputs = tuple(x.contiguous() for x in inputs)
-        inputs = tuple(x.clone() if x.data_ptr() % 256 else x for x in inputs)
+        inputs = tuple(x.clone() if x.is_cuda and x.data_ptr() % 256 else x for x in inputs)
         problem, shapes = self._call(*inputs)
         of_sums = self.name.split("/")[0] in ("reduction", "matrix_reduction")
         is_16_bit = self.dtype in (torch.float16, torch.bfloat16)
