@@ -1,7 +1,7 @@
 # Finds what the suite stands on: installed packages first, sources pinned by the hash of their commit
 # second.
 #
-# ladder_cuda: the CUDA runtime, cuDNN if it is installed, and the headers; without LADDER_CUDA only the
+# ladder_cuda: the CUDA runtime, cuDNN 9.6 or newer if it is installed, and the headers; without LADDER_CUDA only the
 # headers. cuBLAS and cuBLASLt are loaded when they are first called.
 # LADDER_CUDA is on when a CUDA compiler is found. A build without one needs NVIDIA's headers
 # (cuda_fp16.h and what it includes) in LADDER_CUDA_INCLUDE_DIRS or in a usual place.
@@ -70,12 +70,17 @@ if(LADDER_CUDA)
   list(APPEND CMAKE_BUILD_RPATH ${CUDAToolkit_LIBRARY_DIR})
   find_path(LADDER_CUDNN_INCLUDE_DIR cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
   find_library(LADDER_CUDNN_LIBRARY cudnn HINTS ${CUDAToolkit_LIBRARY_DIR})
+  set(cudnn_version 0)
   if(LADDER_CUDNN_INCLUDE_DIR AND LADDER_CUDNN_LIBRARY)
+    file(STRINGS ${LADDER_CUDNN_INCLUDE_DIR}/cudnn_version.h lines REGEX "define CUDNN_(MAJOR|MINOR) ")
+    string(REGEX REPLACE ".*MAJOR ([0-9]+).*MINOR ([0-9]+).*" "\\1.\\2" cudnn_version "${lines}")
+  endif()
+  if(cudnn_version VERSION_GREATER_EQUAL 9.6)
     set(LADDER_CUDNN ON)
     target_include_directories(ladder_cuda SYSTEM INTERFACE ${LADDER_CUDNN_INCLUDE_DIR})
     target_link_libraries(ladder_cuda INTERFACE ${LADDER_CUDNN_LIBRARY})
   else()
-    message(STATUS "cuDNN was not found: its baselines are left out")
+    message(STATUS "cuDNN 9.6 or newer was not found: its baselines are left out")
   endif()
   target_compile_definitions(ladder_cuda INTERFACE LADDER_CUDA_BACKEND)
   target_compile_options(ladder_cuda INTERFACE

@@ -7,6 +7,7 @@
 #include <cudnn.h>
 
 #include <array>
+#include <bit>
 #include <deque>
 #include <memory>
 #include <stdexcept>
@@ -51,6 +52,10 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t other) {
     return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, &other);
   }
+  /// Nothing, where there is no other.
+  Descriptor& set_if(cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t other) {
+    return other ? set(name, other) : *this;
+  }
   cudnnStatus_t try_finalize() { return cudnnBackendFinalize(get()); }
   Descriptor& finalize() {
     check(try_finalize(), "cudnnBackendFinalize");
@@ -77,34 +82,63 @@ inline Shape packed(const Shape& size) {
   return {size[1] * size[2] * size[3], size[2] * size[3], size[3], 1};
 }
 
+/// How many rows, columns and terms a product has of each sequence, [batch, 1, 1, 1]; none: all.
+struct Extents {
+  Tensor rows{}, columns{}, terms{};
+  bool zeros_behind = false;  ///< what the product's rows and columns behind them are
+};
+
 class Graph {
  public:
-  /// An array whose address run() is given.
-  Tensor array(cudnnDataType_t type, const Shape& size, const Shape& strides) {
-    return tensor(type, size, strides, false, false);
+  /// An array whose address run() is given. Where there are `offsets`, [batch + 1, 1, 1, 1], they say
+  /// at which element each sequence begins.
+  Tensor array(cudnnDataType_t type, const Shape& size, const Shape& strides, Tensor offsets = {}) {
+    return tensor(type, size, strides, false, false, offsets);
+  }
+  /// An integer for each of `count` sequences, or one more.
+  Tensor integers(std::int64_t count) {
+    return array(CUDNN_DATA_INT32, {count, 1, 1, 1}, {1, 1, 1, 1});
   }
   /// What one operation makes and another reads, of fp32 if nothing is said.
-  Tensor between(const Shape& size, const Shape& strides, cudnnDataType_t type = CUDNN_DATA_FLOAT) {
-    return tensor(type, size, strides, true, false);
+  Tensor between(const Shape& size, const Shape& strides, cudnnDataType_t type = CUDNN_DATA_FLOAT,
+                 Tensor offsets = {}) {
+    return tensor(type, size, strides, true, false, offsets);
   }
   Tensor between(const Shape& size) { return between(size, packed(size)); }
   Tensor number(float value) {
-    const Tensor made = tensor(CUDNN_DATA_FLOAT, {1, 1, 1, 1}, {1, 1, 1, 1}, false, true);
-    numbers_.push_back(value);
-    number_ids_.push_back(made.id);
-    return made;
+    return number(CUDNN_DATA_FLOAT, std::bit_cast<std::uint32_t>(value));
+  }
+  Tensor number(std::int32_t value) {
+    return number(CUDNN_DATA_INT32, std::bit_cast<std::uint32_t>(value));
   }
 
-  void multiply(Tensor a, Tensor b, Tensor c) {
+  void multiply(Tensor a, Tensor b, Tensor c, const Extents& of = {}) {
     Descriptor how(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
-    how.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, &kFloat).finalize();
-    operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR)
-        .set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.descriptor)
+    how.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, &kFloat);
+    constexpr double kZero = 0;
+    if (of.zeros_behind) how.set(CUDNN_ATTR_MATMUL_PADDING_VALUE, CUDNN_TYPE_DOUBLE, &kZero);
+    how.finalize();
+    Descriptor& made = operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+    made.set(CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.descriptor)
         .set(CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.descriptor)
         .set(CUDNN_ATTR_OPERATION_MATMUL_CDESC, c.descriptor)
-        .set(CUDNN_ATTR_OPERATION_MATMUL_DESC, how.get())
+        .set(CUDNN_ATTR_OPERATION_MATMUL_DESC, how.get());
+    made.set_if(CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, of.rows.descriptor)
+        .set_if(CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, of.columns.descriptor)
+        .set_if(CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, of.terms.descriptor)
         .finalize();
     keep(std::move(how));
+  }
+
+  /// The first lengths[b] positions of each sequence b, from the pages that its row of a table has, of
+  /// `pages`, [pages, heads, positions, d]. Of y the last two dimensions may be the other way round.
+  void load_pages(Tensor pages, Tensor table, Tensor lengths, Tensor y) {
+    operation(CUDNN_BACKEND_OPERATION_PAGED_CACHE_LOAD_DESCRIPTOR)
+        .set(CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_CONTAINER_DESC, pages.descriptor)
+        .set(CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_PAGE_TABLE_DESC, table.descriptor)
+        .set(CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_SEQUENCE_DESC, lengths.descriptor)
+        .set(CUDNN_ATTR_OPERATION_PAGED_CACHE_LOAD_YDESC, y.descriptor)
+        .finalize();
   }
 
   void reduce(cudnnReduceTensorOp_t by, Tensor x, Tensor y) {
@@ -202,7 +236,7 @@ class Graph {
            cudaStream_t stream) {
     std::vector<std::int64_t> ids(number_ids_);
     std::vector<const void*> addresses;
-    for (const float& value : numbers_) addresses.push_back(&value);
+    for (const std::uint32_t& bits : numbers_) addresses.push_back(&bits);
     for (const auto& [array, address] : arrays) {
       ids.push_back(array.id);
       addresses.push_back(address);
@@ -220,8 +254,14 @@ class Graph {
  private:
   static constexpr cudnnDataType_t kFloat = CUDNN_DATA_FLOAT;
 
+  Tensor number(cudnnDataType_t type, std::uint32_t bits) {
+    const Tensor made = tensor(type, {1, 1, 1, 1}, {1, 1, 1, 1}, false, true, {});
+    numbers_.push_back(bits);
+    number_ids_.push_back(made.id);
+    return made;
+  }
   Tensor tensor(cudnnDataType_t type, const Shape& size, const Shape& strides, bool is_virtual,
-                bool by_value) {
+                bool by_value, Tensor offsets) {
     const std::int64_t id = ++tensors_, alignment = by_value ? sizeof(float) : 16;
     Descriptor made(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
     made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, &id)
@@ -231,6 +271,7 @@ class Graph {
         .set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, &alignment)
         .set(CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, &is_virtual)
         .set(CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, &by_value)
+        .set_if(CUDNN_ATTR_TENSOR_RAGGED_OFFSET_DESC, offsets.descriptor)
         .finalize();
     return {keep(std::move(made)), id};
   }
@@ -239,9 +280,9 @@ class Graph {
     made.set(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, how.get())
         .set(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x.descriptor)
         .set(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y.descriptor);
-    if (b.descriptor) made.set(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b.descriptor);
-    if (mask.descriptor) made.set(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, mask.descriptor);
-    made.finalize();
+    made.set_if(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b.descriptor)
+        .set_if(CUDNN_ATTR_OPERATION_POINTWISE_TDESC, mask.descriptor)
+        .finalize();
     keep(std::move(how));
     return y;
   }
@@ -254,7 +295,7 @@ class Graph {
 
   std::int64_t tensors_ = 0, workspace_ = 0;
   std::deque<Descriptor> operations_, kept_;
-  std::deque<float> numbers_;
+  std::deque<std::uint32_t> numbers_;
   std::vector<std::int64_t> number_ids_;
   cudnnBackendDescriptor_t plan_ = nullptr;
 };

@@ -197,7 +197,8 @@ struct Contract : attention_contract::Common<attention_decode> {
               .keys = p.keys,
               .d = p.d,
               .scale = 1 / std::sqrt(static_cast<float>(p.d)),
-              .keys_used = arrays[3]};
+              .keys_used = arrays[3],
+              .lengths_differ = p.shortest_keys >= 0};
     if (p.page > 0) {
       a.block_table = arrays[4];
       a.page_bits = p.page == 16 ? 4 : 6;

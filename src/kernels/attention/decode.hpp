@@ -28,6 +28,7 @@ struct attention_decode : attention {
     int d;
     float scale;                                // 1 / sqrt(d)
     const std::int32_t* keys_used = nullptr;    // [batch]; where there is none, all have `keys`
+    bool lengths_differ = false;                // so may they
     bool all_seen = false;                      // each query sees all keys
     const std::int32_t* block_table = nullptr;  // [batch][table_pitch], of pages
     int page_bits = 0, table_pitch = 0;
