@@ -659,6 +659,13 @@ class Tables(TreeCase):
         self.assertIn("Measured on Other GPU", first)
         self.assertIn("Measured on Some GPU", second)
 
+        # One family, however new, does not bring all others of its GPU to the front.
+        newest = [{**one, "timestamp": "2026-04-04T00:00:00Z"} for one in equal_rounds(RELU)]
+        self.write(newest, "results/gpu/new.csv")
+        first, _, second = self.pages()["results"].partition("## Some GPU")
+        self.assertIn("Measured on Other GPU", first)
+        self.assertIn("Measured on Some GPU", second)
+
     def test_the_main_page_has_one_operation_of_a_family(self) -> None:
         self.tree()
         ops = [{**one, "op": op} for op in ("relu", "add", "gelu") for one in RELU]

@@ -4,9 +4,9 @@ README and of docs/.
 
 The numbers come from the CSVs under results/<gpu>/: for each family from the GPU's newest one that
 has its rows. Left out are *-shapes.csv, further problems of some versions, and what
-scripts/autotune.py measured. Of several GPUs the one measured last comes first, by the protocol of
-equal rounds if any was; README.md has a row of it for each family, results/README.md all rows of
-all GPUs.
+scripts/autotune.py measured. Of several GPUs the one with the most families measured by the protocol
+of equal rounds comes first, of those the one measured last; README.md has a row of it for each family,
+results/README.md all rows of all GPUs.
 
 What stands between these markers is replaced, and nothing else:
 
@@ -359,8 +359,8 @@ def aa_table(page: Path, machines: Sequence[Runs]) -> str:
 
 
 def newest_runs(root: Path) -> list[Runs]:
-    """For every GPU and family the newest run that has its cold rows. First comes the GPU whose newest
-    run is the newest of those in equal rounds, if there is any."""
+    """For every GPU and family the newest run that has its cold rows. First comes the GPU with the most
+    families in equal rounds, of those the one with the newest run."""
     machines: dict[Path, list[Run]] = {}
     for path in sorted(root.glob("results/*/*.csv")):
         if re.search(r"^counters\.csv$|-(shapes|peers|autotune-\w+)\.csv$", path.name):
@@ -369,15 +369,17 @@ def newest_runs(root: Path) -> list[Runs]:
         if any(r.cache != "hot" for r in rows):
             machines.setdefault(path.parent, []).append(Run(path, rows))
 
-    def age(run: Run) -> tuple[bool, str, str]:
-        return run.in_equal_rounds, run.newest, run.path.name
-
-    found = []
-    for runs in sorted(machines.values(), key=lambda runs: max(map(age, runs)), reverse=True):
+    found: list[Runs] = []
+    for runs in machines.values():
         runs.sort(key=lambda run: (run.newest, run.path.name))
         newest = {row.family: run for run in runs for row in run.rows if row.cache != "hot"}
         found.append(dict(sorted(newest.items())))
-    return found
+
+    def order(runs: Runs) -> tuple[int, str, str]:
+        in_equal_rounds = sum(run.in_equal_rounds for run in runs.values())
+        return in_equal_rounds, *max((run.newest, run.path.name) for run in runs.values())
+
+    return sorted(found, key=order, reverse=True)
 
 
 def pages(root: Path) -> list[Page]:
