@@ -15,7 +15,7 @@ struct TilePlace {
 class TileOrder {
  public:
   /// Of queries, which go through keys and values. Under a causal mask the last tile, which sees
-  /// most, comes first.
+  /// most, comes first; so it does where lengths differ, since only long sequences have it.
   template <class T>
   TileOrder(const attention::Args<T>& a, int rows, bool last_first)
       : TileOrder(a.heads, a.batch, ladder::ceil_div(a.queries, rows), last_first,
@@ -54,4 +54,36 @@ class TileOrder {
 
   int heads_, all_, tiles_, section_;
   bool last_first_;
+};
+
+/// In global memory; all 0 between launches.
+struct TileCounters {
+  unsigned drawn, left;  // tiles beyond the blocks' first ones; blocks that have left
+};
+
+/// Hands out the items of an order. A block draws one when it is about to load it: tiles take many times as
+/// long as that, and not all as long, so that a block that drew ahead would keep one from those that
+/// have nothing to do. No two launches of a kernel may overlap: they would draw from the same counters.
+class TileQueue {
+ public:
+  __device__ explicit TileQueue(TileCounters& counters) : counters_(counters) {}
+
+  /// By one thread. Numbers rise; a block ends with one that the order has not.
+  __device__ int next() {
+    const bool is_first = is_first_;
+    is_first_ = false;
+    return static_cast<int>(is_first ? blockIdx.x : gridDim.x + atomicAdd(&counters_.drawn, 1u));
+  }
+
+  /// By all threads that are left, at the end.
+  __device__ void leave() const {
+    if (threadIdx.x > 0) return;
+    __threadfence();  // what the block has drawn comes before that it has left
+    const unsigned last = gridDim.x - 1;
+    if (atomicInc(&counters_.left, last) == last) counters_.drawn = 0;  // from the limit on to 0
+  }
+
+ private:
+  TileCounters& counters_;
+  bool is_first_ = true;
 };

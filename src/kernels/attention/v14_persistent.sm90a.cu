@@ -14,7 +14,6 @@
 #include "device/pipeline_state.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/ptx/setmaxnreg.hpp"
-#include "device/row_scheduler.hpp"
 #include "device/sm_count.hpp"
 #include "limits.hpp"
 #include "online_rows.hpp"
@@ -29,7 +28,7 @@ constexpr int kConsumers = 2, BM = kConsumers * 64, BN = 128, kStages = 2;
 constexpr int kThreads = (kConsumers + 1) * 128;
 using State = ladder::PipelineState<kStages>;
 
-__device__ ladder::RowCounters counters;
+__device__ TileCounters counters;
 
 template <class T, int D>
 struct Shared {
@@ -61,7 +60,7 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  ladder::RowScheduler<1> items(counters, 0);
+  TileQueue items(counters);
   State state, q_state;           // of K and V; of Q
   if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one warp loads
     setmaxnreg_dec<40>();
@@ -69,7 +68,7 @@ __global__ void __launch_bounds__(kThreads, 1)
     const bool asks = lane == 0;
     unsigned landed_parity = 0;
     while (true) {
-      const int item = static_cast<int>(__shfl_sync(0xffffffff, asks ? items.next() : 0, 0));
+      const int item = __shfl_sync(0xffffffff, asks ? items.next() : 0, 0);
       const int tile = item < order.count() ? item : -1;
       const TilePlace at = order.at(max(tile, 0));
       const Head<T> head(a, at.head, at.sequence);
@@ -223,7 +222,7 @@ struct Persistent {
   static void launch(const attention::Args<T>& a, cudaStream_t stream) {
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;
-      const TileOrder order(a, BM, Op::kCausal);
+      const TileOrder order(a, BM, Op::kCausal || a.query_starts);
       ladder::launch(attend<Op, T, D>, std::min(order.count(), ladder::sm_count()), kThreads,
                      kSharedBytes<Shared<T, D>>, stream, q_map(a, BM), kv_map(a, a.k, BN),
                      kv_map(a, a.v, BN), a, order);

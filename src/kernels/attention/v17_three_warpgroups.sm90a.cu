@@ -16,7 +16,6 @@
 #include "device/pipeline_state.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/ptx/setmaxnreg.hpp"
-#include "device/row_scheduler.hpp"
 #include "device/sm_count.hpp"
 #include "limits.hpp"
 #include "sum_checked_rows.hpp"
@@ -31,7 +30,7 @@ constexpr int kConsumers = 3, BM = kConsumers * 64, BN = 128, D = 64, kStages = 
 constexpr int kThreads = (kConsumers + 1) * 128;
 using State = ladder::PipelineState<kStages>;
 
-__device__ ladder::RowCounters counters;
+__device__ TileCounters counters;
 
 template <class T>
 struct Shared {
@@ -62,13 +61,13 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  ladder::RowScheduler<1> items(counters, 0);
+  TileQueue items(counters);
   State state, q_state;           // of K and V; of Q
   if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one thread loads
     setmaxnreg_dec<32>();
     if (threadIdx.x != kConsumers * 128) return;
     for (;; q_state.advance()) {
-      const int item = static_cast<int>(items.next());
+      const int item = items.next();
       Mbarrier* const q_full = &s.q_full[q_state.stage];
       // A new mbarrier reports the previous phase complete, so the first pass does not block.
       mbarrier_wait(&s.q_empty[q_state.stage], q_state.parity ^ 1);
