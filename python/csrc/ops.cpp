@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -184,6 +185,24 @@ struct Counted {
 thread_local std::vector<Counted> counted;
 thread_local bool counts = false;
 
+/// Whether launches are ranges of PyTorch's profiler, for kernel_ladder.profile.
+std::atomic<bool> ranges = false;
+
+/// A range of PyTorch's profiler while it lives.
+class Range {
+ public:
+  explicit Range(const std::string& name) {
+    TORCH_ERROR_CODE_CHECK(
+        aoti_record_function_start(name.c_str(), nullptr, nullptr, 0, &function_));
+  }
+  ~Range() { aoti_record_function_end(function_); }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  AtenRecordFunctionHandle function_ = nullptr;
+};
+
 /// Whether the tensors are what the kernel takes: it would write beyond a smaller one.
 void expect_arrays(const Launcher& launcher, const Tensor* const* arrays, std::size_t given,
                    const char* operation) {
@@ -276,8 +295,12 @@ Tensor new_like(const Tensor& x) {
 /// Runs a kernel on dense tensors, in the order of its arrays.
 void launch(Launcher& launcher, int device, const Tensor* const* arrays, std::size_t count,
             const char* operation) {
-  constexpr std::size_t kMost = 16;
-  std::array<void*, kMost> addresses;
+  std::optional<Range> range;
+  if (ranges.load(std::memory_order_relaxed)) {
+    range.emplace(launcher.kernel + " " + launcher.problem);
+  }
+  constexpr std::size_t kMostArrays = 16;
+  std::array<void*, kMostArrays> addresses;
   static char nothing;  // an empty tensor's address
   for (std::size_t i = 0; i < count; ++i) {
     void* const address = arrays[i]->data_ptr();
@@ -788,12 +811,13 @@ STABLE_TORCH_LIBRARY_IMPL(kernel_ladder, CUDA, m) {
   });
 }
 
-// For kernel_ladder.explain, by ctypes.
+// For kernel_ladder.explain and kernel_ladder.profile, by ctypes.
 extern "C" {
 __attribute__((visibility("default"))) void kernel_ladder_count(int on) {
   counts = on != 0;
   counted.clear();
 }
+__attribute__((visibility("default"))) void kernel_ladder_ranges(int on) { ranges = on != 0; }
 __attribute__((visibility("default"))) std::size_t kernel_ladder_counted() {
   return counted.size();
 }

@@ -140,7 +140,7 @@ def _gelu_tanh_backward(ctx: Any, dy: Tensor) -> Tensor:
 
 def _silu_mul_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor]:
     gate, up = ctx.saved_tensors
-    return _aten.silu_backward(dy * up, gate), dy * torch.nn.functional.silu(gate)
+    return _aten.silu_backward(dy * up, gate), K.silu_mul(gate, dy)
 
 
 def _bias_gelu_residual_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
