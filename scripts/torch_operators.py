@@ -181,8 +181,8 @@ def measure_operator(tables: Tables, one: Operator, dtype: str) -> list[Cells]:
     *times, again = tables.clock.measure([*good, good[0]]) if good else [[]]
     us = iter(times)
     timed = [
-        Timed(r.kernel, next(us) if r.verdict == "passed" else (), r.verdict, r.reason, r.max_err, r.tolerance)
-        for r in judged
+        Timed(result.kernel, next(us) if result.verdict == "passed" else (), *result[2:6])
+        for result in judged
     ]
     return rows_of("operators", one.name, dtype, one.problem, timed, again)
 
@@ -295,7 +295,9 @@ def graph_us(torch: Any, calls: Sequence[Function], times: int = 100) -> list[li
     return [[us / times for us in some] for some in gpu_us(torch, [g.replay for g in graphs])]
 
 
-def measure_overhead(tables: Tables, name: str, calls: Calls, make: Callable[[int], list[Any]]) -> list[Cells]:
+def measure_overhead(
+    tables: Tables, name: str, calls: Calls, make: Callable[[int], list[Any]]
+) -> list[Cells]:
     torch = tables.torch
     contestants = (OURS, "torch.ops.kernel_ladder", "p01_torch", "torch.ops.aten")
     rows = []

@@ -91,9 +91,10 @@ class TorchOperators(unittest.TestCase):
 
     def test_overhead_has_four_ways_to_call(self) -> None:
         rows = self.run_it("overhead", pattern="softmax")
-        self.assertEqual([row["problem"] for row in rows], ["empty"] * 4 + ["tiny"] * 4 + ["tiny, in a CUDA graph"] * 2)
-        self.assertEqual([row["contestant"] for row in rows[:4]],
-                         ["kernel_ladder", "torch.ops.kernel_ladder", "p01_torch", "torch.ops.aten"])  # fmt: skip
+        problems = ["empty"] * 4 + ["tiny"] * 4 + ["tiny, in a CUDA graph"] * 2
+        self.assertEqual([row["problem"] for row in rows], problems)
+        ways = ["kernel_ladder", "torch.ops.kernel_ladder", "p01_torch", "torch.ops.aten"]
+        self.assertEqual([row["contestant"] for row in rows[:4]], ways)
         self.assertEqual(len(self.run_it("overhead")), 7 * 10)
 
     @unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed here")

@@ -16,6 +16,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -426,60 +429,76 @@ Tensor log_softmax_backward(const Tensor& grad, const Tensor& output) {
   return gradient_by_rows("log_softmax_backward", kBackward, grad, output);
 }
 
-Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  static constexpr Operation kLayerNorm{"layernorm", "v10_", 2};
+// Norms' problems: rows, columns, and the bits of eps.
+std::string norm_problem(const Sizes& s, int) {
+  const auto eps = std::bit_cast<float>(static_cast<std::int32_t>(s[2]));
+  if (eps == 1e-5f) return by(s, 2);  // the suite's own
+  std::array<char, 32> digits;
+  char* const end = std::to_chars(digits.begin(), digits.end(), eps).ptr;
+  return by(s, 2) + "@eps" + std::string(digits.data(), end);
+}
+Sizes rows_of(const char* op, const Tensor& x, double eps) {
+  const auto rounded = static_cast<float>(eps);
+  check(std::isnormal(rounded) && rounded > 0, op, "eps", "must be a positive number");
+  Sizes sizes = rows_of(op, x);
+  sizes[2] = std::bit_cast<std::int32_t>(rounded);
+  return sizes;
+}
+
+Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, double eps) {
+  static constexpr Operation kLayerNorm{"layernorm", "v10_", 3, norm_problem};
   check_columns("layer_norm", "weight", weight, input);
   check_columns("layer_norm", "bias", bias, input);
   const Tensor x = dense(input), w = dense(weight), b = dense(bias), y = new_like(x);
-  run(kLayerNorm, rows_of("layer_norm", x), {&x, &w, &b, &y});
+  run(kLayerNorm, rows_of("layer_norm", x, eps), {&x, &w, &b, &y});
   return y;
 }
-Tensor rms_norm(const Tensor& input, const Tensor& weight) {
-  static constexpr Operation kRmsNorm{"rmsnorm", "v10_", 2};
+Tensor rms_norm(const Tensor& input, const Tensor& weight, double eps) {
+  static constexpr Operation kRmsNorm{"rmsnorm", "v10_", 3, norm_problem};
   check_columns("rms_norm", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), y = new_like(x);
-  run(kRmsNorm, rows_of("rms_norm", x), {&x, &w, &y});
+  run(kRmsNorm, rows_of("rms_norm", x, eps), {&x, &w, &y});
   return y;
 }
 std::tuple<Tensor, Tensor> add_layer_norm(const Tensor& input, const Tensor& residual,
-                                          const Tensor& weight, const Tensor& bias) {
-  static constexpr Operation kAddLayerNorm{"layernorm/add", "v22_", 2};
+                                          const Tensor& weight, const Tensor& bias, double eps) {
+  static constexpr Operation kAddLayerNorm{"layernorm/add", "v22_", 3, norm_problem};
   check_shape("add_layer_norm", "residual", residual, input);
   check_columns("add_layer_norm", "weight", weight, input);
   check_columns("add_layer_norm", "bias", bias, input);
   const Tensor x = dense(input), r = dense(residual), w = dense(weight), b = dense(bias);
   const Tensor y = new_like(x), sum = new_like(x);
-  run(kAddLayerNorm, rows_of("add_layer_norm", x), {&x, &w, &b, &r, &y, &sum});
+  run(kAddLayerNorm, rows_of("add_layer_norm", x, eps), {&x, &w, &b, &r, &y, &sum});
   return {y, sum};
 }
 std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& input, const Tensor& residual,
-                                        const Tensor& weight) {
-  static constexpr Operation kAddRmsNorm{"rmsnorm/add", "v22_", 2};
+                                        const Tensor& weight, double eps) {
+  static constexpr Operation kAddRmsNorm{"rmsnorm/add", "v22_", 3, norm_problem};
   check_shape("add_rms_norm", "residual", residual, input);
   check_columns("add_rms_norm", "weight", weight, input);
   const Tensor x = dense(input), r = dense(residual), w = dense(weight);
   const Tensor y = new_like(x), sum = new_like(x);
-  run(kAddRmsNorm, rows_of("add_rms_norm", x), {&x, &w, &r, &y, &sum});
+  run(kAddRmsNorm, rows_of("add_rms_norm", x, eps), {&x, &w, &r, &y, &sum});
   return {y, sum};
 }
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& input,
-                                                       const Tensor& weight) {
-  static constexpr Operation kBackward{"layernorm/backward", "v34_", 2};
+                                                       const Tensor& weight, double eps) {
+  static constexpr Operation kBackward{"layernorm/backward", "v34_", 3, norm_problem};
   check_shape("layer_norm_backward", "input", input, grad);
   check_columns("layer_norm_backward", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), dy = dense(grad);
   const Tensor dx = new_like(x), dw = new_like(w), db = new_like(w);
-  run(kBackward, rows_of("layer_norm_backward", x), {&x, &w, &dy, &dx, &dw, &db});
+  run(kBackward, rows_of("layer_norm_backward", x, eps), {&x, &w, &dy, &dx, &dw, &db});
   return {dx, dw, db};
 }
 std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& input,
-                                             const Tensor& weight) {
-  static constexpr Operation kBackward{"rmsnorm/backward", "v34_", 2};
+                                             const Tensor& weight, double eps) {
+  static constexpr Operation kBackward{"rmsnorm/backward", "v34_", 3, norm_problem};
   check_shape("rms_norm_backward", "input", input, grad);
   check_columns("rms_norm_backward", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), dy = dense(grad);
   const Tensor dx = new_like(x), dw = new_like(w);
-  run(kBackward, rows_of("rms_norm_backward", x), {&x, &w, &dy, &dx, &dw});
+  run(kBackward, rows_of("rms_norm_backward", x, eps), {&x, &w, &dy, &dx, &dw});
   return {dx, dw};
 }
 
@@ -747,12 +766,15 @@ const Operator kDifferentiable[] = {
     {"softmax(Tensor input) -> Tensor", TORCH_BOX(&softmax)},
     {"log_softmax(Tensor input) -> Tensor", TORCH_BOX(&log_softmax)},
     {"causal_softmax(Tensor input) -> Tensor", TORCH_BOX(&causal_softmax)},
-    {"layer_norm(Tensor input, Tensor weight, Tensor bias) -> Tensor", TORCH_BOX(&layer_norm)},
-    {"rms_norm(Tensor input, Tensor weight) -> Tensor", TORCH_BOX(&rms_norm)},
-    {"add_layer_norm(Tensor input, Tensor residual, Tensor weight, Tensor bias) -> (Tensor, "
+    {"layer_norm(Tensor input, Tensor weight, Tensor bias, float eps=1e-05) -> Tensor",
+     TORCH_BOX(&layer_norm)},
+    {"rms_norm(Tensor input, Tensor weight, float eps=1e-05) -> Tensor", TORCH_BOX(&rms_norm)},
+    {"add_layer_norm(Tensor input, Tensor residual, Tensor weight, Tensor bias, float eps=1e-05) "
+     "-> (Tensor, "
      "Tensor)",
      TORCH_BOX(&add_layer_norm)},
-    {"add_rms_norm(Tensor input, Tensor residual, Tensor weight) -> (Tensor, Tensor)",
+    {"add_rms_norm(Tensor input, Tensor residual, Tensor weight, float eps=1e-05) -> (Tensor, "
+     "Tensor)",
      TORCH_BOX(&add_rms_norm)},
     {"relu(Tensor input) -> Tensor", TORCH_BOX(&relu)},
     {"gelu(Tensor input) -> Tensor", TORCH_BOX(&gelu)},
@@ -774,9 +796,11 @@ const Operator kOthers[] = {
     {"softmax_backward(Tensor grad, Tensor output) -> Tensor", TORCH_BOX(&softmax_backward)},
     {"log_softmax_backward(Tensor grad, Tensor output) -> Tensor",
      TORCH_BOX(&log_softmax_backward)},
-    {"layer_norm_backward(Tensor grad, Tensor input, Tensor weight) -> (Tensor, Tensor, Tensor)",
+    {"layer_norm_backward(Tensor grad, Tensor input, Tensor weight, float eps=1e-05) -> (Tensor, "
+     "Tensor, Tensor)",
      TORCH_BOX(&layer_norm_backward)},
-    {"rms_norm_backward(Tensor grad, Tensor input, Tensor weight) -> (Tensor, Tensor)",
+    {"rms_norm_backward(Tensor grad, Tensor input, Tensor weight, float eps=1e-05) -> (Tensor, "
+     "Tensor)",
      TORCH_BOX(&rms_norm_backward)},
     {"attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
      "bool is_causal=False, bool top_left=False) -> (Tensor, Tensor, Tensor)",

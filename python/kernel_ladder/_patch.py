@@ -43,14 +43,15 @@ def _norm(module: torch.nn.Module) -> Found:
     if why := nn.refused_norm(module):
         return None, why
     weight: Any = module.weight
+    eps: Any = nn.epsilon_of(module)
     if type(module) is torch.nn.LayerNorm:
-        layer_norm = nn.LayerNorm(module.normalized_shape[0], device="meta")
+        layer_norm = nn.LayerNorm(module.normalized_shape[0], eps, device="meta")
         layer_norm.weight, layer_norm.bias = module.weight, module.bias
         return layer_norm, ""
     cols = weight.numel()
-    if not _computes(module, lambda x: F.rms_norm(x, (cols,), weight, nn.EPSILON), cols):
+    if not _computes(module, lambda x: F.rms_norm(x, (cols,), weight, eps), cols):
         return None, "it is not x / rms(x) * weight"
-    rms_norm = nn.RMSNorm(cols, device="meta")
+    rms_norm = nn.RMSNorm(cols, eps, device="meta")
     rms_norm.weight = weight
     return rms_norm, ""
 

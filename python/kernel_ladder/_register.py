@@ -75,50 +75,61 @@ def _(grad: Tensor, output: Tensor) -> Tensor:
 
 
 @_other("layer_norm_backward")
-def _(grad: Tensor, input: Tensor, weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _(
+    grad: Tensor, input: Tensor, weight: Tensor, eps: float = 1e-5
+) -> tuple[Tensor, Tensor, Tensor]:
     return _like(input), _like(weight), _like(weight)
 
 
 @_other("rms_norm_backward")
-def _(grad: Tensor, input: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+def _(grad: Tensor, input: Tensor, weight: Tensor, eps: float = 1e-5) -> tuple[Tensor, Tensor]:
     return _like(input), _like(weight)
 
 
-def _layer_norm_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, ...]:
-    input, weight, _ = ctx.saved_tensors
-    return K.layer_norm_backward(dy, input, weight)
-
-
-def _rms_norm_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, ...]:
-    return K.rms_norm_backward(dy, *ctx.saved_tensors)
+def _save_norm(ctx: Any, inputs: Any, output: Tensor) -> None:
+    ctx.save_for_backward(inputs[0], inputs[1])
+    ctx.eps = inputs[-1]
 
 
 def _save_sum(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.save_for_backward(output[1], inputs[2])
+    ctx.eps = inputs[-1]
 
 
-def _add_layer_norm_backward(ctx: Any, dy: Tensor, dsum: Tensor) -> tuple[Tensor, ...]:
-    dx, dweight, dbias = K.layer_norm_backward(dy, *ctx.saved_tensors)
+def _layer_norm_backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
+    return (*K.layer_norm_backward(dy, *ctx.saved_tensors, ctx.eps), None)
+
+
+def _rms_norm_backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
+    return (*K.rms_norm_backward(dy, *ctx.saved_tensors, ctx.eps), None)
+
+
+def _add_layer_norm_backward(ctx: Any, dy: Tensor, dsum: Tensor) -> tuple[Any, ...]:
+    dx, dweight, dbias = K.layer_norm_backward(dy, *ctx.saved_tensors, ctx.eps)
     dx = dx + dsum
-    return dx, dx.clone(), dweight, dbias
+    return dx, dx.clone(), dweight, dbias, None
 
 
-def _add_rms_norm_backward(ctx: Any, dy: Tensor, dsum: Tensor) -> tuple[Tensor, ...]:
-    dx, dweight = K.rms_norm_backward(dy, *ctx.saved_tensors)
+def _add_rms_norm_backward(ctx: Any, dy: Tensor, dsum: Tensor) -> tuple[Any, ...]:
+    dx, dweight = K.rms_norm_backward(dy, *ctx.saved_tensors, ctx.eps)
     dx = dx + dsum
-    return dx, dx.clone(), dweight
+    return dx, dx.clone(), dweight, None
 
 
 _differentiable(
-    "layer_norm", lambda input, weight, bias: _like(input), _save_inputs, _layer_norm_backward
+    "layer_norm", lambda input, weight, bias, eps=1e-5: _like(input),
+    _save_norm, _layer_norm_backward,
+)  # fmt: skip
+_differentiable(
+    "rms_norm", lambda input, weight, eps=1e-5: _like(input), _save_norm, _rms_norm_backward
 )
-_differentiable("rms_norm", lambda input, weight: _like(input), _save_inputs, _rms_norm_backward)
 _differentiable(
-    "add_layer_norm", lambda input, residual, weight, bias: (_like(input), _like(input)),
+    "add_layer_norm",
+    lambda input, residual, weight, bias, eps=1e-5: (_like(input), _like(input)),
     _save_sum, _add_layer_norm_backward,
 )  # fmt: skip
 _differentiable(
-    "add_rms_norm", lambda input, residual, weight: (_like(input), _like(input)),
+    "add_rms_norm", lambda input, residual, weight, eps=1e-5: (_like(input), _like(input)),
     _save_sum, _add_rms_norm_backward,
 )  # fmt: skip
 

@@ -13,46 +13,47 @@ from torch import Tensor
 
 from . import ops
 
-EPSILON = 1e-5  # the norms' only one
+def epsilon_of(norm: torch.nn.Module) -> Optional[float]:
+    """By PyTorch's name, or Hugging Face's."""
+    return getattr(norm, "eps", getattr(norm, "variance_epsilon", None))
 
 
 def refused_norm(module: torch.nn.Module) -> str:
     """Why the suite has no kernel for a norm; "" if it has."""
     shape = getattr(module, "normalized_shape", (0,))
-    eps = getattr(module, "eps", getattr(module, "variance_epsilon", None))
     if getattr(module, "weight", None) is None:
         return "it has no weight"
     if isinstance(module, torch.nn.LayerNorm) and module.bias is None:
         return "it has no bias"
     if len(shape) != 1:
         return "it is over more than the last dimension"
-    if eps != EPSILON:
-        return f"its eps is {eps}, and the kernels' is {EPSILON}"
+    if epsilon_of(module) is None:
+        return "its eps is the dtype's"
     return ""
 
 
 class LayerNorm(torch.nn.LayerNorm):
-    """Of the last dimension, with weight and bias, eps 1e-5."""
+    """Of the last dimension, with weight and bias."""
 
-    def __init__(self, normalized_shape: int, eps: float = EPSILON, **more: Any) -> None:
+    def __init__(self, normalized_shape: int, eps: float = 1e-5, **more: Any) -> None:
         super().__init__(normalized_shape, eps, **more)
         if why := refused_norm(self):
             raise ValueError(f"kernel_ladder.nn.LayerNorm: {why}")
 
     def forward(self, input: Tensor) -> Tensor:
-        return ops.layer_norm(input, self.weight, self.bias)
+        return ops.layer_norm(input, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(torch.nn.RMSNorm):
-    """Of the last dimension, with weight, eps 1e-5."""
+    """Of the last dimension, with weight; eps is 1e-5 where none is given."""
 
-    def __init__(self, normalized_shape: int, eps: float = EPSILON, **more: Any) -> None:
+    def __init__(self, normalized_shape: int, eps: float = 1e-5, **more: Any) -> None:
         super().__init__(normalized_shape, eps, **more)
         if why := refused_norm(self):
             raise ValueError(f"kernel_ladder.nn.RMSNorm: {why}")
 
     def forward(self, input: Tensor) -> Tensor:
-        return ops.rms_norm(input, self.weight)
+        return ops.rms_norm(input, self.weight, self.eps)
 
 
 class GELU(torch.nn.GELU):

@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 _K = torch.ops.kernel_ladder
-_EPSILON = 1e-5
 
 
 def _operator(name: str) -> Callable[..., Any]:
@@ -45,11 +44,6 @@ _transpose, _mm, _addmm_gelu = _operator("transpose"), _operator("mm"), _operato
 _attention = _operator("attention")
 
 
-def _only(op: str, argument: str, given: object, possible: object) -> None:
-    if given != possible:
-        raise ValueError(f"kernel_ladder.{op}: {argument} must be {possible}, not {given}")
-
-
 def _last(op: str, input: Tensor, dim: int) -> None:
     if dim not in (-1, input.dim() - 1):
         raise ValueError(f"kernel_ladder.{op}: dim must be the last one, not {dim}")
@@ -75,32 +69,28 @@ def causal_softmax(input: Tensor) -> Tensor:
     return _causal_softmax(input)
 
 
-def layer_norm(input: Tensor, weight: Tensor, bias: Tensor, eps: float = _EPSILON) -> Tensor:
-    """Over the last dimension. [..., cols], [cols], [cols] -> [..., cols]. eps is 1e-5. Has gradients."""
-    _only("layer_norm", "eps", eps, _EPSILON)
-    return _layer_norm(input, weight, bias)
+def layer_norm(input: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
+    """Over the last dimension. [..., cols], [cols], [cols] -> [..., cols]. Has gradients."""
+    return _layer_norm(input, weight, bias, eps)
 
 
-def rms_norm(input: Tensor, weight: Tensor, eps: float = _EPSILON) -> Tensor:
-    """Over the last dimension. [..., cols], [cols] -> [..., cols]. eps is 1e-5. Has gradients."""
-    _only("rms_norm", "eps", eps, _EPSILON)
-    return _rms_norm(input, weight)
+def rms_norm(input: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
+    """Over the last dimension. [..., cols], [cols] -> [..., cols]. Has gradients."""
+    return _rms_norm(input, weight, eps)
 
 
 def add_layer_norm(
-    input: Tensor, residual: Tensor, weight: Tensor, bias: Tensor, eps: float = _EPSILON
+    input: Tensor, residual: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5
 ) -> tuple[Tensor, Tensor]:
     """layer_norm(input + residual), and input + residual, in one pass. Has gradients."""
-    _only("add_layer_norm", "eps", eps, _EPSILON)
-    return _add_layer_norm(input, residual, weight, bias)
+    return _add_layer_norm(input, residual, weight, bias, eps)
 
 
 def add_rms_norm(
-    input: Tensor, residual: Tensor, weight: Tensor, eps: float = _EPSILON
+    input: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-5
 ) -> tuple[Tensor, Tensor]:
     """rms_norm(input + residual), and input + residual, in one pass. Has gradients."""
-    _only("add_rms_norm", "eps", eps, _EPSILON)
-    return _add_rms_norm(input, residual, weight)
+    return _add_rms_norm(input, residual, weight, eps)
 
 
 def relu(input: Tensor) -> Tensor:
