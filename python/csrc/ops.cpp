@@ -228,11 +228,16 @@ void expect_arrays(const Launcher& launcher, const Tensor* const* arrays, std::s
   }
 }
 
-/// PyTorch's current stream; its CUDA library is looked up, so that this one loads without.
+/// PyTorch's current stream. Of its CUDA library, which has loaded its own symbols for itself alone, the
+/// function is looked up, so that this library loads where there is none.
 void* current_stream(int device) {
   using Get = AOTITorchError (*)(std::int32_t, void**);
-  static const auto get =
-      reinterpret_cast<Get>(dlsym(RTLD_DEFAULT, "aoti_torch_get_current_cuda_stream"));
+  static const auto get = [] {
+    void* const loaded = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+    return loaded == nullptr
+               ? nullptr
+               : reinterpret_cast<Get>(dlsym(loaded, "aoti_torch_get_current_cuda_stream"));
+  }();
   void* stream = nullptr;
   if (get == nullptr || get(device, &stream) != 0) refuse("ops: this PyTorch has no CUDA");
   return stream;
