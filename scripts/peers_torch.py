@@ -191,6 +191,8 @@ def known(
             others.append(" ".join(filter(None, one.operation)))
         elif one.dtype not in DTYPES:
             others.append(" ".join(filter(None, (*one.operation, one.dtype))))
+        elif not (one.size or operations[one.operation].particular):  # a norm's with its own eps
+            others.append(" ".join(filter(None, (*one.operation, one.text))))
         elif not operations[one.operation].of(one.text):
             others.append(" ".join(filter(None, (*one.operation, one.text))))
         else:

@@ -287,7 +287,9 @@ if(Python3_Interpreter_FOUND)
   # Of the package that `pip install .` makes, where it is installed
   add_test(NAME python.operators
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/torch_test.py)
-  set_tests_properties(python.operators PROPERTIES SKIP_RETURN_CODE 77)
+  add_test(NAME scripts.torch_operators
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/torch_operators_test.py)
+  set_tests_properties(python.operators scripts.torch_operators PROPERTIES SKIP_RETURN_CODE 77)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/upkeep/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's

@@ -1,22 +1,28 @@
 #!/usr/bin/env python3
 """Tests of the installed package kernel_ladder: torch_test.py. On a machine without PyTorch, or on which
-the package is not installed (pip install .), exits with 77. Runs on the CPU, and on a GPU if there is
-one."""
+the package is not installed (pip install .), exits with 77. Runs on CPU tensors, and on CUDA tensors if
+there is a GPU."""
 
 from __future__ import annotations
 
+import copy
 import importlib.util
+import json
 import sys
+import tempfile
 import unittest
-from typing import Any, Callable
+from pathlib import Path
+from typing import Any, Callable, NamedTuple, Sequence
 
 for needed, how in (("torch", "pip install torch"), ("kernel_ladder", "pip install .")):
     if importlib.util.find_spec(needed) is None:
         print(f"{needed} is not installed here: {how}")
         sys.exit(77)
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
 import kernel_ladder as kl  # noqa: E402
 import torch  # noqa: E402
+from peers.library import CUDA, HOST, INPUT, Library  # noqa: E402
 from torch import Tensor  # noqa: E402
 from torch.library import opcheck  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
@@ -25,169 +31,314 @@ K = torch.ops.kernel_ladder
 DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 TOLERANCE = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
+NO_GPU = "needs a GPU"
 
-Call = tuple[Callable[..., Any], Callable[..., Any], list[Tensor], bool]
+
+class Call(NamedTuple):
+    name: str
+    expected: Callable[..., Any]  # what it computes, in any dtype
+    inputs: list[Tensor]
+    others: tuple[float, ...] = ()  # arguments behind the tensors
+
+    def operator(self) -> Callable[..., Any]:
+        return getattr(K, self.name)
 
 
-def calls(device: str, dtype: torch.dtype, grad: bool) -> list[Call]:
-    """Of each operator: it, what it is to compute, in any dtype, its inputs, and whether it has
-    gradients."""
+def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+
+def causal_softmax(x: Tensor) -> Tensor:
+    rows, cols = x.shape
+    return x.masked_fill(torch.ones_like(x, dtype=torch.bool).triu(cols - rows + 1), -torch.inf).softmax(-1)
+
+
+def calls(device: str, dtype: torch.dtype, grad: bool = False) -> list[Call]:
+    """Of each operator."""
     torch.manual_seed(0)
 
     def new(*shape: int) -> Tensor:
         return torch.randn(*shape, device=device).to(dtype).requires_grad_(grad)
 
-    def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        group = q.size(1) // k.size(1)
-        k, v = k.repeat_interleave(group, 1), v.repeat_interleave(group, 1)
-        return F.scaled_dot_product_attention(q, k, v)
-
-    def causal_softmax(x: Tensor) -> Tensor:
-        rows, cols = x.shape
-        unseen = torch.ones_like(x, dtype=torch.bool).triu(cols - rows + 1)
-        return x.masked_fill(unseen, -torch.inf).softmax(-1)
-
     x, matrix = (2, 3, 40), (5, 48)
-    all_calls: list[Call] = [
-        (K.softmax, lambda x: x.softmax(-1), [new(*x)], True),
-        (K.log_softmax, lambda x: x.log_softmax(-1), [new(*x)], True),
-        (K.layer_norm, lambda x, w, b: F.layer_norm(x, w.shape, w, b), [new(*x), new(40), new(40)], True),
-        (K.rms_norm, lambda x, w: F.rms_norm(x, w.shape, w, 1e-5), [new(*x), new(40)], True),
-        (K.add_rms_norm, lambda x, r, w: F.rms_norm(x + r, w.shape, w, 1e-5),
-         [new(*x), new(*x), new(40)], True),
-        (K.causal_softmax, causal_softmax, [new(5, 7)], True),
-        (K.relu, torch.relu, [new(*x)], True),
-        (K.gelu, F.gelu, [new(*x)], True),
-        (K.gelu_tanh, lambda x: F.gelu(x, approximate="tanh"), [new(*x)], True),
-        (K.silu_mul, lambda g, u: F.silu(g) * u, [new(*x), new(*x)], True),
-        (K.bias_gelu_residual, lambda x, b, r: F.gelu(x + b) + r, [new(*x), new(40), new(*x)], True),
-        (K.sum, torch.sum, [new(*x)], True),
-        (K.row_sum, lambda x: x.sum(1), [new(*matrix)], True),
-        (K.col_sum, lambda x: x.sum(0), [new(*matrix)], True),
-        (K.transpose, lambda x: x.T, [new(*matrix)], True),
-        (K.mm, torch.mm, [new(*matrix), new(48, 24)], True),
+    found = [
+        Call("softmax", lambda x: x.softmax(-1), [new(*x)]),
+        Call("log_softmax", lambda x: x.log_softmax(-1), [new(*x)]),
+        Call("causal_softmax", causal_softmax, [new(5, 7)]),
+        Call("layer_norm", lambda x, w, b: F.layer_norm(x, w.shape, w, b), [new(*x), new(40), new(40)]),
+        Call("rms_norm", lambda x, w: F.rms_norm(x, w.shape, w, 1e-5), [new(*x), new(40)]),
+        Call("rms_norm", lambda x, w, eps: F.rms_norm(x, w.shape, w, eps), [new(*x), new(40)], (0.5,)),
+        Call("add_layer_norm", lambda x, r, w, b: (F.layer_norm(x + r, w.shape, w, b), x + r),
+             [new(*x), new(*x), new(40), new(40)]),
+        Call("add_rms_norm", lambda x, r, w: (F.rms_norm(x + r, w.shape, w, 1e-5), x + r),
+             [new(*x), new(*x), new(40)]),
+        Call("relu", torch.relu, [new(*x)]),
+        Call("gelu", F.gelu, [new(*x)]),
+        Call("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), [new(*x)]),
+        Call("silu_mul", lambda g, u: F.silu(g) * u, [new(*x), new(*x)]),
+        Call("bias_gelu_residual", lambda x, b, r: F.gelu(x + b) + r, [new(*x), new(40), new(*x)]),
+        Call("sum", torch.sum, [new(*x)]),
+        Call("row_sum", lambda x: x.sum(1), [new(*matrix)]),
+        Call("col_sum", lambda x: x.sum(0), [new(*matrix)]),
+        Call("transpose", lambda x: x.T, [new(*matrix)]),
+        Call("mm", torch.mm, [new(*matrix), new(48, 24)]),
     ]  # fmt: skip
     if dtype != torch.float32:
-        of_kv = (1, 1, 9, 64)
-        all_calls.append((K.attention, attention, [new(1, 2, 5, 64), new(*of_kv), new(*of_kv)], True))
-    return all_calls
+        found += [
+            Call("mm", lambda a, b: a @ b, [new(5, 13), new(13, 7)]),  # of rows that are filled up
+            Call("addmm_gelu", lambda c, a, b: F.gelu(torch.addmm(c, a, b), approximate="tanh"),
+                 [new(24), new(*matrix), new(48, 24)]),
+            Call("attention", attention, [new(1, 2, 5, 64), new(1, 1, 9, 64), new(1, 1, 9, 64)]),
+            Call("attention", attention,
+                 [new(2, 9, h, 64).detach().transpose(1, 2).requires_grad_(grad) for h in (2, 2, 2)]),
+        ]  # fmt: skip
+    return found
 
 
-def first(result: Any) -> Tensor:
-    return result if isinstance(result, Tensor) else result[0]
+def several(result: Any) -> tuple[Tensor, ...]:
+    return (result,) if isinstance(result, Tensor) else tuple(result)
 
 
-class Operators(unittest.TestCase):
-    def for_each(self, grad: bool, test: Callable[[Call, torch.dtype], None]) -> None:
-        for device in DEVICES:
+class TestCase(unittest.TestCase):
+    def for_each(self, test: Callable[[Call], None], grad: bool = False,
+                 devices: Sequence[str] = DEVICES) -> None:  # fmt: skip
+        for device in devices:
             for dtype in DTYPES:
                 for call in calls(device, dtype, grad):
-                    if grad and not call[3]:
-                        continue
-                    with self.subTest(op=str(call[0]), device=device, dtype=str(dtype)):
-                        test(call, dtype)
+                    with self.subTest(op=call.name, device=device, dtype=str(dtype), grad=grad):
+                        test(call)
 
-    def assert_near(self, found: Tensor, expected: Tensor, dtype: torch.dtype) -> None:
-        self.assertEqual(found.shape, expected.shape)
-        found, expected = found.detach().double(), expected.detach().double()
-        error = float((found - expected).abs().max()) / max(1.0, float(expected.abs().max()))
-        self.assertLessEqual(error, TOLERANCE[dtype])
+    def assert_near(self, found: Any, expected: Any, dtype: torch.dtype) -> None:
+        """Of several tensors all that are expected."""
+        for one, true in zip(several(found), several(expected)):
+            self.assertEqual(one.shape, true.shape)
+            one, true = one.detach().double(), true.detach().double()
+            error = float((one - true).abs().max()) / max(1.0, float(true.abs().max()))
+            self.assertLessEqual(error, TOLERANCE[dtype])
 
+    def assert_same(self, found: Any, expected: Any) -> None:
+        for one, true in zip(several(found), several(expected), strict=True):
+            self.assertTrue(torch.equal(one, true))
+
+
+class Operators(TestCase):
     def test_results_are_pytorchs(self) -> None:
-        def test(call: Call, dtype: torch.dtype) -> None:
-            op, expected, inputs, _ = call
-            self.assert_near(first(op(*inputs)), expected(*(x.double() for x in inputs)), dtype)
+        def test(call: Call) -> None:
+            expected = call.expected(*(x.double() for x in call.inputs), *call.others)
+            found = call.operator()(*call.inputs, *call.others)
+            self.assert_near(found, expected, call.inputs[0].dtype)
+            self.assert_same(getattr(kl.ops, call.name)(*call.inputs, *call.others), found)
 
-        self.for_each(False, test)
+        self.for_each(test)
 
     def test_gradients_are_pytorchs(self) -> None:
-        def test(call: Call, dtype: torch.dtype) -> None:
-            op, expected, inputs, _ = call
-            result = first(op(*inputs))
-            weights = torch.randn_like(result)
-            found = torch.autograd.grad(result, inputs, weights)
-            doubles = [x.detach().double().requires_grad_() for x in inputs]
-            wanted = expected(*doubles)
-            truth = torch.autograd.grad(wanted, doubles, weights.to(wanted.dtype))
-            for one, true in zip(found, truth):
-                self.assert_near(one, true, dtype)
+        def test(call: Call) -> None:
+            doubles = [x.detach().double().requires_grad_() for x in call.inputs]
+            wanted = several(call.expected(*doubles, *call.others))
+            results = several(getattr(kl.ops, call.name)(*call.inputs, *call.others))[: len(wanted)]
+            weights = [torch.randn_like(result) for result in results]
+            found = torch.autograd.grad(results, call.inputs, weights)
+            truth = torch.autograd.grad(wanted, doubles, [w.to(y.dtype) for w, y in zip(weights, wanted)])
+            self.assert_near(found, truth, call.inputs[0].dtype)
 
-        self.for_each(True, test)
+        self.for_each(test, grad=True)
 
     def test_opcheck(self) -> None:
         for grad in (False, True):
-            self.for_each(grad, lambda call, _: opcheck(call[0], tuple(call[2])))
+            self.for_each(lambda call: opcheck(call.operator(), (*call.inputs, *call.others)), grad)
 
-    def test_tensors_that_are_not_contiguous_are_copied(self) -> None:
-        x = torch.randn(40, 6).T
-        self.assertTrue(torch.equal(K.softmax(x), K.softmax(x.contiguous())))
+    def test_opcheck_of_those_without_a_gradient(self) -> None:
+        self.for_each(lambda call: opcheck(getattr(K, f"_{call.name}"), (*call.inputs, *call.others)))
+
+    def test_ops_take_the_gradient_where_one_is_needed(self) -> None:
+        x = torch.randn(2, 5, requires_grad=True)
+        self.assertTrue(kl.ops.softmax(x).requires_grad)
+        self.assertFalse(kl.ops.softmax(x.detach()).requires_grad)
+        with torch.no_grad():
+            self.assertFalse(kl.ops.softmax(x).requires_grad)
+
+    def test_sums_of_other_dtypes(self) -> None:
+        for device in DEVICES:
+            for dtype in (torch.float64, torch.int32):
+                x = torch.randint(-9, 9, (3, 50), device=device).to(dtype)
+                self.assertEqual(K.sum(x).dtype, dtype)
+                self.assertEqual(float(K.sum(x)), float(x.sum()))
+
+    def test_strided_tensors(self) -> None:
+        """Not contiguous, and beginning anywhere."""
+
+        def test(call: Call) -> None:
+            strided = []
+            for x in call.inputs:
+                memory = torch.zeros(*x.shape[:-1], 3 * x.size(-1) + 1, dtype=x.dtype, device=x.device)
+                strided.append(memory[..., 1::3])
+                strided[-1].copy_(x)
+            self.assertFalse(strided[0].is_contiguous())
+            plain = [x.contiguous() for x in call.inputs]
+            self.assert_same(call.operator()(*strided), call.operator()(*plain))
+            shifted = [x.new_empty(x.numel() + 1)[1:].view(x.shape).copy_(x) for x in call.inputs]
+            self.assert_same(call.operator()(*shifted), call.operator()(*plain))
+
+        self.for_each(test)
+
+    def test_products_of_transposed_matrices_are_not_copied(self) -> None:
+        for device in DEVICES:
+            a, b = (torch.randn(*s, device=device).bfloat16() for s in ((16, 32), (32, 24)))
+            at, bt = a.T.contiguous().T, b.T.contiguous().T
+            for left, right in ((a, bt), (at, b), (at, bt)):
+                self.assert_near(K.mm(left, right), a.double() @ b.double(), torch.bfloat16)
+        a, b, at, bt = a.cpu(), b.cpu(), at.cpu(), bt.cpu()
+        for (left, right), layout in {(a, bt): "nt", (at, b): "tn", (at, bt): "tn", (a, b): "nn"}.items():
+            (launch,) = kl.explain(K.mm, left, right)
+            self.assertEqual(launch.kernel.split("/")[1], layout)
+
+    def test_attention_takes_heads_side_by_side_as_they_are(self) -> None:
+        for device in DEVICES:
+            q, k, v = (torch.randn(2, 7, h, 64, device=device).bfloat16().transpose(1, 2) for h in (4, 2, 2))
+            o, lse = K.attention(q, k, v, True)
+            self.assertTrue(o.transpose(1, 2).is_contiguous())
+            self.assert_same((o, lse), K.attention(*(x.contiguous() for x in (q, k, v)), True))
+        launch = kl.explain(lambda: K.attention(q.cpu(), k.cpu(), v.cpu(), True))[0]
+        self.assertEqual(launch.problem, "2x4:2x7x64@bshd")
 
     def test_empty_tensors(self) -> None:
-        self.assertEqual(K.softmax(torch.randn(0, 5)).shape, (0, 5))
-        self.assertEqual(K.gelu(torch.randn(2, 0)).shape, (2, 0))
-        self.assertEqual(float(K.sum(torch.randn(0))), 0)
+        for device in DEVICES:
+            def new(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+                return torch.randn(*shape, device=device, dtype=dtype)
+
+            self.assertEqual(K.softmax(new(0, 5)).shape, (0, 5))
+            self.assertEqual(K.gelu(new(2, 0)).shape, (2, 0))
+            self.assertEqual(K.rms_norm(new(0, 8), new(8)).shape, (0, 8))
+            self.assertEqual(K.transpose(new(0, 3)).shape, (3, 0))
+            self.assertEqual(float(K.sum(new(0))), 0)
+            for dtype in DTYPES:
+                self.assertEqual(K.mm(new(0, 8, dtype=dtype), new(8, 8, dtype=dtype)).shape, (0, 8))
+                zeros = K.mm(new(8, 0, dtype=dtype), new(0, 8, dtype=dtype))
+                self.assert_same(zeros, torch.zeros_like(zeros))
+            x = new(0, 5).requires_grad_()
+            K.softmax(x).sum().backward()
+            self.assertEqual(x.grad.shape, (0, 5))
 
     def test_torch_compile_takes_them_whole(self) -> None:
         def block(x: Tensor, w: Tensor) -> Tensor:
             return kl.ops.softmax(kl.ops.rms_norm(x, w)) * 2
 
-        x, w = torch.randn(3, 40), torch.randn(40)
-        compiled = torch.compile(block, fullgraph=True, backend="aot_eager")
-        self.assertTrue(torch.equal(compiled(x, w), block(x, w)))
+        for device in DEVICES:
+            x, w = torch.randn(3, 40, device=device), torch.randn(40, device=device)
+            backend = {"cpu": "aot_eager", "cuda": "inductor"}[device]
+            compiled = torch.compile(block, fullgraph=True, backend=backend)
+            self.assert_same(compiled(x, w), block(x, w))
+            x.requires_grad_(), w.requires_grad_()
+            found = torch.autograd.grad(compiled(x, w).square().sum(), (x, w))
+            self.assert_near(found, torch.autograd.grad(block(x, w).square().sum(), (x, w)), torch.float32)
+
+    def test_autocast_takes_pytorchs_dtypes(self) -> None:
+        def pairs(device: str, dtype: torch.dtype) -> list[tuple[str, Any, Any]]:
+            torch.manual_seed(0)
+
+            def new(*shape: int, of: torch.dtype = torch.float32) -> Tensor:
+                return torch.randn(*shape, device=device).to(of)
+
+            x, w, q = new(4, 64, of=dtype), new(64), new(1, 2, 8, 64)
+            both = w.to(dtype)  # PyTorch's rms_norm takes one dtype
+            return [
+                ("mm", lambda: K.mm(x, new(64, 8)), lambda: torch.mm(x, new(64, 8))),
+                ("softmax", lambda: K.softmax(x), lambda: torch.softmax(x, -1)),
+                ("log_softmax", lambda: K.log_softmax(x), lambda: torch.log_softmax(x, -1)),
+                ("layer_norm", lambda: K.layer_norm(x, w, w), lambda: F.layer_norm(x, (64,), w, w)),
+                ("rms_norm", lambda: K.rms_norm(x, both), lambda: F.rms_norm(x, (64,), both, 1e-5)),
+                ("gelu", lambda: K.gelu(x), lambda: F.gelu(x)),
+                ("attention", lambda: K.attention(q, q, q)[0], lambda: attention(q, q, q)),
+            ]
+
+        for device in DEVICES:
+            for dtype in (torch.float32, torch.bfloat16):
+                for name, ours, theirs in pairs(device, dtype):
+                    with self.subTest(op=name, device=device, dtype=str(dtype)):
+                        with torch.autocast(device, torch.bfloat16):
+                            torch.manual_seed(1)
+                            found = ours()
+                            torch.manual_seed(1)
+                            expected = theirs()
+                        self.assertEqual(found.dtype, expected.dtype)
+                        self.assert_near(found, expected, torch.bfloat16)
+        with torch.autocast("cpu", torch.bfloat16):
+            x = torch.randn(4, 64, requires_grad=True)
+            kl.ops.mm(x, torch.randn(64, 8)).float().sum().backward()
+            self.assertEqual(x.grad.dtype, torch.float32)
+            wide, narrow = torch.randn(4, 64), torch.randn(4, 64).bfloat16()
+            self.assertEqual(kl.ops.silu_mul(narrow, wide).dtype, torch.float32)
+
+    def test_results_are_bitwise_the_c_librarys(self) -> None:
+        """Which ./bench runs too."""
+        library = Library(Path(kl.__file__).with_name("libkernel_ladder.so"))
+        for device in DEVICES:
+            backend = {"cpu": HOST, "cuda": CUDA}[device]
+            kernels = {kernel.name: kernel for kernel in library.kernels(backend)}
+            stream = torch.cuda.current_stream().cuda_stream if device == "cuda" else 0
+            for name, problem, shapes in (
+                ("softmax/f32/v05_vec128", "7x300", [(7, 300)]),
+                ("rmsnorm/bf16/v08_prefetch", "5x264", [(5, 264), (264,)]),
+                ("layernorm/f16/v08_prefetch", "5x264", [(5, 264), (264,), (264,)]),
+                ("gemm/f32/v05_tile2d", "70x50x33", [(70, 33), (33, 50)]),
+                ("gemm_tensor/nn/bf16/v03_cp_async", "64x72x40", [(64, 40), (40, 72)]),
+                ("reduction/sum/f32/v10_one_launch", "12345", [(12345,)]),
+            ):
+                with self.subTest(name=name, device=device):
+                    torch.manual_seed(0)
+                    version = kl.version(name)
+                    inputs = [torch.randn(*s, device=device).to(version.dtype) for s in shapes]
+                    found = several(version(*inputs))
+                    launcher = library.open(kernels[name], problem)
+                    outputs = [torch.empty_like(one) for one in found]
+                    self.assertEqual([a.role == INPUT for a in launcher.arrays],
+                                     [True] * len(inputs) + [False] * len(outputs))  # fmt: skip
+                    size = launcher.bind([x.data_ptr() for x in (*inputs, *outputs)])
+                    workspace = torch.empty(max(size, 1), dtype=torch.uint8, device=device)
+                    if size:
+                        launcher.set_workspace(workspace.data_ptr())
+                    launcher.launch(stream)
+                    self.assert_same(outputs, found)
 
     def test_a_version_by_its_name(self) -> None:
-        a, b = torch.randn(70, 33), torch.randn(33, 50)
-        for name in kl.versions("gemm/f32/v0"):
-            with self.subTest(name=name):
-                self.assert_near(kl.version(name)(a, b), a @ b, torch.float32)
+        for device in DEVICES:
+            a, b = torch.randn(70, 33, device=device), torch.randn(33, 50, device=device)
+            for name in kl.versions("gemm/f32/v0"):
+                with self.subTest(name=name, device=device):
+                    self.assert_near(kl.version(name)(a, b), a.double() @ b.double(), torch.float32)
         self.assertIn("registers", kl.version("gemm/f32/v05_tile2d").idea)
-
-    def test_patch_swaps_what_it_can_and_says_so(self) -> None:
-        class OtherRMSNorm(torch.nn.Module):
-            def __init__(self, eps: float) -> None:
-                super().__init__()
-                self.weight, self.variance_epsilon = torch.nn.Parameter(torch.randn(24)), eps
-
-            def forward(self, x: Tensor) -> Tensor:
-                return F.rms_norm(x, (24,), self.weight, self.variance_epsilon)
-
-        torch.manual_seed(0)
-        model = torch.nn.Sequential(
-            torch.nn.Linear(8, 24), torch.nn.LayerNorm(24), torch.nn.GELU("tanh"), OtherRMSNorm(1e-5),
-            torch.nn.Sequential(torch.nn.ReLU(), torch.nn.Linear(24, 24), torch.nn.ReLU(inplace=True)),
-            OtherRMSNorm(1e-6),
-            torch.nn.Softmax(-1),
-        )  # fmt: skip
-        x = torch.randn(5, 8)
-        weights = torch.randn(5, 24)
-        expected = model(x)
-        wanted = torch.autograd.grad(expected, list(model.parameters()), weights)
-        state = model.state_dict()
-        done = kl.patch(model)
-        self.assertEqual(list(done), ["1", "2", "3", "4.0", "4.2", "5", "6"])
-        self.assertEqual(done["3"], "OtherRMSNorm -> kernel_ladder.nn.RMSNorm")
-        self.assertEqual(done["4.2"], "stays ReLU: it works in place")
-        self.assertEqual(done["5"], "stays OtherRMSNorm: its eps is 1e-06, not 1e-05")
-        self.assertIn("\n4.2  stays ReLU", str(done))
-        self.assert_near(model(x), expected, torch.float32)
-        for one, true in zip(torch.autograd.grad(model(x), list(model.parameters()), weights), wanted):
-            self.assert_near(one, true, torch.float32)
-        self.assertEqual(list(model.state_dict()), list(state))
-        again = kl.patch(model)
-        self.assertEqual(list(again), ["4.2", "5"])
 
     def test_explain_counts_what_the_kernels_do(self) -> None:
         x = torch.randn(64, 96)
         sectors = 64 * 96 * 4 // 32
-        explained = kl.explain(lambda: [kl.version(f"transpose/f32/{v}")(x) for v in ("v01_naive", "v03_padded")])
-        self.assertEqual([one.kernel for one in explained],
-                         ["transpose/f32/v01_naive", "transpose/f32/v03_padded"])  # fmt: skip
+        names = [f"transpose/f32/{v}" for v in ("v01_naive", "v03_padded")]
+        explained = kl.explain(lambda: [kl.version(name)(x) for name in names])
+        self.assertEqual([one.kernel for one in explained], names)
         self.assertEqual([one.problem for one in explained], ["64x96"] * 2)
         self.assertEqual([one.counts["global_st_sectors"] for one in explained], [8 * sectors, sectors])
         self.assertRegex(str(explained), r"v01_naive +64x96 +\d+ 4 of 4 +\d+ 32 of 4 ! +- +- +0 +221")
         with self.assertRaisesRegex(ValueError, "has run none"):
             kl.explain(lambda: x + 1)
-        self.assertTrue(torch.equal(K.transpose(x), x.T))  # it counts no longer
+        self.assert_same(K.transpose(x), x.T)  # it counts no longer
+
+    def test_profile_names_the_kernels(self) -> None:
+        x = torch.randn(8, 100)
+        kl.ops.softmax(x)
+        with tempfile.TemporaryDirectory() as folder:
+            trace = Path(folder) / "trace.json"
+            with kl.profile(trace) as profiled:
+                for _ in range(3):
+                    kl.ops.softmax(x)
+                kl.version("transpose/f32/v03_padded")(x)
+            names = {event.get("name") for event in json.loads(trace.read_text())["traceEvents"]}
+        found = {(row.kernel, row.problem): row.launches for row in profiled.rows}
+        self.assertEqual(found, {("softmax/f32/v10_by_length", "8x100"): 3,
+                                 ("transpose/f32/v03_padded", "8x100"): 1})  # fmt: skip
+        self.assertIn("softmax/f32/v10_by_length 8x100", names)
+        self.assertRegex(str(profiled), r"softmax/f32/v10_by_length +8x100 +3 +[\d.]+ +-")
+        with torch.profiler.profile() as after:
+            kl.ops.softmax(x)
+        self.assertNotIn("softmax/f32/v10_by_length 8x100", {one.key for one in after.key_averages()})
 
     def test_operators_run_the_fastest_version_that_can(self) -> None:
         def new(*shape: int) -> Tensor:
@@ -199,6 +350,8 @@ class Operators(unittest.TestCase):
             (lambda: K.gelu_tanh(new(40))): "v06_",
             (lambda: K.relu(new(40))): "v07_",
             (lambda: K.sum(new(40))): "v16_",
+            (lambda: K.add_layer_norm(new(3, 40), new(3, 40), new(40), new(40))): "v22_",
+            (lambda: K.addmm_gelu(new(16), new(8, 32), new(32, 16))): "v22_",
             (lambda: K.attention(new(1, 2, 40, 64), new(1, 2, 40, 64), new(1, 2, 40, 64))): "v17_",
             (lambda: K.attention(*[new(1, 2, 40, 128)] * 3)): "v16_",
             (lambda: K.attention(new(1, 2, 1, 64), new(1, 2, 40, 64), new(1, 2, 40, 64))): "v56_",
@@ -208,24 +361,231 @@ class Operators(unittest.TestCase):
                 self.assertEqual(launch.kernel.rsplit("/", 1)[1][:4], label)
 
     def test_what_cannot_be_done_is_a_sentence(self) -> None:
-        def new(*shape: int) -> Tensor:
-            return torch.randn(*shape)
+        for device in DEVICES:
+            def new(*shape: int) -> Tensor:
+                return torch.randn(*shape, device=device)
 
-        for what, call in {
-            "softmax: dim must be the last one, not 0": lambda: kl.ops.softmax(new(3, 5), dim=0),
-            "softmax: no version can do 3x4 in i64": lambda: kl.ops.softmax(new(3, 4).long()),
-            "layer_norm: weight must have one": lambda: kl.ops.layer_norm(new(3, 8), new(7), new(8)),
-            "rms_norm: eps must be 1e-05": lambda: kl.ops.rms_norm(new(3, 8), new(8), eps=1e-6),
-            "mm: b must have as many rows": lambda: kl.ops.mm(new(3, 4), new(5, 6)),
-            "mm: b must have the first argument's dtype": lambda: kl.ops.mm(new(3, 4), new(4, 6).half()),
-            "attention: q must have head size": lambda: kl.ops.attention(*[new(1, 2, 3, 60)] * 3),
-            "there is no gemm/f32/v99": lambda: kl.version("gemm/f32/v99"),
-            r"array 1 \(output\) must have 15 elements of f32, not 14": lambda: K.run(
-                "softmax/f32/v01_naive", "3x5", [new(15), new(14)]
-            ),
-        }.items():
-            with self.subTest(what=what), self.assertRaisesRegex((RuntimeError, ValueError), what):
-                call()
+            for what, call in {
+                "softmax: dim must be the last one, not 0": lambda: kl.ops.softmax(new(3, 5), dim=0),
+                "softmax: input must have a dimension": lambda: kl.ops.softmax(new(1)[0]),
+                "softmax: no version can do 3x4 in i64": lambda: kl.ops.softmax(new(3, 4).long()),
+                "softmax: no version can do 3x4 in this dtype": lambda: K.softmax(new(3, 4).bool()),
+                "layer_norm: weight must have one": lambda: kl.ops.layer_norm(new(3, 8), new(7), new(8)),
+                "rms_norm: eps must be a positive": lambda: kl.ops.rms_norm(new(3, 8), new(8), eps=-1),
+                "mm: a must have two dimensions": lambda: kl.ops.mm(new(3), new(3, 4)),
+                "mm: b must have as many rows": lambda: kl.ops.mm(new(3, 4), new(5, 6)),
+                "mm: b must have the first argument's dtype": lambda: kl.ops.mm(new(3, 4), new(4, 6).half()),
+                "addmm_gelu: bias must have one": lambda: K.addmm_gelu(new(5), new(3, 4), new(4, 6)),
+                "attention: q must have head size": lambda: kl.ops.attention(*[new(1, 2, 3, 60)] * 3),
+                "attention: v must have k's shape": lambda: kl.ops.attention(
+                    *[new(1, 2, 3, 64)] * 2, new(1, 2, 4, 64)
+                ),
+                "there is no gemm/f32/v99": lambda: kl.version("gemm/f32/v99"),
+                r"array 1 \(output\) must have 15 elements of f32, not 14": lambda: K.run(
+                    "softmax/f32/v01_naive", "3x5", [new(15), new(14)]
+                ),
+                "run: takes 2 arrays, not 20": lambda: K.run("softmax/f32/v01_naive", "3x5", [new(15)] * 20),
+                "'3by5' is no problem": lambda: K.run("softmax/f32/v01_naive", "3by5", [new(15), new(15)]),
+            }.items():
+                with self.subTest(what=what, device=device):
+                    with self.assertRaisesRegex((RuntimeError, ValueError), what):
+                        call()
+
+
+class Modules(TestCase):
+    def test_scaled_dot_product_attention_is_pytorchs(self) -> None:
+        for device in DEVICES:
+            shapes = (2, 4, 6, 64), (2, 2, 9, 64), (2, 2, 9, 64)
+            q, k, v = (torch.randn(*shape, device=device).bfloat16() for shape in shapes)
+            for causal in (False, True):
+                found = kl.nn.scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=True)
+                true = F.scaled_dot_product_attention(
+                    *(x.double() for x in (q, k, v)), is_causal=causal, enable_gqa=True
+                )
+                self.assert_near(found, true, torch.bfloat16)
+        refused = {
+            "attn_mask must be None": {"attn_mask": q},
+            "dropout_p must be 0, not 0.5": {"dropout_p": 0.5},
+            "scale must be 1 / sqrt": {"scale": 0.5},
+            "key must have query's 4 heads, not 2, unless": {},
+        }
+        for what, arguments in refused.items():
+            with self.assertRaisesRegex(ValueError, what):
+                kl.nn.scaled_dot_product_attention(q, k, v, **arguments)
+        with self.assertRaisesRegex(ValueError, "query must be float16 or bfloat16, not torch.float32"):
+            kl.nn.scaled_dot_product_attention(q.float(), k.float(), v.float())
+
+    def test_cross_entropy_is_pytorchs(self) -> None:
+        for device in DEVICES:
+            x = torch.randn(6, 50, device=device, requires_grad=True)
+            target = torch.tensor([3, 0, 49, -100, 7, 7], device=device)
+            for reduction in ("mean", "sum", "none"):
+                found = kl.nn.cross_entropy(x, target, reduction=reduction)
+                expected = F.cross_entropy(x, target, reduction=reduction)
+                self.assert_near(found, expected, torch.float32)
+                self.assert_near(torch.autograd.grad(found.sum(), x),
+                                 torch.autograd.grad(expected.sum(), x), torch.float32)  # fmt: skip
+
+    def test_patch_swaps_what_it_can_and_says_so(self) -> None:
+        class OtherRMSNorm(torch.nn.Module):
+            def __init__(self, eps: float, more: float = 0) -> None:
+                super().__init__()
+                self.weight, self.variance_epsilon = torch.nn.Parameter(torch.randn(24)), eps
+                self.more = more
+
+            def forward(self, x: Tensor) -> Tensor:
+                return F.rms_norm(x, (24,), self.weight + self.more, self.variance_epsilon)
+
+        for device in DEVICES:
+            torch.manual_seed(0)
+            inner = [torch.nn.ReLU(), torch.nn.Linear(24, 24), torch.nn.ReLU(inplace=True)]
+            model = torch.nn.Sequential(
+                torch.nn.Linear(8, 24), torch.nn.LayerNorm(24), torch.nn.GELU("tanh"),
+                OtherRMSNorm(1e-5), torch.nn.Sequential(*inner), OtherRMSNorm(0.1),
+                torch.nn.Softmax(-1), OtherRMSNorm(1e-5, more=1),
+            ).to(device)  # fmt: skip
+            x, weights = torch.randn(5, 8, device=device), torch.randn(5, 24, device=device)
+            expected = model(x)
+            wanted = torch.autograd.grad(expected, list(model.parameters()), weights)
+            state = model.state_dict()
+            done = kl.patch(model)
+            self.assertEqual(list(done), ["1", "2", "3", "4.0", "4.2", "5", "6", "7"])
+            self.assertEqual(done["3"], "OtherRMSNorm -> kernel_ladder.nn.RMSNorm")
+            self.assertEqual(done["4.2"], "stays ReLU: it works in place")
+            self.assertEqual(done["5"], "OtherRMSNorm -> kernel_ladder.nn.RMSNorm")
+            self.assertEqual(done["7"], "stays OtherRMSNorm: it is not x / rms(x) * weight")
+            self.assertIn("\n4.2  stays ReLU", str(done))
+            self.assert_near(model(x), expected, torch.float32)
+            found = torch.autograd.grad(model(x), list(model.parameters()), weights)
+            self.assert_near(found, wanted, torch.float32)
+            self.assertEqual(list(model.state_dict()), list(state))
+            self.assertEqual(list(kl.patch(model)), ["4.2", "7"])
+
+    @unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed here")
+    def test_patch_of_a_llama(self) -> None:
+        from transformers import LlamaConfig, LlamaForCausalLM
+
+        config = LlamaConfig(
+            hidden_size=128, intermediate_size=192, num_hidden_layers=1, num_attention_heads=2,
+            num_key_value_heads=1, head_dim=64, vocab_size=64, rms_norm_eps=1e-6,
+        )  # fmt: skip
+        for device in DEVICES:
+            torch.manual_seed(0)
+            model = LlamaForCausalLM(config).to(device, torch.bfloat16)
+            patched = copy.deepcopy(model)
+            done = kl.patch(patched)
+            self.assertEqual(done["model.layers.0.mlp"], "LlamaMLP -> kernel_ladder.nn.SiLUMLP")
+            self.assertEqual(done["model.norm"], "LlamaRMSNorm -> kernel_ladder.nn.RMSNorm")
+            self.assertRegex(done["attention"], "sdpa -> kernel_ladder.ops.attention, and sdpa for masks")
+            self.assertFalse(kl.patch(patched))
+            truth = copy.deepcopy(model).double()
+            ids = torch.randint(0, 64, (2, 17), device=device)
+            mask = torch.ones_like(ids)
+            mask[0, :4] = 0
+            for given in (None, mask):  # a mask is left to PyTorch
+                errors = []
+                for one in (model, patched):
+                    one.zero_grad(), truth.zero_grad()
+                    result = one(input_ids=ids, attention_mask=given, labels=ids)
+                    true = truth(input_ids=ids, attention_mask=given, labels=ids)
+                    result.loss.backward(), true.loss.backward()
+                    pairs = [(result.logits, true.logits)] + [
+                        (p.grad, q.grad) for p, q in zip(one.parameters(), truth.parameters())
+                    ]
+                    errors.append([float(((a - b).norm() / b.norm()).detach()) for a, b in pairs])
+                for ours, theirs in zip(errors[1], errors[0]):
+                    self.assertLessEqual(ours, 1.25 * theirs + 1e-3)
+        if DEVICES == ["cpu"]:
+            launched = {one.kernel.split("/")[0] for one in kl.explain(patched, ids)}
+            self.assertEqual(launched, {"rmsnorm", "attention", "elementwise"})
+
+
+@unittest.skipUnless(torch.cuda.is_available(), NO_GPU)
+class OnTheGpu(TestCase):
+    def test_they_run_on_the_current_stream(self) -> None:
+        x = torch.ones(1000, 1000, device="cuda")
+        K.sum(x)
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(100_000_000)  # some 50 ms
+            x.add_(1)
+            total = K.sum(x)
+        stream.synchronize()
+        self.assertEqual(float(total), 2e6)
+
+    def test_cuda_graphs(self) -> None:
+        def test(call: Call) -> None:
+            operator = call.operator()
+            others = [torch.randn_like(x) for x in call.inputs]
+            expected = operator(*others)
+            static = [x.clone() for x in call.inputs]
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                operator(*static)
+            torch.cuda.current_stream().wait_stream(stream)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                results = operator(*static)
+            for x, other in zip(static, others):
+                x.copy_(other)
+            graph.replay()
+            self.assert_same(results, expected)
+
+        self.for_each(test, devices=["cuda"])
+
+    def test_a_graph_of_a_module_and_its_gradients(self) -> None:
+        model = torch.nn.Sequential(kl.nn.RMSNorm(64), kl.nn.GELU(), kl.nn.LayerNorm(64)).cuda()
+        x = torch.randn(8, 64, device="cuda", requires_grad=True)
+        expected = torch.autograd.grad(model(x).square().sum(), [x, *model.parameters()])
+        sample = torch.randn_like(x).requires_grad_()
+        graphed = torch.cuda.make_graphed_callables(copy.deepcopy(model), (sample,))
+        found = torch.autograd.grad(graphed(x).square().sum(), [x, *graphed.parameters()])
+        self.assert_near(found, expected, torch.float32)
+
+    def test_torch_compile_with_graphs(self) -> None:
+        def block(x: Tensor, w: Tensor) -> Tensor:
+            return kl.ops.silu_mul(kl.ops.rms_norm(x, w), x) + 1
+
+        w = torch.randn(64, device="cuda")
+        compiled = torch.compile(block, fullgraph=True, mode="reduce-overhead")
+        for _ in range(4):
+            x = torch.randn(8, 64, device="cuda")
+            self.assert_near(compiled(x, w).clone(), block(x, w), torch.float32)
+
+    def test_tensors_on_different_devices(self) -> None:
+        x, w = torch.randn(3, 8, device="cuda"), torch.randn(8)
+        with self.assertRaisesRegex(RuntimeError, "rms_norm: weight must be on the first argument's device"):
+            K.rms_norm(x, w)
+        with self.assertRaisesRegex(RuntimeError, "mm: b must be on the first argument's device"):
+            K.mm(x.cpu(), torch.randn(8, 3, device="cuda"))
+        with self.assertRaisesRegex(RuntimeError, "run: arrays must be on one device"):
+            K.run("softmax/f32/v01_naive", "3x8", [x, x.cpu()])
+
+    @unittest.skipUnless(torch.cuda.device_count() > 1, "needs two GPUs")
+    def test_they_run_on_their_tensors_gpu(self) -> None:
+        x = torch.randn(3, 40, device="cuda:1")
+        self.assert_near(K.softmax(x), x.softmax(-1), torch.float32)
+        self.assertEqual(torch.cuda.current_device(), 0)
+
+    def test_profile_has_the_gpus_times(self) -> None:
+        x = torch.randn(4096, 4096, device="cuda")
+        kl.ops.softmax(x)
+        with kl.profile() as profiled:
+            kl.ops.softmax(x)
+        (row,) = profiled.rows
+        self.assertEqual((row.kernel.split("/")[0], row.problem, row.launches), ("softmax", "4096x4096", 1))
+        self.assertGreater(row.device_us, 10)
+        with kl.profile(nvtx=True) as profiled:
+            kl.ops.softmax(x)
+        self.assertEqual(profiled.rows, [])
+
+    def test_a_refused_launch_does_not_poison_later_ones(self) -> None:
+        with self.assertRaises(RuntimeError):
+            K.run("softmax/f32/v01_naive", "3x5", [torch.randn(15, device="cuda")])
+        x = torch.randn(3, 5, device="cuda")
+        self.assert_near(K.softmax(x), x.softmax(-1), torch.float32)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 // PyTorch's stable ABI: one binary for every PyTorch from 2.10 on and every Python.
 //
 // A CUDA tensor's kernels run on its device's current stream, a CPU tensor's on the host executor.
-// Fake kernels and gradients are registered in Python (kernel_ladder/_register.py).
+// Fake kernels, gradients and autocast are registered in Python (kernel_ladder/_register.py).
 #include "kernel_ladder.h"
 
 #include <torch/csrc/stable/accelerator.h>
@@ -13,7 +13,14 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <bit>
+#include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -27,20 +34,18 @@ namespace {
 
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
-using Tensors = std::vector<Tensor>;
-using Text = const std::string&;
 
 [[noreturn]] void refuse(const std::string& why) {
   throw std::runtime_error("kernel_ladder." + why);
 }
 
 /// `status` of a call of the library's, for an operation.
-void expect_ok(kl_status status, Text operation) {
-  if (status != KL_OK) refuse(operation + ": " + kl_last_error());
+void expect_ok(kl_status status, const char* operation) {
+  if (status != KL_OK) refuse(std::string(operation) + ": " + kl_last_error());
 }
 
-const char* dtype_of(const Tensor& x) {
-  switch (x.scalar_type()) {
+const char* name_of(ScalarType type) {
+  switch (type) {
     case ScalarType::Float:
       return "f32";
     case ScalarType::Half:
@@ -58,17 +63,36 @@ const char* dtype_of(const Tensor& x) {
   }
 }
 
+// ---- Problems and launchers
+
+using Sizes = std::array<std::int64_t, 7>;  // of a problem; zeros behind its last
+
+std::string by(const Sizes& sizes, int count) {
+  std::string text = std::to_string(sizes[0]);
+  for (int i = 1; i < count; ++i) text += "x" + std::to_string(sizes[static_cast<std::size_t>(i)]);
+  return text;
+}
+
+/// One of the suite's; `preferred` begins the label of the version that ./bench found fastest.
+struct Operation {
+  const char* name;  // family[/op]
+  const char* preferred;
+  int sizes;                                    // numbers of a problem
+  std::string (*text)(const Sizes&, int) = by;  // a problem as the family writes it
+};
+
 struct Close {
   void operator()(kl_launcher* launcher) const { kl_close(launcher); }
 };
 struct Launcher {
   std::unique_ptr<kl_launcher, Close> handle;
-  std::string kernel;  // its full name
+  std::string kernel, problem;  // the kernel's full name
 };
 
-/// Versions of an operation, whose name begins with `prefix`: first the one whose label begins with
-/// `preferred`, which ./bench found fastest, and behind it all others from the last rung down.
-std::vector<std::size_t> versions(const std::string& prefix, kl_backend backend, Text preferred) {
+/// Versions of an operation: first those that are preferred, and behind them all others from the last
+/// rung down.
+std::vector<std::size_t> versions(const std::string& prefix, kl_backend backend,
+                                  std::string_view preferred) {
   std::vector<std::size_t> first, others;
   for (std::size_t i = kl_kernel_count(); i-- > 0;) {
     kl_kernel kernel;
@@ -83,35 +107,77 @@ std::vector<std::size_t> versions(const std::string& prefix, kl_backend backend,
   return first;
 }
 
-Launcher open_kernel(std::size_t number, Text problem) {
+Launcher open_kernel(std::size_t number, const std::string& problem) {
   kl_launcher* launcher = nullptr;
   kl_kernel kernel;
   if (kl_open(number, problem.c_str(), &launcher) != KL_OK ||
       kl_describe(number, &kernel) != KL_OK) {
     return {};
   }
-  return {std::unique_ptr<kl_launcher, Close>(launcher), kernel.name};
+  return {std::unique_ptr<kl_launcher, Close>(launcher), kernel.name, problem};
 }
 
-/// Of a version's full name, or of an operation's: family[/op], of whose versions the first is taken
-/// that can do the problem.
-Launcher open(Text operation, Text preferred, bool is_version, const char* dtype, Text problem,
-              kl_backend backend) {
-  if (is_version) {
-    std::size_t kernel = 0;
-    expect_ok(kl_find(operation.c_str(), backend, &kernel), "run");
-    Launcher launcher = open_kernel(kernel, problem);
-    if (!launcher.handle) refuse(std::string("run: ") + kl_last_error());
-    return launcher;
-  }
+/// The first version that can do a problem.
+Launcher open_operation(const Operation& operation, ScalarType type, const std::string& problem,
+                        kl_backend backend) {
+  const char* const dtype = name_of(type);
   std::string why = "the operation is not for this dtype";
-  for (const std::size_t kernel : versions(operation + "/" + dtype + "/", backend, preferred)) {
+  const std::string prefix = std::string(operation.name) + "/" + dtype + "/";
+  for (const std::size_t kernel : versions(prefix, backend, operation.preferred)) {
     Launcher launcher = open_kernel(kernel, problem);
     if (launcher.handle) return launcher;
     why = kl_last_error();
   }
-  refuse(operation + ": no version can do " + problem + " in " + dtype + ": " + why);
+  refuse(std::string(operation.name) + ": no version can do " + problem + " in " + dtype + ": " +
+         why);
 }
+
+Launcher open_version(const std::string& name, const std::string& problem, kl_backend backend) {
+  std::size_t kernel = 0;
+  expect_ok(kl_find(name.c_str(), backend, &kernel), "run");
+  Launcher launcher = open_kernel(kernel, problem);
+  if (!launcher.handle) refuse(std::string("run: ") + kl_last_error());
+  return launcher;
+}
+
+/// A thread's launchers: one is one thread's at a time. So many problems are not forgotten at once.
+template <class Key, class Hash = std::hash<Key>>
+class Launchers {
+ public:
+  /// `open` makes it if there is none.
+  template <class Open>
+  Launcher& get(const Key& key, Open open) {
+    if (const auto found = all_.find(key); found != all_.end()) return found->second;
+    Launcher launcher = open();
+    if (all_.size() >= kMost) all_.clear();
+    return all_.emplace(key, std::move(launcher)).first->second;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4096;
+  std::unordered_map<Key, Launcher, Hash> all_;
+};
+
+/// What a launcher is for.
+struct Key {
+  const Operation* operation;
+  ScalarType type;
+  int device;  // -1 for CPU tensors
+  Sizes sizes;
+  bool operator==(const Key&) const = default;
+};
+struct HashOfKey {
+  std::size_t operator()(const Key& key) const {
+    auto hash = reinterpret_cast<std::uintptr_t>(key.operation);
+    const auto mix = [&](std::int64_t number) {
+      hash = (hash ^ static_cast<std::uintptr_t>(number)) * 0x9e3779b97f4a7c15;
+      hash ^= hash >> 32;
+    };
+    mix(static_cast<int>(key.type) * 256 + key.device);
+    for (int i = 0; i < key.operation->sizes; ++i) mix(key.sizes[static_cast<std::size_t>(i)]);
+    return hash;
+  }
+};
 
 /// Of the kernels that this thread has run since it began to count: a name, a problem, and what a launch
 /// did, which kernel_ladder.explain reads.
@@ -122,80 +188,166 @@ struct Counted {
 thread_local std::vector<Counted> counted;
 thread_local bool counts = false;
 
+/// Whether launches are ranges of PyTorch's profiler, for kernel_ladder.profile.
+std::atomic<bool> ranges = false;
+
+/// A range of PyTorch's profiler while it lives.
+class Range {
+ public:
+  explicit Range(const std::string& name) {
+    TORCH_ERROR_CODE_CHECK(
+        aoti_record_function_start(name.c_str(), nullptr, nullptr, 0, &function_));
+  }
+  ~Range() { aoti_record_function_end(function_); }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  AtenRecordFunctionHandle function_ = nullptr;
+};
+
 /// Whether the tensors are what the kernel takes: it would write beyond a smaller one.
-void expect_arrays(const kl_launcher& launcher, const Tensors& arrays, Text operation) {
-  const std::size_t count = kl_array_count(&launcher);
-  if (arrays.size() != count) {
-    refuse(operation + ": takes " + std::to_string(count) + " arrays, not " +
-           std::to_string(arrays.size()));
+void expect_arrays(const Launcher& launcher, const Tensor* const* arrays, std::size_t given,
+                   const char* operation) {
+  const std::size_t count = kl_array_count(launcher.handle.get());
+  if (given != count) {
+    refuse(std::string(operation) + ": takes " + std::to_string(count) + " arrays, not " +
+           std::to_string(given));
   }
   for (std::size_t i = 0; i < count; ++i) {
     kl_array array;
-    expect_ok(kl_describe_array(&launcher, i, &array), operation);
-    const Tensor& x = arrays[i];
-    if (dtype_of(x) != std::string_view(array.dtype) ||
+    expect_ok(kl_describe_array(launcher.handle.get(), i, &array), operation);
+    const Tensor& x = *arrays[i];
+    const char* const dtype = name_of(x.scalar_type());
+    if (dtype != std::string_view(array.dtype) ||
         x.numel() != static_cast<std::int64_t>(array.elements)) {
-      refuse(operation + ": array " + std::to_string(i) + " (" + array.name + ") must have " +
-             std::to_string(array.elements) + " elements of " + array.dtype + ", not " +
-             std::to_string(x.numel()) + " of " + dtype_of(x));
+      refuse(std::string(operation) + ": array " + std::to_string(i) + " (" + array.name +
+             ") must have " + std::to_string(array.elements) + " elements of " + array.dtype +
+             ", not " + std::to_string(x.numel()) + " of " + dtype);
     }
   }
 }
 
-/// PyTorch's current stream; its CUDA library is looked up, so that this one loads without.
+/// PyTorch's current stream. Of its CUDA library, which has loaded its own symbols for itself alone, the
+/// function is looked up, so that this library loads where there is none.
 void* current_stream(int device) {
   using Get = AOTITorchError (*)(std::int32_t, void**);
-  static const auto get =
-      reinterpret_cast<Get>(dlsym(RTLD_DEFAULT, "aoti_torch_get_current_cuda_stream"));
+  static const auto get = [] {
+    void* const loaded = dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD);
+    return loaded == nullptr
+               ? nullptr
+               : reinterpret_cast<Get>(dlsym(loaded, "aoti_torch_get_current_cuda_stream"));
+  }();
   void* stream = nullptr;
   if (get == nullptr || get(device, &stream) != 0) refuse("ops: this PyTorch has no CUDA");
   return stream;
 }
 
-/// Runs a kernel on dense tensors, in the order of its arrays.
-void launch(Text operation, Text preferred, bool is_version, const char* dtype, Text problem,
-            const Tensors& arrays) {
-  const Tensor& any = arrays.front();
-  const bool on_gpu = any.is_cuda();
-  const int device = on_gpu ? any.get_device_index() : -1;
-  std::optional<torch::stable::accelerator::DeviceGuard> guard;
-  if (on_gpu) guard.emplace(device);
+int device_of(const Tensor& x) { return x.is_cuda() ? x.get_device_index() : -1; }
+kl_backend backend_of(int device) { return device < 0 ? KL_HOST : KL_CUDA; }
 
-  // A launcher is one thread's at a time. So many problems are not forgotten at once.
-  constexpr std::size_t kMostLaunchers = 4096;
-  thread_local std::unordered_map<std::string, Launcher> launchers;
-  if (launchers.size() >= kMostLaunchers) launchers.clear();
-  const std::string key = operation + "/" + dtype + "@" + problem + "@" + std::to_string(device);
-  Launcher& launcher = launchers[key];
-  if (!launcher.handle) {
-    try {
-      launcher = open(operation, preferred, is_version, dtype, problem, on_gpu ? KL_CUDA : KL_HOST);
-    } catch (...) {
-      launchers.erase(key);
-      throw;
+/// Makes a GPU the current one while it lives, unless it is already.
+class OnDevice {
+ public:
+  explicit OnDevice(int device) {
+    if (device >= 0 && torch::stable::accelerator::getCurrentDeviceIndex() != device) {
+      guard_.emplace(device);
     }
   }
 
-  kl_launcher* const handle = launcher.handle.get();
-  expect_arrays(*handle, arrays, operation);
-  std::vector<void*> pointers;
-  for (const Tensor& array : arrays) pointers.push_back(array.data_ptr());
-  static char nothing;  // an empty tensor's address
-  for (void*& pointer : pointers) pointer = pointer ? pointer : &nothing;
-  std::size_t bytes = 0;
-  expect_ok(kl_bind(handle, pointers.data(), pointers.size(), &bytes), operation);
-  Tensor workspace;
-  if (bytes > 0) {
-    workspace = torch::stable::new_empty(any, {static_cast<std::int64_t>(bytes)}, ScalarType::Byte);
-    expect_ok(kl_set_workspace(handle, workspace.data_ptr()), operation);
+ private:
+  std::optional<torch::stable::accelerator::DeviceGuard> guard_;
+};
+
+/// Uninitialised and dense.
+Tensor new_tensor(const Tensor& like, std::initializer_list<std::int64_t> sizes,
+                  std::int32_t dtype) {
+  std::array<std::int64_t, 4> strides;
+  std::int64_t stride = 1;
+  for (std::size_t i = sizes.size(); i-- > 0;) {
+    strides[i] = stride;
+    stride *= std::max<std::int64_t>(sizes.begin()[i], 1);
   }
-  if (counts && !on_gpu) {
+  std::int32_t type = 0, index = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(like.get(), &type));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(like.get(), &index));
+  AtenTensorHandle made = nullptr;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(static_cast<std::int64_t>(sizes.size()),
+                                                  sizes.begin(), strides.data(), dtype, type, index,
+                                                  &made));
+  return Tensor(made);
+}
+std::int32_t dtype_of(const Tensor& x) {
+  std::int32_t dtype = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(x.get(), &dtype));
+  return dtype;
+}
+/// Of its dtype.
+Tensor new_tensor(const Tensor& like, std::initializer_list<std::int64_t> sizes) {
+  return new_tensor(like, sizes, dtype_of(like));
+}
+/// Of a dense tensor's shape and strides.
+Tensor new_like(const Tensor& x) {
+  std::int64_t *sizes = nullptr, *strides = nullptr;
+  std::int32_t type = 0, index = 0;
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_sizes(x.get(), &sizes));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_strides(x.get(), &strides));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(x.get(), &type));
+  TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_index(x.get(), &index));
+  AtenTensorHandle made = nullptr;
+  TORCH_ERROR_CODE_CHECK(
+      aoti_torch_empty_strided(x.dim(), sizes, strides, dtype_of(x), type, index, &made));
+  return Tensor(made);
+}
+
+/// Runs a kernel on dense tensors, in the order of its arrays.
+void launch(Launcher& launcher, int device, const Tensor* const* arrays, std::size_t count,
+            const char* operation) {
+  std::optional<Range> range;
+  if (ranges.load(std::memory_order_relaxed)) {
+    range.emplace(launcher.kernel + " " + launcher.problem);
+  }
+  constexpr std::size_t kMostArrays = 16;
+  std::array<void*, kMostArrays> addresses;
+  static char nothing;  // an empty tensor's address
+  for (std::size_t i = 0; i < count; ++i) {
+    void* const address = arrays[i]->data_ptr();
+    addresses[i] = address ? address : &nothing;
+  }
+  kl_launcher* const handle = launcher.handle.get();
+  std::size_t bytes = 0;
+  expect_ok(kl_bind(handle, addresses.data(), count, &bytes), operation);
+  std::optional<Tensor> workspace;
+  if (bytes > 0) {
+    workspace =
+        new_tensor(*arrays[0], {static_cast<std::int64_t>(bytes)}, aoti_torch_dtype_uint8());
+    expect_ok(kl_set_workspace(handle, workspace->data_ptr()), operation);
+  }
+  if (counts && device < 0) {
     kl_counts found;
     expect_ok(kl_count(handle, &found), operation);
-    counted.push_back({launcher.kernel, problem, found});
+    counted.push_back({launcher.kernel, launcher.problem, found});
     return;
   }
-  expect_ok(kl_launch(handle, on_gpu ? current_stream(device) : nullptr), operation);
+  expect_ok(kl_launch(handle, device < 0 ? nullptr : current_stream(device)), operation);
+}
+
+/// Runs an operation of the first array's dtype.
+void run(const Operation& operation, const Sizes& sizes,
+         std::initializer_list<const Tensor*> arrays) {
+  thread_local Launchers<Key, HashOfKey> launchers;
+  const Tensor& any = **arrays.begin();
+  const int device = device_of(any);
+  const OnDevice on(device);
+  const Key key{&operation, any.scalar_type(), device, sizes};
+  Launcher& launcher = launchers.get(key, [&] {
+    Launcher made = open_operation(operation, key.type, operation.text(sizes, operation.sizes),
+                                   backend_of(device));
+    // The tensors' sizes follow from the key.
+    expect_arrays(made, arrays.begin(), arrays.size(), operation.name);
+    return made;
+  });
+  launch(launcher, device, arrays.begin(), arrays.size(), operation.name);
 }
 
 // ---- What operators are given
@@ -204,21 +356,25 @@ void check(bool holds, const char* op, const char* argument, const char* what) {
   if (!holds) refuse(std::string(op) + ": " + argument + " " + what);
 }
 void check_like(const char* op, const char* argument, const Tensor& x, const Tensor& like) {
-  check(x.scalar_type() == like.scalar_type(), op, argument,
-        "must have the first argument's dtype");
-  check(x.is_cuda() == like.is_cuda() && x.get_device_index() == like.get_device_index(), op,
-        argument, "must be on the first argument's device");
+  check(dtype_of(x) == dtype_of(like), op, argument, "must have the first argument's dtype");
+  check(device_of(x) == device_of(like), op, argument, "must be on the first argument's device");
+}
+bool have_one_shape(const Tensor& x, const Tensor& y) {
+  bool same = x.dim() == y.dim();
+  for (std::int64_t i = 0; same && i < x.dim(); ++i) same = x.size(i) == y.size(i);
+  return same;
 }
 void check_shape(const char* op, const char* argument, const Tensor& x, const Tensor& like) {
   check_like(op, argument, x, like);
-  bool same = x.dim() == like.dim();
-  for (std::int64_t i = 0; same && i < x.dim(); ++i) same = x.size(i) == like.size(i);
-  check(same, op, argument, "must have the first argument's shape");
+  check(have_one_shape(x, like), op, argument, "must have the first argument's shape");
 }
 void check_columns(const char* op, const char* argument, const Tensor& x, const Tensor& like) {
   check_like(op, argument, x, like);
   check(like.dim() >= 1 && x.dim() == 1 && x.size(0) == like.size(like.dim() - 1), op, argument,
         "must have one dimension, of the first argument's last one's size");
+}
+void check_matrix(const char* op, const char* argument, const Tensor& x) {
+  check(x.dim() == 2, op, argument, "must have two dimensions");
 }
 
 /// Kernels may load vectors from a multiple of 256 bytes on; the host executor has copies in any case.
@@ -230,288 +386,467 @@ Tensor dense(const Tensor& x) {
   return is_aligned(x) ? x : torch::stable::clone(x);
 }
 
-std::string by(std::initializer_list<std::int64_t> sizes) {
-  std::string text;
-  for (const std::int64_t size : sizes) text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text;
-}
 /// Rows of the last dimension.
-std::string rows_of(const char* op, const Tensor& x) {
+Sizes rows_of(const char* op, const Tensor& x) {
   check(x.dim() >= 1, op, "input", "must have a dimension");
-  const std::int64_t cols = x.size(x.dim() - 1);
+  const std::int64_t last = x.dim() - 1;
   std::int64_t rows = 1;
-  for (std::int64_t i = 0; i + 1 < x.dim(); ++i) rows *= x.size(i);
-  return by({rows, cols});
-}
-
-void run(Text operation, Text preferred, Text problem, const Tensors& arrays) {
-  launch(operation, preferred, false, dtype_of(arrays.front()), problem, arrays);
+  for (std::int64_t i = 0; i < last; ++i) rows *= x.size(i);
+  return {rows, x.size(last)};
 }
 
 // ---- The operators
 
-Tensor by_rows(const char* op, const char* operation, const char* preferred, Tensor x) {
-  x = dense(x);
-  Tensor y = torch::stable::empty_like(x);
-  run(operation, preferred, rows_of(op, x), {x, y});
+Tensor by_rows(const char* op, const Operation& operation, const Tensor& input) {
+  const Sizes rows = rows_of(op, input);
+  const Tensor x = dense(input), y = new_like(x);
+  run(operation, rows, {&x, &y});
   return y;
 }
-Tensor softmax(Tensor x) { return by_rows("softmax", "softmax", "v10_", x); }
-Tensor log_softmax(Tensor x) { return by_rows("log_softmax", "softmax/log", "v13_", x); }
-Tensor causal_softmax(Tensor x) {
-  check(x.dim() == 2, "causal_softmax", "input", "must have two dimensions");
-  return by_rows("causal_softmax", "softmax/causal", "v22_", x);
+Tensor softmax(const Tensor& input) {
+  static constexpr Operation kSoftmax{"softmax", "v10_", 2};
+  return by_rows("softmax", kSoftmax, input);
+}
+Tensor log_softmax(const Tensor& input) {
+  static constexpr Operation kLogSoftmax{"softmax/log", "v13_", 2};
+  return by_rows("log_softmax", kLogSoftmax, input);
+}
+Tensor causal_softmax(const Tensor& input) {
+  static constexpr Operation kCausalSoftmax{"softmax/causal", "v22_", 2};
+  check_matrix("causal_softmax", "input", input);
+  return by_rows("causal_softmax", kCausalSoftmax, input);
 }
 
-Tensor gradient_by_rows(const char* op, const char* operation, Tensor dy, Tensor y) {
-  check_shape(op, "output", y, dy);
-  dy = dense(dy), y = dense(y);
-  Tensor dx = torch::stable::empty_like(y);
-  run(operation, "v31_", rows_of(op, y), {y, dy, dx});
+Tensor gradient_by_rows(const char* op, const Operation& operation, const Tensor& grad,
+                        const Tensor& output) {
+  check_shape(op, "output", output, grad);
+  const Sizes rows = rows_of(op, output);
+  const Tensor dy = dense(grad), y = dense(output), dx = new_like(y);
+  run(operation, rows, {&y, &dy, &dx});
   return dx;
 }
-Tensor softmax_backward(Tensor dy, Tensor y) {
-  return gradient_by_rows("softmax_backward", "softmax/backward", dy, y);
+Tensor softmax_backward(const Tensor& grad, const Tensor& output) {
+  static constexpr Operation kBackward{"softmax/backward", "v31_", 2};
+  return gradient_by_rows("softmax_backward", kBackward, grad, output);
 }
-Tensor log_softmax_backward(Tensor dy, Tensor y) {
-  return gradient_by_rows("log_softmax_backward", "softmax/log_backward", dy, y);
+Tensor log_softmax_backward(const Tensor& grad, const Tensor& output) {
+  static constexpr Operation kBackward{"softmax/log_backward", "v31_", 2};
+  return gradient_by_rows("log_softmax_backward", kBackward, grad, output);
 }
 
-Tensor layer_norm(Tensor x, Tensor weight, Tensor bias) {
-  check_columns("layer_norm", "weight", weight, x);
-  check_columns("layer_norm", "bias", bias, x);
-  x = dense(x);
-  Tensor y = torch::stable::empty_like(x);
-  run("layernorm", "v10_", rows_of("layer_norm", x), {x, dense(weight), dense(bias), y});
+// Norms' problems: rows, columns, and the bits of eps.
+std::string norm_problem(const Sizes& s, int) {
+  const auto eps = std::bit_cast<float>(static_cast<std::int32_t>(s[2]));
+  if (eps == 1e-5f) return by(s, 2);  // the suite's own
+  std::array<char, 32> digits;
+  char* const end = std::to_chars(digits.begin(), digits.end(), eps).ptr;
+  return by(s, 2) + "@eps" + std::string(digits.data(), end);
+}
+Sizes rows_of(const char* op, const Tensor& x, double eps) {
+  const auto rounded = static_cast<float>(eps);
+  check(std::isnormal(rounded) && rounded > 0, op, "eps", "must be a positive number");
+  Sizes sizes = rows_of(op, x);
+  sizes[2] = std::bit_cast<std::int32_t>(rounded);
+  return sizes;
+}
+
+Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, double eps) {
+  static constexpr Operation kLayerNorm{"layernorm", "v10_", 3, norm_problem};
+  check_columns("layer_norm", "weight", weight, input);
+  check_columns("layer_norm", "bias", bias, input);
+  const Tensor x = dense(input), w = dense(weight), b = dense(bias), y = new_like(x);
+  run(kLayerNorm, rows_of("layer_norm", x, eps), {&x, &w, &b, &y});
   return y;
 }
-Tensor rms_norm(Tensor x, Tensor weight) {
-  check_columns("rms_norm", "weight", weight, x);
-  x = dense(x);
-  Tensor y = torch::stable::empty_like(x);
-  run("rmsnorm", "v10_", rows_of("rms_norm", x), {x, dense(weight), y});
+Tensor rms_norm(const Tensor& input, const Tensor& weight, double eps) {
+  static constexpr Operation kRmsNorm{"rmsnorm", "v10_", 3, norm_problem};
+  check_columns("rms_norm", "weight", weight, input);
+  const Tensor x = dense(input), w = dense(weight), y = new_like(x);
+  run(kRmsNorm, rows_of("rms_norm", x, eps), {&x, &w, &y});
   return y;
 }
-std::tuple<Tensor, Tensor> add_rms_norm(Tensor x, Tensor residual, Tensor weight) {
-  check_shape("add_rms_norm", "residual", residual, x);
-  check_columns("add_rms_norm", "weight", weight, x);
-  x = dense(x);
-  Tensor y = torch::stable::empty_like(x), sum = torch::stable::empty_like(x);
-  run("rmsnorm/add", "v22_", rows_of("add_rms_norm", x),
-      {x, dense(weight), dense(residual), y, sum});
+std::tuple<Tensor, Tensor> add_layer_norm(const Tensor& input, const Tensor& residual,
+                                          const Tensor& weight, const Tensor& bias, double eps) {
+  static constexpr Operation kAddLayerNorm{"layernorm/add", "v22_", 3, norm_problem};
+  check_shape("add_layer_norm", "residual", residual, input);
+  check_columns("add_layer_norm", "weight", weight, input);
+  check_columns("add_layer_norm", "bias", bias, input);
+  const Tensor x = dense(input), r = dense(residual), w = dense(weight), b = dense(bias);
+  const Tensor y = new_like(x), sum = new_like(x);
+  run(kAddLayerNorm, rows_of("add_layer_norm", x, eps), {&x, &w, &b, &r, &y, &sum});
   return {y, sum};
 }
-std::tuple<Tensor, Tensor, Tensor> norm_backward(const char* op, const char* operation, Tensor dy,
-                                                 Tensor x, Tensor weight, bool has_bias) {
-  check_shape(op, "input", x, dy);
-  check_columns(op, "weight", weight, x);
-  x = dense(x), weight = dense(weight);
-  Tensor dx = torch::stable::empty_like(x), dw = torch::stable::empty_like(weight);
-  Tensor db = torch::stable::empty_like(weight);
-  Tensors arrays{x, weight, dense(dy), dx, dw};
-  if (has_bias) arrays.push_back(db);
-  run(operation, "v34_", rows_of(op, x), arrays);
+std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& input, const Tensor& residual,
+                                        const Tensor& weight, double eps) {
+  static constexpr Operation kAddRmsNorm{"rmsnorm/add", "v22_", 3, norm_problem};
+  check_shape("add_rms_norm", "residual", residual, input);
+  check_columns("add_rms_norm", "weight", weight, input);
+  const Tensor x = dense(input), r = dense(residual), w = dense(weight);
+  const Tensor y = new_like(x), sum = new_like(x);
+  run(kAddRmsNorm, rows_of("add_rms_norm", x, eps), {&x, &w, &r, &y, &sum});
+  return {y, sum};
+}
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& input,
+                                                       const Tensor& weight, double eps) {
+  static constexpr Operation kBackward{"layernorm/backward", "v34_", 3, norm_problem};
+  check_shape("layer_norm_backward", "input", input, grad);
+  check_columns("layer_norm_backward", "weight", weight, input);
+  const Tensor x = dense(input), w = dense(weight), dy = dense(grad);
+  const Tensor dx = new_like(x), dw = new_like(w), db = new_like(w);
+  run(kBackward, rows_of("layer_norm_backward", x, eps), {&x, &w, &dy, &dx, &dw, &db});
   return {dx, dw, db};
 }
-std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(Tensor dy, Tensor x, Tensor weight) {
-  return norm_backward("layer_norm_backward", "layernorm/backward", dy, x, weight, true);
-}
-std::tuple<Tensor, Tensor> rms_norm_backward(Tensor dy, Tensor x, Tensor weight) {
-  const auto [dx, dw, none] =
-      norm_backward("rms_norm_backward", "rmsnorm/backward", dy, x, weight, false);
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& input,
+                                             const Tensor& weight, double eps) {
+  static constexpr Operation kBackward{"rmsnorm/backward", "v34_", 3, norm_problem};
+  check_shape("rms_norm_backward", "input", input, grad);
+  check_columns("rms_norm_backward", "weight", weight, input);
+  const Tensor x = dense(input), w = dense(weight), dy = dense(grad);
+  const Tensor dx = new_like(x), dw = new_like(w);
+  run(kBackward, rows_of("rms_norm_backward", x, eps), {&x, &w, &dy, &dx, &dw});
   return {dx, dw};
 }
 
-Tensor by_elements(const char* operation, const char* preferred, Tensor x) {
-  x = dense(x);
-  Tensor y = torch::stable::empty_like(x);
-  run(operation, preferred, by({x.numel()}), {x, y});
+Tensor by_elements(const Operation& operation, const Tensor& input) {
+  const Tensor x = dense(input), y = new_like(x);
+  run(operation, {x.numel()}, {&x, &y});
   return y;
 }
-Tensor relu(Tensor x) { return by_elements("elementwise/relu", "v07_", x); }
-Tensor gelu(Tensor x) { return by_elements("elementwise/gelu", "v07_", x); }
-Tensor gelu_tanh(Tensor x) { return by_elements("elementwise/gelu_tanh", "v06_", x); }
-Tensor silu_mul(Tensor gate, Tensor up) {
+Tensor relu(const Tensor& input) {
+  static constexpr Operation kRelu{"elementwise/relu", "v07_", 1};
+  return by_elements(kRelu, input);
+}
+Tensor gelu(const Tensor& input) {
+  static constexpr Operation kGelu{"elementwise/gelu", "v07_", 1};
+  return by_elements(kGelu, input);
+}
+Tensor gelu_tanh(const Tensor& input) {
+  static constexpr Operation kGeluTanh{"elementwise/gelu_tanh", "v06_", 1};
+  return by_elements(kGeluTanh, input);
+}
+Tensor silu_mul(const Tensor& gate, const Tensor& up) {
+  static constexpr Operation kSiluMul{"elementwise/silu_mul", "v09_", 1};
   check_shape("silu_mul", "up", up, gate);
-  gate = dense(gate);
-  Tensor y = torch::stable::empty_like(gate);
-  run("elementwise/silu_mul", "v09_", by({gate.numel()}), {gate, dense(up), y});
+  const Tensor g = dense(gate), u = dense(up), y = new_like(g);
+  run(kSiluMul, {g.numel()}, {&g, &u, &y});
   return y;
 }
-Tensor bias_gelu_residual(Tensor x, Tensor bias, Tensor residual) {
-  check_columns("bias_gelu_residual", "bias", bias, x);
-  check_shape("bias_gelu_residual", "residual", residual, x);
-  x = dense(x);
-  Tensor y = torch::stable::empty_like(x);
-  run("elementwise/bias_gelu_residual", "v24_", rows_of("bias_gelu_residual", x),
-      {x, dense(bias), dense(residual), y});
+Tensor bias_gelu_residual(const Tensor& input, const Tensor& bias, const Tensor& residual) {
+  static constexpr Operation kBiasGeluResidual{"elementwise/bias_gelu_residual", "v24_", 2};
+  check_columns("bias_gelu_residual", "bias", bias, input);
+  check_shape("bias_gelu_residual", "residual", residual, input);
+  const Tensor x = dense(input), b = dense(bias), r = dense(residual), y = new_like(x);
+  run(kBiasGeluResidual, rows_of("bias_gelu_residual", x), {&x, &b, &r, &y});
   return y;
 }
 
-/// Of 16-bit types in fp32.
-ScalarType of_sums(const Tensor& x) {
+bool is_16_bit(const Tensor& x) {
   const ScalarType type = x.scalar_type();
-  return type == ScalarType::Half || type == ScalarType::BFloat16 ? ScalarType::Float : type;
+  return type == ScalarType::Half || type == ScalarType::BFloat16;
 }
-Tensor sum(Tensor x) {
-  x = dense(x);
-  Tensor y = torch::stable::new_empty(x, {}, of_sums(x));
-  run("reduction/sum", "v16_", by({x.numel()}), {x, y});
+/// Of 16-bit types in fp32.
+std::int32_t dtype_of_sums(const Tensor& x) {
+  return is_16_bit(x) ? aoti_torch_dtype_float32() : dtype_of(x);
+}
+Tensor sum(const Tensor& input) {
+  static constexpr Operation kSum{"reduction/sum", "v16_", 1};
+  const Tensor x = dense(input), y = new_tensor(x, {}, dtype_of_sums(x));
+  run(kSum, {x.numel()}, {&x, &y});
   return y;
 }
-void check_matrix(const char* op, const char* argument, const Tensor& x) {
-  check(x.dim() == 2, op, argument, "must have two dimensions");
-}
-Tensor sums_of_matrix(const char* op, const char* preferred, Tensor x, int kept) {
-  check_matrix(op, "input", x);
-  x = dense(x);
-  Tensor y = torch::stable::new_empty(x, {x.size(kept)}, of_sums(x));
-  run(std::string("matrix_reduction/") + op, preferred, by({x.size(0), x.size(1)}), {x, y});
+Tensor row_sum(const Tensor& input) {
+  static constexpr Operation kRowSum{"matrix_reduction/row_sum", "v04_", 2};
+  check_matrix("row_sum", "input", input);
+  const Tensor x = dense(input), y = new_tensor(x, {x.size(0)}, dtype_of_sums(x));
+  run(kRowSum, {x.size(0), x.size(1)}, {&x, &y});
   return y;
 }
-Tensor row_sum(Tensor x) { return sums_of_matrix("row_sum", "v04_", x, 0); }
-Tensor col_sum(Tensor x) { return sums_of_matrix("col_sum", "v13_", x, 1); }
-Tensor transpose(Tensor x) {
-  check_matrix("transpose", "input", x);
-  x = dense(x);
-  Tensor y = torch::stable::new_empty(x, {x.size(1), x.size(0)});
-  run("transpose", "v06_", by({x.size(0), x.size(1)}), {x, y});
+Tensor col_sum(const Tensor& input) {
+  static constexpr Operation kColSum{"matrix_reduction/col_sum", "v13_", 2};
+  check_matrix("col_sum", "input", input);
+  const Tensor x = dense(input), y = new_tensor(x, {x.size(1)}, dtype_of_sums(x));
+  run(kColSum, {x.size(0), x.size(1)}, {&x, &y});
   return y;
 }
-Tensor mm(Tensor a, Tensor b) {
-  check_matrix("mm", "a", a);
-  check_matrix("mm", "b", b);
-  check_like("mm", "b", b, a);
-  check(a.size(1) == b.size(0), "mm", "b", "must have as many rows as a has columns");
-  const std::int64_t m = a.size(0), n = b.size(1), k = a.size(1);
-  const bool is_16_bit = a.scalar_type() != ScalarType::Float;
-  // Rows of 16-bit operands have to begin at multiples of 16 bytes: zeros behind them change nothing.
-  const std::int64_t more_n = is_16_bit ? -n & 7 : 0, more_k = is_16_bit ? -k & 7 : 0;
+Tensor transpose(const Tensor& input) {
+  static constexpr Operation kTranspose{"transpose", "v06_", 2};
+  check_matrix("transpose", "input", input);
+  const Tensor x = dense(input), y = new_tensor(x, {x.size(1), x.size(0)});
+  run(kTranspose, {x.size(0), x.size(1)}, {&x, &y});
+  return y;
+}
+
+/// Whether a matrix is the transposed view of a dense one.
+bool is_transposed(const Tensor& x) {
+  return !x.is_contiguous() && x.stride(0) == 1 && x.stride(1) == x.size(0) && is_aligned(x);
+}
+/// Rows of 16-bit operands have to begin at multiples of 16 bytes: what a row of so many lacks.
+std::int64_t lacking(std::int64_t columns) { return -columns & 7; }
+
+Tensor mm(const Tensor& left, const Tensor& right) {
+  static constexpr Operation kGemm{"gemm", "v20_", 3};
+  static constexpr Operation kNN{"gemm_tensor/nn", "v13_", 3};
+  static constexpr Operation kNT{"gemm_tensor/nt", "v13_", 3};
+  static constexpr Operation kTN{"gemm_tensor/tn", "v13_", 3};
+  check_matrix("mm", "a", left);
+  check_matrix("mm", "b", right);
+  check_like("mm", "b", right, left);
+  check(left.size(1) == right.size(0), "mm", "b", "must have as many rows as a has columns");
+  const std::int64_t m = left.size(0), n = right.size(1), k = left.size(1);
+  if (!is_16_bit(left)) {
+    const Tensor a = dense(left), b = dense(right), c = new_tensor(a, {m, n});
+    run(kGemm, {m, n, k}, {&a, &b, &c});
+    return c;
+  }
+  if (is_transposed(right) && !is_transposed(left) && lacking(k) == 0) {
+    const Tensor a = dense(left), c = new_tensor(a, {m, n});
+    run(kNT, {m, n, k}, {&a, &right, &c});
+    return c;
+  }
+  if (is_transposed(left) && lacking(m) + lacking(n) == 0) {
+    const Tensor b = dense(right), c = new_tensor(b, {m, n});
+    run(kTN, {m, n, k}, {&left, &b, &c});
+    return c;
+  }
+  Tensor a = left, b = right;  // with zeros behind their rows and columns, which change nothing
+  const std::int64_t more_n = lacking(n), more_k = lacking(k);
   if (more_k > 0) a = torch::stable::pad(a, {0, more_k});
   if (more_n + more_k > 0) b = torch::stable::pad(b, {0, more_n, 0, more_k});
   a = dense(a), b = dense(b);
-  Tensor c = torch::stable::new_empty(a, {m, n + more_n});
-  run(is_16_bit ? "gemm_tensor/nn" : "gemm", is_16_bit ? "v13_" : "v20_",
-      by({m, n + more_n, k + more_k}), {a, b, c});
+  Tensor c = new_tensor(a, {m, n + more_n});
+  run(kNN, {m, n + more_n, k + more_k}, {&a, &b, &c});
   return more_n > 0 ? torch::stable::contiguous(torch::stable::narrow(c, 1, 0, n)) : c;
 }
 
-/// BATCHxHEADSxLENGTHxD of what attention is given.
-std::string attention_problem(const char* op, const Tensor& q, const Tensor& k, const Tensor& v) {
+Tensor addmm_gelu(const Tensor& bias, const Tensor& left, const Tensor& right) {
+  static constexpr Operation kBiasGelu{"gemm_tensor/nt_bias_gelu", "v22_", 3};
+  check_matrix("addmm_gelu", "a", left);
+  check_matrix("addmm_gelu", "b", right);
+  check_like("addmm_gelu", "a", left, bias);
+  check_like("addmm_gelu", "b", right, bias);
+  check(left.size(1) == right.size(0), "addmm_gelu", "b",
+        "must have as many rows as a has columns");
+  check(bias.dim() == 1 && bias.size(0) == right.size(1), "addmm_gelu", "bias",
+        "must have one dimension, of b's columns");
+  const std::int64_t m = left.size(0), n = right.size(1), k = left.size(1), more_k = lacking(k);
+  Tensor a = left, b = torch::stable::transpose(right, 0, 1);
+  if (more_k > 0) a = torch::stable::pad(a, {0, more_k}), b = torch::stable::pad(b, {0, more_k});
+  a = dense(a), b = dense(b);
+  const Tensor of_columns = dense(bias), c = new_tensor(a, {m, n});
+  run(kBiasGelu, {m, n, k + more_k}, {&a, &b, &of_columns, &c});
+  return c;
+}
+
+// Attention's problems: batch, heads, heads of keys, queries, keys, d, and the sum of these.
+constexpr std::int64_t kBshd = 1;     // a position's heads lie side by side, not a head's positions
+constexpr std::int64_t kTopLeft = 2;  // how a causal mask is aligned
+
+std::string attention_problem(const Sizes& s, int) {
+  const auto two = [](std::int64_t x, std::int64_t y) {
+    return std::to_string(x) + (x == y ? "" : ":" + std::to_string(y));
+  };
+  std::string text = std::to_string(s[0]) + "x" + two(s[1], s[2]) + "x" + two(s[3], s[4]) + "x" +
+                     std::to_string(s[5]);
+  if (s[6] & kBshd) text += "@bshd";
+  if (s[6] & kTopLeft) text += "@top_left";
+  return text;
+}
+constexpr Operation attention_operation(const char* name, const char* preferred) {
+  return {name, preferred, 7, attention_problem};
+}
+
+/// Whether [batch, heads, length, d] lies in memory as [batch, length, heads, d].
+bool is_bshd(const Tensor& x) {
+  std::int64_t dense_stride = 1;
+  for (const std::int64_t dim : {3, 1, 2, 0}) {
+    if (x.size(dim) != 1 && x.stride(dim) != dense_stride) return false;
+    dense_stride *= x.size(dim);
+  }
+  return true;
+}
+/// As [batch, length, heads, d] in memory, of the same shape.
+Tensor as_bshd(const Tensor& x) {
+  if (is_bshd(x)) return is_aligned(x) ? x : torch::stable::clone(x);
+  return torch::stable::transpose(dense(torch::stable::transpose(x, 1, 2)), 1, 2);
+}
+
+Sizes attention_sizes(const char* op, const Tensor& q, const Tensor& k, const Tensor& v,
+                      bool is_top_left) {
   check(q.dim() == 4, op, "q", "must have the dimensions [batch, heads, length, head size]");
   check(k.dim() == 4 && k.size(0) == q.size(0) && k.size(3) == q.size(3), op, "k",
         "must have q's dimensions but for heads and length");
   check(q.size(3) == 64 || q.size(3) == 128, op, "q", "must have head size 64 or 128");
   check(k.size(1) > 0 && q.size(1) % k.size(1) == 0, op, "k", "must have heads that divide q's");
   check_like(op, "k", k, q);
-  check_shape(op, "v", v, k);
   check_like(op, "v", v, q);
-  const auto two = [](std::int64_t x, std::int64_t y) {
-    return std::to_string(x) + (x == y ? "" : ":" + std::to_string(y));
-  };
-  return std::to_string(q.size(0)) + "x" + two(q.size(1), k.size(1)) + "x" +
-         two(q.size(2), k.size(2)) + "x" + std::to_string(q.size(3));
+  check(have_one_shape(v, k), op, "v", "must have k's shape");
+  const bool lies_bshd = !(q.is_contiguous() && k.is_contiguous() && v.is_contiguous()) &&
+                         is_bshd(q) && is_bshd(k) && is_bshd(v);
+  return {q.size(0),
+          q.size(1),
+          k.size(1),
+          q.size(2),
+          k.size(2),
+          q.size(3),
+          (lies_bshd ? kBshd : 0) + (is_top_left ? kTopLeft : 0)};
 }
-std::tuple<Tensor, Tensor> attention(Tensor q, Tensor k, Tensor v, bool is_causal) {
-  const std::string problem = attention_problem("attention", q, k, v);
-  q = dense(q);
-  Tensor o = torch::stable::empty_like(q);
-  Tensor lse = torch::stable::new_empty(q, {q.size(0), q.size(1), q.size(2)}, ScalarType::Float);
-  const bool few = q.size(1) / k.size(1) * q.size(2) <= 16;  // rows that share a head of keys
-  run(is_causal ? "attention/causal" : "attention",
-      few               ? "v56_"
-      : q.size(3) == 64 ? "v17_"
-                        : "v16_",
-      problem, {q, dense(k), dense(v), o, lse});
+/// As a problem's arrays lie.
+Tensor as_in(const Sizes& problem, const Tensor& x) {
+  return problem[6] & kBshd ? as_bshd(x) : dense(x);
+}
+
+std::tuple<Tensor, Tensor> attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                     bool is_causal, bool is_top_left) {
+  static constexpr Operation kOperations[2][3] = {
+      {attention_operation("attention", "v56_"), attention_operation("attention", "v17_"),
+       attention_operation("attention", "v16_")},
+      {attention_operation("attention/causal", "v56_"),
+       attention_operation("attention/causal", "v17_"),
+       attention_operation("attention/causal", "v16_")}};
+  const Sizes sizes = attention_sizes("attention", query, key, value, is_causal && is_top_left);
+  const auto [batch, heads, kv_heads, queries, keys, d, lies] = sizes;
+  const Tensor q = as_in(sizes, query), k = as_in(sizes, key), v = as_in(sizes, value);
+  const Tensor o = new_like(q);
+  const Tensor lse = new_tensor(q, {batch, heads, queries}, aoti_torch_dtype_float32());
+  const bool are_few = heads / kv_heads * queries <= 16;  // rows that share a head of keys
+  run(kOperations[is_causal][are_few ? 0 : d == 64 ? 1 : 2], sizes, {&q, &k, &v, &o, &lse});
   return {o, lse};
 }
-std::tuple<Tensor, Tensor, Tensor> attention_backward(Tensor d_o, Tensor q, Tensor k, Tensor v,
-                                                      Tensor o, Tensor lse, bool is_causal) {
-  const std::string problem = attention_problem("attention_backward", q, k, v);
-  check_shape("attention_backward", "grad", d_o, q);
-  q = dense(q), k = dense(k), v = dense(v);
-  Tensor dq = torch::stable::empty_like(q), dk = torch::stable::empty_like(k);
-  Tensor dv = torch::stable::empty_like(v);
-  run(is_causal ? "attention/causal_backward" : "attention/backward", "v39b", problem,
-      {q, k, v, dense(o), dense(lse), dense(d_o), dq, dk, dv});
+std::tuple<Tensor, Tensor, Tensor> attention_backward(const Tensor& grad, const Tensor& query,
+                                                      const Tensor& key, const Tensor& value,
+                                                      const Tensor& output, const Tensor& sums,
+                                                      bool is_causal, bool is_top_left) {
+  static constexpr Operation kOperations[2] = {
+      attention_operation("attention/backward", "v39b"),
+      attention_operation("attention/causal_backward", "v39b")};
+  const char* const op = "attention_backward";
+  const Sizes sizes = attention_sizes(op, query, key, value, is_causal && is_top_left);
+  check_like(op, "grad", grad, query);
+  check(have_one_shape(grad, query), op, "grad", "must have q's shape");
+  check_like(op, "o", output, query);
+  check(have_one_shape(output, query), op, "o", "must have q's shape");
+  check(sums.dim() == 3 && sums.numel() * sizes[5] == query.numel() &&
+            sums.scalar_type() == ScalarType::Float && device_of(sums) == device_of(query),
+        op, "lse", "must be what attention returned");
+  const Tensor q = as_in(sizes, query), k = as_in(sizes, key), v = as_in(sizes, value);
+  const Tensor o = as_in(sizes, output), d_o = as_in(sizes, grad), lse = dense(sums);
+  const Tensor dq = new_like(q), dk = new_like(k), dv = new_like(v);
+  run(kOperations[is_causal], sizes, {&q, &k, &v, &o, &lse, &d_o, &dq, &dk, &dv});
   return {dq, dk, dv};
 }
 
 /// Any version by its name, on dense tensors as its arrays say.
 void run_version(std::string name, std::string problem, std::vector<Tensor> arrays) {
+  thread_local Launchers<std::string> launchers;
   check(!arrays.empty(), "run", "arrays", "must not be empty");
+  const int device = device_of(arrays.front());
+  std::vector<const Tensor*> pointers;
   for (const Tensor& array : arrays) {
     check(array.is_contiguous() && is_aligned(array), "run", "arrays",
           "must be contiguous and begin at multiples of 256 bytes");
+    check(device_of(array) == device, "run", "arrays", "must be on one device");
+    pointers.push_back(&array);
   }
-  launch(name, "", true, "", problem, arrays);
+  const OnDevice on(device);
+  Launcher& launcher = launchers.get(name + "@" + problem + "@" + std::to_string(device), [&] {
+    return open_version(name, problem, backend_of(device));
+  });
+  expect_arrays(launcher, pointers.data(), pointers.size(), "run");
+  launch(launcher, device, pointers.data(), pointers.size(), "run");
+}
+
+// ---- Their registration
+
+using Boxed = void(StableIValue*, std::uint64_t, std::uint64_t);
+struct Operator {
+  const char* schema;
+  Boxed* kernel;
+  std::string name() const { return std::string(schema, std::string_view(schema).find('(')); }
+};
+
+/// Those that have a gradient (kernel_ladder/_register.py). Each is there a second time without, with
+/// an underscore before its name: PyTorch's stable ABI has no gradients, so that a call by the first
+/// name goes through Python, and kernel_ladder.ops calls the second where it needs none.
+const Operator kDifferentiable[] = {
+    {"softmax(Tensor input) -> Tensor", TORCH_BOX(&softmax)},
+    {"log_softmax(Tensor input) -> Tensor", TORCH_BOX(&log_softmax)},
+    {"causal_softmax(Tensor input) -> Tensor", TORCH_BOX(&causal_softmax)},
+    {"layer_norm(Tensor input, Tensor weight, Tensor bias, float eps=1e-05) -> Tensor",
+     TORCH_BOX(&layer_norm)},
+    {"rms_norm(Tensor input, Tensor weight, float eps=1e-05) -> Tensor", TORCH_BOX(&rms_norm)},
+    {"add_layer_norm(Tensor input, Tensor residual, Tensor weight, Tensor bias, float eps=1e-05) "
+     "-> (Tensor, "
+     "Tensor)",
+     TORCH_BOX(&add_layer_norm)},
+    {"add_rms_norm(Tensor input, Tensor residual, Tensor weight, float eps=1e-05) -> (Tensor, "
+     "Tensor)",
+     TORCH_BOX(&add_rms_norm)},
+    {"relu(Tensor input) -> Tensor", TORCH_BOX(&relu)},
+    {"gelu(Tensor input) -> Tensor", TORCH_BOX(&gelu)},
+    {"gelu_tanh(Tensor input) -> Tensor", TORCH_BOX(&gelu_tanh)},
+    {"silu_mul(Tensor gate, Tensor up) -> Tensor", TORCH_BOX(&silu_mul)},
+    {"bias_gelu_residual(Tensor input, Tensor bias, Tensor residual) -> Tensor",
+     TORCH_BOX(&bias_gelu_residual)},
+    {"sum(Tensor input) -> Tensor", TORCH_BOX(&sum)},
+    {"row_sum(Tensor input) -> Tensor", TORCH_BOX(&row_sum)},
+    {"col_sum(Tensor input) -> Tensor", TORCH_BOX(&col_sum)},
+    {"transpose(Tensor input) -> Tensor", TORCH_BOX(&transpose)},
+    {"mm(Tensor a, Tensor b) -> Tensor", TORCH_BOX(&mm)},
+    {"addmm_gelu(Tensor bias, Tensor a, Tensor b) -> Tensor", TORCH_BOX(&addmm_gelu)},
+    {"attention(Tensor q, Tensor k, Tensor v, bool is_causal=False, bool top_left=False) -> "
+     "(Tensor, Tensor)",
+     TORCH_BOX(&attention)},
+};
+const Operator kOthers[] = {
+    {"softmax_backward(Tensor grad, Tensor output) -> Tensor", TORCH_BOX(&softmax_backward)},
+    {"log_softmax_backward(Tensor grad, Tensor output) -> Tensor",
+     TORCH_BOX(&log_softmax_backward)},
+    {"layer_norm_backward(Tensor grad, Tensor input, Tensor weight, float eps=1e-05) -> (Tensor, "
+     "Tensor, Tensor)",
+     TORCH_BOX(&layer_norm_backward)},
+    {"rms_norm_backward(Tensor grad, Tensor input, Tensor weight, float eps=1e-05) -> (Tensor, "
+     "Tensor)",
+     TORCH_BOX(&rms_norm_backward)},
+    {"attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
+     "bool is_causal=False, bool top_left=False) -> (Tensor, Tensor, Tensor)",
+     TORCH_BOX(&attention_backward)},
+    {"run(str name, str problem, Tensor(a!)[] arrays) -> ()", TORCH_BOX(&run_version)},
+};
+
+/// Gives `use` the schema, the name and the kernel of all.
+template <class Use>
+void for_each_operator(Use use) {
+  for (const Operator& one : kDifferentiable) {
+    use(one.schema, one.name(), one.kernel);
+    use("_" + std::string(one.schema), "_" + one.name(), one.kernel);
+  }
+  for (const Operator& one : kOthers) use(one.schema, one.name(), one.kernel);
 }
 
 }  // namespace
 
 STABLE_TORCH_LIBRARY(kernel_ladder, m) {
-  m.def("softmax(Tensor input) -> Tensor");
-  m.def("log_softmax(Tensor input) -> Tensor");
-  m.def("causal_softmax(Tensor input) -> Tensor");
-  m.def("softmax_backward(Tensor grad, Tensor output) -> Tensor");
-  m.def("log_softmax_backward(Tensor grad, Tensor output) -> Tensor");
-  m.def("layer_norm(Tensor input, Tensor weight, Tensor bias) -> Tensor");
-  m.def(
-      "layer_norm_backward(Tensor grad, Tensor input, Tensor weight) -> (Tensor, Tensor, Tensor)");
-  m.def("rms_norm(Tensor input, Tensor weight) -> Tensor");
-  m.def("rms_norm_backward(Tensor grad, Tensor input, Tensor weight) -> (Tensor, Tensor)");
-  m.def("add_rms_norm(Tensor input, Tensor residual, Tensor weight) -> (Tensor, Tensor)");
-  m.def("relu(Tensor input) -> Tensor");
-  m.def("gelu(Tensor input) -> Tensor");
-  m.def("gelu_tanh(Tensor input) -> Tensor");
-  m.def("silu_mul(Tensor gate, Tensor up) -> Tensor");
-  m.def("bias_gelu_residual(Tensor input, Tensor bias, Tensor residual) -> Tensor");
-  m.def("sum(Tensor input) -> Tensor");
-  m.def("row_sum(Tensor input) -> Tensor");
-  m.def("col_sum(Tensor input) -> Tensor");
-  m.def("transpose(Tensor input) -> Tensor");
-  m.def("mm(Tensor a, Tensor b) -> Tensor");
-  m.def("attention(Tensor q, Tensor k, Tensor v, bool is_causal=False) -> (Tensor, Tensor)");
-  m.def(
-      "attention_backward(Tensor grad, Tensor q, Tensor k, Tensor v, Tensor o, Tensor lse, "
-      "bool is_causal) -> (Tensor, Tensor, Tensor)");
-  m.def("run(str name, str problem, Tensor(a!)[] arrays) -> ()");
+  for_each_operator(
+      [&](const std::string& schema, const std::string&, Boxed*) { m.def(schema.c_str()); });
+}
+STABLE_TORCH_LIBRARY_IMPL(kernel_ladder, CPU, m) {
+  for_each_operator([&](const std::string&, const std::string& name, Boxed* kernel) {
+    m.impl(name.c_str(), kernel);
+  });
+}
+STABLE_TORCH_LIBRARY_IMPL(kernel_ladder, CUDA, m) {
+  for_each_operator([&](const std::string&, const std::string& name, Boxed* kernel) {
+    m.impl(name.c_str(), kernel);
+  });
 }
 
-#define LADDER_OPERATORS(m)                                         \
-  m.impl("softmax", TORCH_BOX(&softmax));                           \
-  m.impl("log_softmax", TORCH_BOX(&log_softmax));                   \
-  m.impl("causal_softmax", TORCH_BOX(&causal_softmax));             \
-  m.impl("softmax_backward", TORCH_BOX(&softmax_backward));         \
-  m.impl("log_softmax_backward", TORCH_BOX(&log_softmax_backward)); \
-  m.impl("layer_norm", TORCH_BOX(&layer_norm));                     \
-  m.impl("layer_norm_backward", TORCH_BOX(&layer_norm_backward));   \
-  m.impl("rms_norm", TORCH_BOX(&rms_norm));                         \
-  m.impl("rms_norm_backward", TORCH_BOX(&rms_norm_backward));       \
-  m.impl("add_rms_norm", TORCH_BOX(&add_rms_norm));                 \
-  m.impl("relu", TORCH_BOX(&relu));                                 \
-  m.impl("gelu", TORCH_BOX(&gelu));                                 \
-  m.impl("gelu_tanh", TORCH_BOX(&gelu_tanh));                       \
-  m.impl("silu_mul", TORCH_BOX(&silu_mul));                         \
-  m.impl("bias_gelu_residual", TORCH_BOX(&bias_gelu_residual));     \
-  m.impl("sum", TORCH_BOX(&sum));                                   \
-  m.impl("row_sum", TORCH_BOX(&row_sum));                           \
-  m.impl("col_sum", TORCH_BOX(&col_sum));                           \
-  m.impl("transpose", TORCH_BOX(&transpose));                       \
-  m.impl("mm", TORCH_BOX(&mm));                                     \
-  m.impl("attention", TORCH_BOX(&attention));                       \
-  m.impl("attention_backward", TORCH_BOX(&attention_backward));     \
-  m.impl("run", TORCH_BOX(&run_version))
-
-STABLE_TORCH_LIBRARY_IMPL(kernel_ladder, CPU, m) { LADDER_OPERATORS(m); }
-STABLE_TORCH_LIBRARY_IMPL(kernel_ladder, CUDA, m) { LADDER_OPERATORS(m); }
-
-// For kernel_ladder.explain, by ctypes.
+// For kernel_ladder.explain and kernel_ladder.profile, by ctypes.
 extern "C" {
 __attribute__((visibility("default"))) void kernel_ladder_count(int on) {
   counts = on != 0;
   counted.clear();
 }
+__attribute__((visibility("default"))) void kernel_ladder_ranges(int on) { ranges = on != 0; }
 __attribute__((visibility("default"))) std::size_t kernel_ladder_counted() {
   return counted.size();
 }

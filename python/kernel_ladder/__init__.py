@@ -18,9 +18,11 @@ torch.ops.load_library(Path(__file__).with_name("libkernel_ladder_torch.so"))
 
 from . import _register, nn, ops  # noqa: E402, F401
 from ._explain import Explained, Explanation, explain  # noqa: E402
+from ._profile import Profiled, profile  # noqa: E402
 from ._versions import Version, version, versions  # noqa: E402
-from .nn import patch  # noqa: E402
+from ._patch import Patched, patch  # noqa: E402
 
 __all__ = [
-    "Explained", "Explanation", "Version", "explain", "nn", "ops", "patch", "version", "versions",
+    "Explained", "Explanation", "Patched", "Profiled", "Version",
+    "explain", "nn", "ops", "patch", "profile", "version", "versions",
 ]  # fmt: skip

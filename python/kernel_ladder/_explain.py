@@ -22,14 +22,16 @@ class _Counts(ctypes.Structure):  # kl_counts of kernel_ladder.h
 
 
 @lru_cache(maxsize=None)
-def _library() -> ctypes.CDLL:
-    library = ctypes.CDLL(str(Path(__file__).with_name("libkernel_ladder_torch.so")))
-    library.kernel_ladder_count.argtypes = (ctypes.c_int,)
-    library.kernel_ladder_counted.restype = ctypes.c_size_t
+def library() -> ctypes.CDLL:
+    """The operators'."""
+    loaded = ctypes.CDLL(str(Path(__file__).with_name("libkernel_ladder_torch.so")))
+    loaded.kernel_ladder_ranges.argtypes = (ctypes.c_int,)
+    loaded.kernel_ladder_count.argtypes = (ctypes.c_int,)
+    loaded.kernel_ladder_counted.restype = ctypes.c_size_t
     texts = ctypes.POINTER(ctypes.c_char_p)
-    library.kernel_ladder_counts_of.argtypes = (ctypes.c_size_t, texts, texts)
-    library.kernel_ladder_counts_of.restype = ctypes.POINTER(_Counts)
-    return library
+    loaded.kernel_ladder_counts_of.argtypes = (ctypes.c_size_t, texts, texts)
+    loaded.kernel_ladder_counts_of.restype = ctypes.POINTER(_Counts)
+    return loaded
 
 
 class Explained(NamedTuple):
@@ -73,18 +75,18 @@ def explain(function: Callable[..., Any], *tensors: Any) -> Explanation:
     """Calls function(*tensors), on CPU tensors, and tells what each kernel did to memory.
 
     print(kernel_ladder.explain(kernel_ladder.version("transpose/f32/v01_naive"), x))"""
-    library = _library()
-    library.kernel_ladder_count(1)
+    operators = library()
+    operators.kernel_ladder_count(1)
     try:
         function(*tensors)
         found = []
-        for i in range(library.kernel_ladder_counted()):
+        for i in range(operators.kernel_ladder_counted()):
             texts = ctypes.c_char_p(), ctypes.c_char_p()
-            counts = library.kernel_ladder_counts_of(i, *texts).contents
+            counts = operators.kernel_ladder_counts_of(i, *texts).contents
             kernel, problem = ((text.value or b"").decode() for text in texts)
             found.append(Explained(kernel, problem, {name: getattr(counts, name) for name in COUNTS}))
     finally:
-        library.kernel_ladder_count(0)
+        operators.kernel_ladder_count(0)
     if not found:
         raise ValueError(
             "kernel_ladder.explain: the call has run none of the suite's kernels on CPU tensors"

@@ -1,41 +1,59 @@
-"""PyTorch's modules with the suite's operators in them, and a function that puts them into a model.
+"""PyTorch's modules and functions with the suite's operators in them.
 
-The modules have the names, the parameters and the state_dict of PyTorch's."""
+The modules have the names, the parameters and the state_dict of PyTorch's. kernel_ladder.patch puts
+them into a model."""
 
 from __future__ import annotations
 
-from typing import Any, Callable, Optional
+import math
+from typing import Any, Optional
 
 import torch
 from torch import Tensor
 
 from . import ops
 
-EPSILON = 1e-5  # the norms' only one
+def epsilon_of(norm: torch.nn.Module) -> Optional[float]:
+    """By PyTorch's name, or Hugging Face's."""
+    return getattr(norm, "eps", getattr(norm, "variance_epsilon", None))
+
+
+def refused_norm(module: torch.nn.Module) -> str:
+    """Why the suite has no kernel for a norm; "" if it has."""
+    shape = getattr(module, "normalized_shape", (0,))
+    if getattr(module, "weight", None) is None:
+        return "it has no weight"
+    if isinstance(module, torch.nn.LayerNorm) and module.bias is None:
+        return "it has no bias"
+    if len(shape) != 1:
+        return "it is over more than the last dimension"
+    if epsilon_of(module) is None:
+        return "its eps is the dtype's"
+    return ""
 
 
 class LayerNorm(torch.nn.LayerNorm):
-    """Of the last dimension, with weight and bias, eps 1e-5."""
+    """Of the last dimension, with weight and bias."""
 
-    def __init__(self, normalized_shape: int, eps: float = EPSILON, **more: Any) -> None:
+    def __init__(self, normalized_shape: int, eps: float = 1e-5, **more: Any) -> None:
         super().__init__(normalized_shape, eps, **more)
-        if why := _refused_norm(self):
+        if why := refused_norm(self):
             raise ValueError(f"kernel_ladder.nn.LayerNorm: {why}")
 
     def forward(self, input: Tensor) -> Tensor:
-        return ops.layer_norm(input, self.weight, self.bias)
+        return ops.layer_norm(input, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(torch.nn.RMSNorm):
-    """Of the last dimension, with weight, eps 1e-5."""
+    """Of the last dimension, with weight; eps is 1e-5 where none is given."""
 
-    def __init__(self, normalized_shape: int, eps: float = EPSILON, **more: Any) -> None:
+    def __init__(self, normalized_shape: int, eps: float = 1e-5, **more: Any) -> None:
         super().__init__(normalized_shape, eps, **more)
-        if why := _refused_norm(self):
+        if why := refused_norm(self):
             raise ValueError(f"kernel_ladder.nn.RMSNorm: {why}")
 
     def forward(self, input: Tensor) -> Tensor:
-        return ops.rms_norm(input, self.weight)
+        return ops.rms_norm(input, self.weight, self.eps)
 
 
 class GELU(torch.nn.GELU):
@@ -59,81 +77,70 @@ class Softmax(torch.nn.Softmax):
         return ops.softmax(input, -1 if self.dim is None else self.dim)
 
 
-def _refused_norm(module: torch.nn.Module) -> str:
+class SiLUMLP(torch.nn.Module):
+    """down_proj(silu(gate_proj(x)) * up_proj(x)): a Llama's feed-forward network."""
+
+    def __init__(
+        self, gate_proj: torch.nn.Module, up_proj: torch.nn.Module, down_proj: torch.nn.Module
+    ) -> None:
+        super().__init__()
+        self.gate_proj, self.up_proj, self.down_proj = gate_proj, up_proj, down_proj
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.down_proj(ops.silu_mul(self.gate_proj(x), self.up_proj(x)))
+
+
+def refused_attention(
+    query: Tensor, attn_mask: Optional[Tensor], dropout_p: float, scale: Optional[float]
+) -> str:
     """Why the suite has no kernel for it; "" if it has."""
-    shape = getattr(module, "normalized_shape", (0,))
-    eps = getattr(module, "eps", getattr(module, "variance_epsilon", None))
-    if getattr(module, "weight", None) is None:
-        return "it has no weight"
-    if isinstance(module, torch.nn.LayerNorm) and module.bias is None:
-        return "it has no bias"
-    if len(shape) != 1:
-        return "it is over more than the last dimension"
-    if eps != EPSILON:
-        return f"its eps is {eps}, not {EPSILON}"
+    d = query.size(-1)
+    if attn_mask is not None:
+        return "attn_mask must be None"
+    if dropout_p:
+        return f"dropout_p must be 0, not {dropout_p}"
+    if query.dtype not in (torch.float16, torch.bfloat16):
+        return f"query must be float16 or bfloat16, not {query.dtype}"
+    if d not in (64, 128):
+        return f"query must have head size 64 or 128, not {d}"
+    if scale is not None and not math.isclose(scale, d**-0.5, rel_tol=1e-6):
+        return f"scale must be 1 / sqrt({d}), not {scale}"
     return ""
 
 
-def _rms_norm(module: torch.nn.Module) -> torch.nn.Module:
-    norm = RMSNorm(module.weight.numel(), device="meta")  # type: ignore[union-attr, operator, arg-type]
-    norm.weight = module.weight  # type: ignore[assignment]
-    return norm
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Optional[Tensor] = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: Optional[float] = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch.nn.functional's of the same name, for four dimensions, float16 or bfloat16, head size 64 or
+    128, without a mask of its own, dropout or another scale: what it cannot do is a ValueError. As
+    there, a causal mask is aligned at the top left, and fewer heads of keys need enable_gqa."""
+    op = "kernel_ladder.nn.scaled_dot_product_attention"
+    if why := refused_attention(query, attn_mask, dropout_p, scale):
+        raise ValueError(f"{op}: {why}")
+    if not enable_gqa and query.dim() == key.dim() == 4 and query.size(1) != key.size(1):
+        raise ValueError(
+            f"{op}: key must have query's {query.size(1)} heads, not {key.size(1)}, unless enable_gqa"
+        )
+    return ops.attention(query, key, value, is_causal, top_left=is_causal)[0]
 
 
-def _replacement(module: torch.nn.Module) -> tuple[Optional[Callable[[], torch.nn.Module]], str]:
-    """What makes a module's replacement, or why it has none; neither of modules that are of no kind
-    that is replaced."""
-    kind = type(module)
-    if kind in (torch.nn.LayerNorm, torch.nn.RMSNorm) or kind.__name__.endswith("RMSNorm"):
-        if isinstance(module, (LayerNorm, RMSNorm)):
-            return None, ""
-        if why := _refused_norm(module):
-            return None, why
-        if kind is torch.nn.LayerNorm:
-
-            def layer_norm() -> torch.nn.Module:
-                norm = LayerNorm(module.normalized_shape[0], device="meta")
-                norm.weight, norm.bias = module.weight, module.bias
-                return norm
-
-            return layer_norm, ""
-        return lambda: _rms_norm(module), ""
-    if kind is torch.nn.GELU:
-        return lambda: GELU(module.approximate), ""
-    if kind is torch.nn.ReLU:
-        return (None, "it works in place") if module.inplace else (ReLU, "")
-    if kind is torch.nn.Softmax:
-        if module.dim not in (None, -1):
-            return None, f"its dim is {module.dim}, not -1"
-        return lambda: Softmax(-1), ""
-    return None, ""
-
-
-class Patched(dict[str, str]):
-    """By the names of modules what was put there, or why what is there stays; printed, a table."""
-
-    def __str__(self) -> str:
-        width = max(map(len, self), default=0)
-        return "\n".join(f"{name.ljust(width)}  {what}" for name, what in self.items())
-
-
-def patch(model: torch.nn.Module) -> Patched:
-    """Puts the suite's norms, activations and softmaxes in the place of a model's, which keep their
-    parameters, and returns what it did: print(kernel_ladder.patch(model)).
-
-    Of PyTorch's LayerNorm, RMSNorm, GELU, ReLU and Softmax, and of classes of others whose name ends in
-    RMSNorm, with a weight and eps or variance_epsilon, as Hugging Face's models have them."""
-    done = Patched()
-    for name, module in list(model.named_modules()):
-        make, why = _replacement(module)
-        if make is None and not why or not name:
-            continue
-        if make is None:
-            done[name] = f"stays {type(module).__name__}: {why}"
-            continue
-        parent, _, own = name.rpartition(".")
-        new = make()
-        new.train(module.training)
-        setattr(model.get_submodule(parent), own, new)
-        done[name] = f"{type(module).__name__} -> kernel_ladder.nn.{type(new).__name__}"
-    return done
+def cross_entropy(
+    input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """torch.nn.functional's of the same name, of [rows, classes] and the classes' numbers [rows]: the
+    suite's log_softmax, and PyTorch's choice of a logarithm per row. No kernel does both."""
+    if input.dim() != 2:
+        raise ValueError(
+            f"kernel_ladder.nn.cross_entropy: input must have two dimensions, not {input.dim()}"
+        )
+    logarithms = ops.log_softmax(input)
+    return torch.nn.functional.nll_loss(
+        logarithms, target, ignore_index=ignore_index, reduction=reduction
+    )

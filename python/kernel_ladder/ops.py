@@ -3,22 +3,45 @@ of the same name; where PyTorch has an argument for something else, this has it 
 no kernel does.
 
 Tensors may be of float32, float16 or bfloat16, all of a call of the same dtype and on the same
-device, CUDA or CPU. Tensors that are not contiguous are copied; empty ones are fine. What an operator
-can't do is a RuntimeError or ValueError that names the argument.
+device, CUDA or CPU. Tensors that are not contiguous are copied, but where it says so; so are CUDA tensors
+that begin at no multiple of 256 bytes. Empty ones are fine. What an operator can't do is a RuntimeError
+or ValueError that names the argument. Under torch.autocast the operators take the dtypes that PyTorch's
+of the same kind take.
 """
 
 from __future__ import annotations
+
+from typing import Any, Callable
 
 import torch
 from torch import Tensor
 
 _K = torch.ops.kernel_ladder
-_EPSILON = 1e-5
 
 
-def _only(op: str, argument: str, given: object, possible: object) -> None:
-    if given != possible:
-        raise ValueError(f"kernel_ladder.{op}: {argument} must be {possible}, not {given}")
+def _operator(name: str) -> Callable[..., Any]:
+    """Calls an operator; where no gradient is needed, the one that has none and costs no time for it."""
+    with_gradient, without = getattr(_K, name).default, getattr(_K, f"_{name}").default
+
+    def call(*args: Any) -> Any:
+        if torch.is_grad_enabled():
+            for x in args:
+                if isinstance(x, Tensor) and x.requires_grad:
+                    return with_gradient(*args)
+        return without(*args)
+
+    return call
+
+
+_softmax, _log_softmax = _operator("softmax"), _operator("log_softmax")
+_causal_softmax = _operator("causal_softmax")
+_layer_norm, _rms_norm = _operator("layer_norm"), _operator("rms_norm")
+_add_layer_norm, _add_rms_norm = _operator("add_layer_norm"), _operator("add_rms_norm")
+_relu, _gelu, _gelu_tanh = _operator("relu"), _operator("gelu"), _operator("gelu_tanh")
+_silu_mul, _bias_gelu_residual = _operator("silu_mul"), _operator("bias_gelu_residual")
+_sum, _row_sum, _col_sum = _operator("sum"), _operator("row_sum"), _operator("col_sum")
+_transpose, _mm, _addmm_gelu = _operator("transpose"), _operator("mm"), _operator("addmm_gelu")
+_attention = _operator("attention")
 
 
 def _last(op: str, input: Tensor, dim: int) -> None:
@@ -28,45 +51,51 @@ def _last(op: str, input: Tensor, dim: int) -> None:
 
 def softmax(input: Tensor, dim: int = -1) -> Tensor:
     """Of the last dimension. [..., cols] -> [..., cols]. Has a gradient."""
-    _last("softmax", input, dim)
-    return _K.softmax(input)
+    if dim != -1:
+        _last("softmax", input, dim)
+    return _softmax(input)
 
 
 def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
     """Its logarithm. [..., cols] -> [..., cols]. Has a gradient."""
-    _last("log_softmax", input, dim)
-    return _K.log_softmax(input)
+    if dim != -1:
+        _last("log_softmax", input, dim)
+    return _log_softmax(input)
 
 
 def causal_softmax(input: Tensor) -> Tensor:
     """Of each row of a matrix the columns up to row + cols - rows, and zeros behind them.
-    [rows, cols] -> [rows, cols]."""
-    return _K.causal_softmax(input)
+    [rows, cols] -> [rows, cols]. Has a gradient."""
+    return _causal_softmax(input)
 
 
-def layer_norm(input: Tensor, weight: Tensor, bias: Tensor, eps: float = _EPSILON) -> Tensor:
-    """Over the last dimension. [..., cols], [cols], [cols] -> [..., cols]. eps is 1e-5. Has gradients."""
-    _only("layer_norm", "eps", eps, _EPSILON)
-    return _K.layer_norm(input, weight, bias)
+def layer_norm(input: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
+    """Over the last dimension. [..., cols], [cols], [cols] -> [..., cols]. Has gradients."""
+    return _layer_norm(input, weight, bias, eps)
 
 
-def rms_norm(input: Tensor, weight: Tensor, eps: float = _EPSILON) -> Tensor:
-    """Over the last dimension. [..., cols], [cols] -> [..., cols]. eps is 1e-5. Has gradients."""
-    _only("rms_norm", "eps", eps, _EPSILON)
-    return _K.rms_norm(input, weight)
+def rms_norm(input: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
+    """Over the last dimension. [..., cols], [cols] -> [..., cols]. Has gradients."""
+    return _rms_norm(input, weight, eps)
+
+
+def add_layer_norm(
+    input: Tensor, residual: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5
+) -> tuple[Tensor, Tensor]:
+    """layer_norm(input + residual), and input + residual, in one pass. Has gradients."""
+    return _add_layer_norm(input, residual, weight, bias, eps)
 
 
 def add_rms_norm(
-    input: Tensor, residual: Tensor, weight: Tensor, eps: float = _EPSILON
+    input: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-5
 ) -> tuple[Tensor, Tensor]:
     """rms_norm(input + residual), and input + residual, in one pass. Has gradients."""
-    _only("add_rms_norm", "eps", eps, _EPSILON)
-    return _K.add_rms_norm(input, residual, weight)
+    return _add_rms_norm(input, residual, weight, eps)
 
 
 def relu(input: Tensor) -> Tensor:
-    """max(x, 0). Any shape."""
-    return _K.relu(input)
+    """max(x, 0). Any shape. Has a gradient, as those below have."""
+    return _relu(input)
 
 
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
@@ -75,52 +104,68 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
         raise ValueError(
             f"kernel_ladder.gelu: approximate must be 'none' or 'tanh', not {approximate!r}"
         )
-    return _K.gelu(input) if approximate == "none" else _K.gelu_tanh(input)
+    return _gelu(input) if approximate == "none" else _gelu_tanh(input)
+
+
+def gelu_tanh(input: Tensor) -> Tensor:
+    """gelu(input, approximate="tanh"). Any shape."""
+    return _gelu_tanh(input)
 
 
 def silu_mul(gate: Tensor, up: Tensor) -> Tensor:
     """silu(gate) * up. Any shape, both the same."""
-    return _K.silu_mul(gate, up)
+    return _silu_mul(gate, up)
 
 
 def bias_gelu_residual(input: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
     """gelu(input + bias) + residual. [..., cols], [cols], [..., cols] -> [..., cols]."""
-    return _K.bias_gelu_residual(input, bias, residual)
+    return _bias_gelu_residual(input, bias, residual)
 
 
 def sum(input: Tensor) -> Tensor:
     """Of all elements; also of float64 and int32. Any shape -> [], of 16-bit dtypes in float32. Has a
     gradient."""
-    return _K.sum(input)
+    return _sum(input)
 
 
 def row_sum(input: Tensor) -> Tensor:
     """[rows, cols] -> [rows], of 16-bit dtypes in float32. Has a gradient."""
-    return _K.row_sum(input)
+    return _row_sum(input)
 
 
 def col_sum(input: Tensor) -> Tensor:
     """[rows, cols] -> [cols], of 16-bit dtypes in float32. Has a gradient."""
-    return _K.col_sum(input)
+    return _col_sum(input)
 
 
 def transpose(input: Tensor) -> Tensor:
     """[rows, cols] -> [cols, rows], contiguous. Has a gradient."""
-    return _K.transpose(input)
+    return _transpose(input)
 
 
 def mm(a: Tensor, b: Tensor) -> Tensor:
-    """[m, k], [k, n] -> [m, n], summed up in float32. Has gradients."""
-    return _K.mm(a, b)
+    """[m, k], [k, n] -> [m, n], summed up in float32. Has gradients.
+
+    Of 16-bit dtypes the transposed view of one contiguous matrix is not copied, as a linear layer's
+    weight.T, where rows in memory begin at multiples of 16 bytes."""
+    return _mm(a, b)
+
+
+def addmm_gelu(bias: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """gelu(a b + bias), approximated by tanh, in one kernel; float16 or bfloat16.
+    [n], [m, k], [k, n] -> [m, n]. b is not copied where it is a contiguous matrix's transposed view, as a
+    linear layer's weight.T. Has gradients."""
+    return _addmm_gelu(bias, a, b)
 
 
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, is_causal: bool = False
+    q: Tensor, k: Tensor, v: Tensor, is_causal: bool = False, top_left: bool = False
 ) -> tuple[Tensor, Tensor]:
     """softmax(q kᵀ / sqrt(d)) v, and the logarithm of what the softmax divides by.
 
     q [batch, heads, queries, d], k and v [batch, kv_heads, keys, d], d 64 or 128, heads a multiple of
     kv_heads -> [batch, heads, queries, d] and float32 [batch, heads, queries]. float16 or bfloat16. A
-    causal mask is aligned at the bottom right: the last query sees all keys. Has gradients by the
-    first result."""
-    return _K.attention(q, k, v, is_causal)
+    causal mask is aligned at the bottom right, so that the last query sees all keys, or with top_left
+    so that the first sees the first alone. Transposed views of contiguous [batch, length, heads, d] are
+    not copied where all three are such. Has gradients by the first result."""
+    return _attention(q, k, v, is_causal, top_left)

@@ -296,17 +296,19 @@ kl_status kl_bind(kl_launcher* launcher, void* const* arrays, size_t count,
       }
     }
     l.is_bound = false;
-    std::vector<void*> bound(arrays, arrays + count);
     if (is_on_host(l)) {
       l.host_arrays.clear();
+      std::vector<void*> copies;
       for (std::size_t i = 0; i < count; ++i) {
         const std::size_t bytes = all[i].size * size_of(all[i].dtype);
         const HostArray& array = l.host_arrays.emplace_back(
-            HostArray{host_memory(bytes), bound[i], bytes, all[i].is_written()});
-        bound[i] = array.copy.get();
+            HostArray{host_memory(bytes), arrays[i], bytes, all[i].is_written()});
+        copies.push_back(array.copy.get());
       }
+      l.binding->bind(copies);
+    } else {
+      l.binding->bind({arrays, count});
     }
-    l.binding->bind(bound);
     l.workspace_bytes = l.kernel.workspace ? l.kernel.workspace(l.binding->args()) : 0;
     l.has_workspace = false;
     given(workspace_bytes, "workspace_bytes") = l.workspace_bytes;

@@ -11,12 +11,13 @@
 struct layernorm {
   static constexpr const char* family = "layernorm";
   static constexpr const char* op = "";
-  static constexpr float kEpsilon = 1e-5f;
+  static constexpr float kEpsilon = 1e-5f;  // where a problem says nothing else
 
   static constexpr bool kCentred = true;  // about the mean, and with a bias; RMSNorm: false
 
   struct Problem {
     int rows, cols;
+    float epsilon = kEpsilon;
   };
 
   template <class T>
@@ -26,6 +27,7 @@ struct layernorm {
     const T* bias;    // [cols]
     T* y;             // [rows][cols]
     int rows, cols;
+    float epsilon;
   };
 };
 
@@ -43,6 +45,7 @@ struct layernorm_add : layernorm {
     T* y;               // [rows][cols]
     T* sum;             // [rows][cols]
     int rows, cols;
+    float epsilon;
   };
 };
 
@@ -64,6 +67,7 @@ struct layernorm_backward : layernorm {
     T* dweight;       // [cols]
     T* dbias;         // [cols]
     int rows, cols;
+    float epsilon;
     void* workspace;
   };
 };

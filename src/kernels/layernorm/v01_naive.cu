@@ -22,7 +22,7 @@ __global__ void naive(layernorm::Args<T> a) {
     const float distance = static_cast<float>(x[c]) - mean;
     m2 += distance * distance;
   }
-  const float scale = rsqrtf(m2 / a.cols + layernorm::kEpsilon);
+  const float scale = rsqrtf(m2 / a.cols + a.epsilon);
   for (int c = 0; c < a.cols; ++c) {
     const float z = (static_cast<float>(x[c]) - mean) * scale;
     y[c] = T(z * static_cast<float>(a.weight[c]) + static_cast<float>(a.bias[c]));

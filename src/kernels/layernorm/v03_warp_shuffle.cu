@@ -44,7 +44,7 @@ __global__ void warp_shuffle(layernorm::Args<T> a) {
     const float distance = static_cast<float>(x[c]) - mean;
     m2 += distance * distance;
   }
-  const float scale = rsqrtf(block_sum(m2, warp_m2) / a.cols + layernorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(m2, warp_m2) / a.cols + a.epsilon);
   for (int c = t; c < a.cols; c += kBlock) {
     const float z = (static_cast<float>(x[c]) - mean) * scale;
     y[c] = T(z * static_cast<float>(a.weight[c]) + static_cast<float>(a.bias[c]));

@@ -60,7 +60,7 @@ __global__ void welford(layernorm::Args<T> a) {
   if (lane == 0) warp_moments[warp] = row;
   __syncthreads();
   row = merge<kWarps>(warp_moments[lane % kWarps]);
-  const float scale = rsqrtf(row.m2 / a.cols + layernorm::kEpsilon);
+  const float scale = rsqrtf(row.m2 / a.cols + a.epsilon);
   for (int c = t; c < a.cols; c += kBlock) {
     const float z = (static_cast<float>(x[c]) - row.mean) * scale;
     y[c] = T(z * static_cast<float>(a.weight[c]) + static_cast<float>(a.bias[c]));

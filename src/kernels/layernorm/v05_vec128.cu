@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) vec128(layerno
     }
   }
   const float variance = row_sum<kThreads>(m2, warp_m2) / a.cols;
-  const float scale = rsqrtf(variance + layernorm::kEpsilon);
+  const float scale = rsqrtf(variance + a.epsilon);
 
   auto result = [&](float value, float weight, float bias) {
     return T((value - mean) * scale * weight + bias);

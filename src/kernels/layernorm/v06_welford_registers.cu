@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) welford(layern
     take(Vec::load(x + v * Vec::size));
   }
   moments = row_moments<kThreads>(moments, warp_moments);
-  const float scale = rsqrtf(moments.m2 / a.cols + layernorm::kEpsilon);
+  const float scale = rsqrtf(moments.m2 / a.cols + a.epsilon);
 
   auto store_result = [&](int v, const Vec& value) {
     const Vec weight = Vec::load(a.weight + v * Vec::size);

@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   float m2 = 0;  // the sum of squared deviations
   for_each([&](float value) { m2 += (value - mean) * (value - mean); });
   const float variance = ladder::team_sum<Team>(m2, of_m2) / a.cols;
-  const float scale = rsqrtf(variance + layernorm::kEpsilon);
+  const float scale = rsqrtf(variance + a.epsilon);
 
   auto result = [&](T value, T weight, T bias) {
     const float z = (static_cast<float>(value) - mean) * scale;

@@ -148,7 +148,7 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
       moments = merge<kBlocks>(of_rank.moments, rank_count, row_count);
     }
     mean = moments.sum * row_count.reciprocal;
-    const float scale = rsqrtf(moments.m2 * row_count.reciprocal + layernorm::kEpsilon);
+    const float scale = rsqrtf(moments.m2 * row_count.reciprocal + a.epsilon);
 
     mbarrier_wait(&parameters_loaded, 0);  // of the first row; later this phase has long ended
     auto load_parameters = [&](const T* from, int v) {  // of vector v

@@ -36,8 +36,13 @@ struct UnfusedAdd {
     const std::int64_t vectors = ladder::ceil_div(n, ladder::Vec128<T>::size);
     ladder::launch(add<T>, ladder::ceil_div(vectors, kBlock), kBlock, 0, stream, a.x, a.residual,
                    a.sum, n);
-    const layernorm::Args<T> normalized{
-        .x = a.sum, .weight = a.weight, .bias = a.bias, .y = a.y, .rows = a.rows, .cols = a.cols};
+    const layernorm::Args<T> normalized{.x = a.sum,
+                                        .weight = a.weight,
+                                        .bias = a.bias,
+                                        .y = a.y,
+                                        .rows = a.rows,
+                                        .cols = a.cols,
+                                        .epsilon = a.epsilon};
     layernorm_rows::launch_prefetch(normalized, stream);
   }
 };

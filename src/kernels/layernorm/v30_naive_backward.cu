@@ -29,7 +29,7 @@ __global__ void row_per_thread(layernorm_backward::Args<T> a, RowFacts* facts) {
     const float distance = static_cast<float>(x[c]) - mean;
     m2 += distance * distance;
   }
-  const float scale = rsqrtf(m2 / a.cols + layernorm::kEpsilon);
+  const float scale = rsqrtf(m2 / a.cols + a.epsilon);
 
   auto z = [&](int c) { return (static_cast<float>(x[c]) - mean) * scale; };
   auto g = [&](int c) { return static_cast<float>(dy[c]) * static_cast<float>(a.weight[c]); };

@@ -34,7 +34,7 @@ __global__ void __launch_bounds__(kDxBlock)
     const float distance = static_cast<float>(x[c]) - mean;
     m2 += distance * distance;
   }
-  const float scale = rsqrtf(ladder::team_sum<Team>(m2, of_m2) / a.cols + layernorm::kEpsilon);
+  const float scale = rsqrtf(ladder::team_sum<Team>(m2, of_m2) / a.cols + a.epsilon);
 
   auto z = [&](int c) { return (static_cast<float>(x[c]) - mean) * scale; };
   auto g = [&](int c) { return static_cast<float>(dy[c]) * static_cast<float>(a.weight[c]); };

@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(Held::Team::kBlock, 1) __cluster_dims__(Held::
         m2 += distance * distance;
       }
     }
-    const float scale = rsqrtf(ladder::team_sum<Team>(m2, of_m2) / a.cols + layernorm::kEpsilon);
+    const float scale = rsqrtf(ladder::team_sum<Team>(m2, of_m2) / a.cols + a.epsilon);
 
     auto z = [&](T value) { return (static_cast<float>(value) - mean) * scale; };
     auto g = [](T gradient, T weight) {

@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
     ahead.release(row);
 
     // dx = (g - mean_g - z * mean_gz) * scale
-    const float scale = rsqrtf(sums[0] * inverse_cols + layernorm::kEpsilon);
+    const float scale = rsqrtf(sums[0] * inverse_cols + a.epsilon);
     const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
     const float subtracted = sums[2] * inverse_cols * scale;        // mean_g * scale
     T* const dx = a.dx + row * a.cols + part.first;

@@ -11,12 +11,13 @@
 struct rmsnorm {
   static constexpr const char* family = "rmsnorm";
   static constexpr const char* op = "";
-  static constexpr float kEpsilon = 1e-5f;
+  static constexpr float kEpsilon = 1e-5f;  // where a problem says nothing else
 
   static constexpr bool kCentred = false;  // LayerNorm: true
 
   struct Problem {
     int rows, cols;
+    float epsilon = kEpsilon;
   };
 
   template <class T>
@@ -25,6 +26,7 @@ struct rmsnorm {
     const T* weight;  // [cols]
     T* y;             // [rows][cols]
     int rows, cols;
+    float epsilon;
   };
 };
 
@@ -41,6 +43,7 @@ struct rmsnorm_add : rmsnorm {
     T* y;               // [rows][cols]
     T* sum;             // [rows][cols]
     int rows, cols;
+    float epsilon;
   };
 };
 
@@ -59,6 +62,7 @@ struct rmsnorm_backward : rmsnorm {
     T* dx;            // [rows][cols]
     T* dweight;       // [cols]
     int rows, cols;
+    float epsilon;
     void* workspace;
   };
 };

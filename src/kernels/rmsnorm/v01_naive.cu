@@ -19,7 +19,7 @@ __global__ void naive(rmsnorm::Args<T> a) {
     const float value = static_cast<float>(x[c]);
     sum_sq += value * value;
   }
-  const float scale = rsqrtf(sum_sq / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(sum_sq / a.cols + a.epsilon);
   for (int c = 0; c < a.cols; ++c) {
     y[c] = T(static_cast<float>(x[c]) * scale * static_cast<float>(a.weight[c]));
   }

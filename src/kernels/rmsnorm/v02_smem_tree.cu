@@ -35,7 +35,7 @@ __global__ void smem_tree(rmsnorm::Args<T> a) {
     const float value = static_cast<float>(x[c]);
     sum_sq += value * value;
   }
-  const float scale = rsqrtf(block_sum(sum_sq, tree) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(sum_sq, tree) / a.cols + a.epsilon);
   for (int c = t; c < a.cols; c += kBlock) {
     y[c] = T(static_cast<float>(x[c]) * scale * static_cast<float>(a.weight[c]));
   }

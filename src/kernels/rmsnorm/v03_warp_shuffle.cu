@@ -40,7 +40,7 @@ __global__ void warp_shuffle(rmsnorm::Args<T> a) {
     const float value = static_cast<float>(x[c]);
     sum_sq += value * value;
   }
-  const float scale = rsqrtf(block_sum(sum_sq, warp_sums) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(sum_sq, warp_sums) / a.cols + a.epsilon);
   for (int c = t; c < a.cols; c += kBlock) {
     y[c] = T(static_cast<float>(x[c]) * scale * static_cast<float>(a.weight[c]));
   }

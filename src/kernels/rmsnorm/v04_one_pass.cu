@@ -51,7 +51,7 @@ __global__ void one_pass(rmsnorm::Args<T> a, int held_cols) {
     const float value = static_cast<float>(x[c]);
     sum_sq += value * value;
   }
-  const float scale = rsqrtf(block_sum(sum_sq, warp_sums) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(sum_sq, warp_sums) / a.cols + a.epsilon);
   auto result = [&](T value, T weight) {
     return T(static_cast<float>(value) * scale * static_cast<float>(weight));
   };

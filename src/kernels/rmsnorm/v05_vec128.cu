@@ -57,7 +57,7 @@ __global__ void vec128(rmsnorm::Args<T> a, int held_vectors) {
     square(more);
   }
   for (; v < vectors; v += kBlock) square(Vec::load(x + v * Vec::size));
-  const float scale = rsqrtf(block_sum(sum_sq, warp_sums) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(block_sum(sum_sq, warp_sums) / a.cols + a.epsilon);
   auto store_result = [&](int at, const Vec& value) {
     const Vec weight = Vec::load(a.weight + at * Vec::size);
     Vec out;

@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) row_length(rms
   for (int v = kVectors * kThreads + t; !Row::kHoldsAll && v < vectors; v += kThreads) {
     square(Vec::load(x + v * Vec::size));
   }
-  const float scale = rsqrtf(row_sum<kThreads>(sum_sq, warp_sums) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(row_sum<kThreads>(sum_sq, warp_sums) / a.cols + a.epsilon);
 
   auto store_result = [&](int v, const Vec& value) {
     const Vec weight = Vec::load(a.weight + v * Vec::size);

@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
       ahead.scheduler.receive(of_rank.next_row);
       sum_sq = ladder::warp_sum<kBlocks>(of_rank.sum_sq);
     }
-    const float scale = rsqrtf(sum_sq * inverse_cols + rmsnorm::kEpsilon);
+    const float scale = rsqrtf(sum_sq * inverse_cols + a.epsilon);
 
     mbarrier_wait(&weight_loaded, 0);  // of the first row; later this phase has long ended
     auto load_weights = [&](int v) {   // vector v

@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     }
   }
   const float mean_sq = ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols;
-  const float scale = rsqrtf(mean_sq + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(mean_sq + a.epsilon);
 
   auto result = [&](T value, T weight) {
     return T(static_cast<float>(value) * scale * static_cast<float>(weight));

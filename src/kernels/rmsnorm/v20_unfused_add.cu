@@ -36,8 +36,12 @@ struct UnfusedAdd {
     const std::int64_t vectors = ladder::ceil_div(n, ladder::Vec128<T>::size);
     ladder::launch(add<T>, ladder::ceil_div(vectors, kBlock), kBlock, 0, stream, a.x, a.residual,
                    a.sum, n);
-    const rmsnorm::Args<T> normalized{
-        .x = a.sum, .weight = a.weight, .y = a.y, .rows = a.rows, .cols = a.cols};
+    const rmsnorm::Args<T> normalized{.x = a.sum,
+                                      .weight = a.weight,
+                                      .y = a.y,
+                                      .rows = a.rows,
+                                      .cols = a.cols,
+                                      .epsilon = a.epsilon};
     rmsnorm_rows::launch_prefetch(normalized, stream);
   }
 };

@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock) __cluster_d
   float sum_sq = 0;
   for_each([&](float value) { sum_sq += value * value; });
   const float mean_sq = ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols;
-  const float scale = rsqrtf(mean_sq + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(mean_sq + a.epsilon);
   Team::leave();
 
   auto result = [&](T value, T weight) {

@@ -23,7 +23,7 @@ __global__ void row_per_thread(rmsnorm_backward::Args<T> a, float* scales) {
     const float value = static_cast<float>(x[c]);
     sum_sq += value * value;
   }
-  const float scale = rsqrtf(sum_sq / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(sum_sq / a.cols + a.epsilon);
 
   auto z = [&](int c) { return static_cast<float>(x[c]) * scale; };
   auto g = [&](int c) { return static_cast<float>(dy[c]) * static_cast<float>(a.weight[c]); };

@@ -27,8 +27,7 @@ __global__ void __launch_bounds__(kDxBlock)
     const float value = static_cast<float>(x[c]);
     sum_sq += value * value;
   }
-  const float scale =
-      rsqrtf(ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols + rmsnorm::kEpsilon);
+  const float scale = rsqrtf(ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols + a.epsilon);
 
   auto z = [&](int c) { return static_cast<float>(x[c]) * scale; };
   auto g = [&](int c) { return static_cast<float>(dy[c]) * static_cast<float>(a.weight[c]); };

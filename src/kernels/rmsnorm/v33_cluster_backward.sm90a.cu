@@ -56,8 +56,7 @@ __global__ void __launch_bounds__(Held::Team::kBlock, 1) __cluster_dims__(Held::
         sum_sq += value * value;
       }
     }
-    const float scale =
-        rsqrtf(ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols + rmsnorm::kEpsilon);
+    const float scale = rsqrtf(ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols + a.epsilon);
 
     auto z = [&](T value) { return static_cast<float>(value) * scale; };
     auto g = [](T gradient, T weight) {

@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
     ahead.release(row);
 
     // dx = (g - z * mean_gz) * scale
-    const float scale = rsqrtf(sums[0] * inverse_cols + rmsnorm::kEpsilon);
+    const float scale = rsqrtf(sums[0] * inverse_cols + a.epsilon);
     const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
     T* const dx = a.dx + row * a.cols + part.first;
     for_each_vector([&](int k, int column) {

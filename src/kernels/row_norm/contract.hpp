@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -74,7 +75,7 @@ struct Row {
   double mean = 0, r;
   double of_mean = 0, of_r;
 
-  explicit Row(std::span<const double> x) {
+  Row(std::span<const double> x, double epsilon) {
     const auto n = static_cast<double>(x.size());
     double squares = 0;
     if constexpr (Norm::kCentred) {
@@ -85,7 +86,7 @@ struct Row {
     const double of_squares =
         roundings(x.size(), [&](std::size_t c) { return (x[c] - mean) * (x[c] - mean); });
     const double variance = squares / n;
-    r = 1 / std::sqrt(variance + static_cast<double>(Norm::kEpsilon));
+    r = 1 / std::sqrt(variance + epsilon);
     if constexpr (Norm::kCentred) {
       const double kappa = std::sqrt(mean * mean + variance) * r;
       const double of_sum = roundings(x.size(), [&](std::size_t c) { return std::abs(x[c]); });
@@ -110,25 +111,43 @@ struct Row {
 template <class Op>
 struct RowsContract : Op {
   using Problem = typename Op::Problem;
-  static constexpr const char* problem_help = "ROWSxCOLS, e.g. 8192x4096";
+  static constexpr const char* problem_help =
+      "ROWSxCOLS, e.g. 8192x4096, and behind it an eps other than 1e-5: @eps1e-6";
+  static constexpr std::string_view kEpsilonIs = "@eps";
   static constexpr bool kIsForward = std::string_view(Op::op).empty();
 
   static std::optional<Problem> parse(std::string_view text) {
+    float epsilon = Op::kEpsilon;
+    const std::size_t at = text.find(kEpsilonIs);
+    if (at != text.npos) {
+      const char* const end = text.data() + text.size();
+      const auto [read, error] =
+          std::from_chars(text.data() + at + kEpsilonIs.size(), end, epsilon);
+      if (error != std::errc{} || read != end || !std::isnormal(epsilon) || epsilon < 0) {
+        return std::nullopt;
+      }
+      text = text.substr(0, at);
+    }
     const auto d = ladder::parse_dimensions(text, 2, 0);
     constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
     if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
-    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1])};
+    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1]), epsilon};
   }
   static std::string text(const Problem& p) {
-    return std::to_string(p.rows) + "x" + std::to_string(p.cols);
+    std::string text = std::to_string(p.rows) + "x" + std::to_string(p.cols);
+    if (p.epsilon == Op::kEpsilon) return text;
+    std::array<char, 32> digits;
+    const auto [end, error] =
+        std::to_chars(digits.data(), digits.data() + digits.size(), p.epsilon);
+    return text.append(kEpsilonIs).append(digits.data(), end);
   }
 
   // Rows beyond the registers of a block, above 65536 elements, are whole vectors and not.
   static std::vector<Problem> test_problems() {
-    return {{0, 5},     {3, 0},     {1, 1},     {5, 1},     {3, 7},     {5, 31},   {3, 33},
-            {70, 40},   {5, 200},   {3, 257},   {1, 504},   {3, 1023},  {3, 1024}, {3, 1025},
-            {1, 2048},  {1, 4095},  {2, 4096},  {3, 4097},  {1, 5000},  {1, 8200}, {2, 9001},
-            {1, 16392}, {2, 20000}, {1, 50257}, {1, 70000}, {1, 131073}};
+    return {{0, 5},     {3, 0},     {1, 1},     {5, 1},     {3, 7},      {5, 31},        {3, 33},
+            {70, 40},   {5, 200},   {3, 257},   {1, 504},   {3, 1023},   {3, 1024},      {3, 1025},
+            {1, 2048},  {1, 4095},  {2, 4096},  {3, 4097},  {1, 5000},   {1, 8200},      {2, 9001},
+            {1, 16392}, {2, 20000}, {1, 50257}, {1, 70000}, {1, 131073}, {3, 200, 1e-6f}};
   }
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
     if (backend == ladder::Backend::host) return {{16, 1024}, {5, 4097}};
@@ -137,7 +156,7 @@ struct RowsContract : Op {
             {4096, 32768}, {1024, 50257}, {1024, 131072}};
   }
   static Problem smaller(const Problem& p) {
-    return {static_cast<int>(ladder::fewer_rows(p.rows, p.cols)), p.cols};
+    return {static_cast<int>(ladder::fewer_rows(p.rows, p.cols)), p.cols, p.epsilon};
   }
 
   static std::size_t elements(const Problem& p) {
@@ -191,9 +210,10 @@ struct RowsContract : Op {
 
   /// One row's results from its x.
   template <class T>
-  static void expect_row(const std::vector<double>& x, const std::vector<double>& weight,
-                         const std::vector<double>& bias, double* values, double* magnitude) {
-    const Row<Op> row(x);
+  static void expect_row(const Problem& p, const std::vector<double>& x,
+                         const std::vector<double>& weight, const std::vector<double>& bias,
+                         double* values, double* magnitude) {
+    const Row<Op> row(x, static_cast<double>(p.epsilon));
     for (std::size_t c = 0; c < x.size(); ++c) {
       const double z = row.z(x[c]);
       values[c] = z * weight[c] + (Op::kCentred ? bias[c] : 0);
@@ -231,6 +251,7 @@ struct Forward : RowsContract<Op> {
     a.y = output;
     a.rows = p.rows;
     a.cols = p.cols;
+    a.epsilon = p.epsilon;
     return a;
   }
 
@@ -240,8 +261,8 @@ struct Forward : RowsContract<Op> {
     ladder::Expected expected = Base::answer(output_size(p));
     Base::for_each_row(p, [&](std::size_t row) {
       const std::size_t start = row * Base::columns(p);
-      Base::template expect_row<T>(Base::widened(&inputs[0][start], Base::columns(p)), weight, bias,
-                                   &expected.values[start], &expected.magnitude[start]);
+      Base::template expect_row<T>(p, Base::widened(&inputs[0][start], Base::columns(p)), weight,
+                                   bias, &expected.values[start], &expected.magnitude[start]);
     });
     return expected;
   }
@@ -281,6 +302,7 @@ struct Add : RowsContract<Op> {
     a.sum = arrays[kResidual + 2];
     a.rows = p.rows;
     a.cols = p.cols;
+    a.epsilon = p.epsilon;
     return a;
   }
 
@@ -301,7 +323,7 @@ struct Add : RowsContract<Op> {
         sum[c] = static_cast<double>(static_cast<float>(rounded));
         sums.values[start + c] = sum[c];
       }
-      Base::template expect_row<T>(sum, weight, bias, &y.values[start], &y.magnitude[start]);
+      Base::template expect_row<T>(p, sum, weight, bias, &y.values[start], &y.magnitude[start]);
     });
     std::vector<ladder::Expected> all;
     all.push_back(std::move(y));
@@ -344,6 +366,7 @@ struct Backward : RowsContract<Op> {
     if constexpr (Op::kCentred) a.dbias = arrays[5];
     a.rows = p.rows;
     a.cols = p.cols;
+    a.epsilon = p.epsilon;
     return a;
   }
 
@@ -369,7 +392,7 @@ struct Backward : RowsContract<Op> {
     Base::for_each_row(p, [&](std::size_t r) {
       const auto x = Base::widened(&all_x[r * cols], cols);
       const auto dy = Base::widened(&all_dy[r * cols], cols);
-      const Row<Op>& row = all[r].emplace(x);
+      const Row<Op>& row = all[r].emplace(x, static_cast<double>(p.epsilon));
       const double of_sum_g =
           roundings(cols, [&](std::size_t c) { return std::abs(dy[c] * weight[c]); });
       const double of_sum_gz =
