@@ -25,16 +25,12 @@ def _softmax(x, y, cols, BLOCK: tl.constexpr):
     tl.store(y + at, e / tl.sum(e, 0), c < cols)
 
 
-def row_launch(cols: int) -> dict[str, int]:
-    """Of a kernel whose programs hold a row of so many elements in registers."""
-    block = triton.next_power_of_2(cols)
-    return {"BLOCK": block, "num_warps": min(max(block // 512, 4), 32)}
-
-
 def softmax(x: torch.Tensor) -> torch.Tensor:
     """Of a contiguous matrix."""
     y = torch.empty_like(x)
-    _softmax[(x.shape[0],)](x, y, x.shape[1], **row_launch(x.shape[1]))
+    rows, cols = x.shape
+    block = triton.next_power_of_2(cols)
+    _softmax[(rows,)](x, y, cols, block, num_warps=min(max(block // 512, 4), 32))
     return y
 
 
