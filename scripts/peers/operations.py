@@ -21,8 +21,9 @@ class Operation:
     """formula is made of plain operations, in fp32 or better inside; of fp64 tensors it is the
     reference. eager is PyTorch's own function where it has one; it gets what prepare makes of the
     inputs, outside of the time. cudnn is the same function by cuDNN, where users choose. triton and numba
-    name our kernels in triton_kernels.py and numba_kernels.py, which get what eager gets. particular makes the operation that stands for this one in a
-    problem, given as text; None where there is none."""
+    name our kernels in triton_kernels.py and numba_kernels.py, which get what eager gets. particular
+    makes the operation that stands for this one in a problem, given as text; None where there is
+    none."""
 
     shapes: Callable[[Sequence[int]], list[Shape]]  # of the inputs, from the problem's numbers
     formula: Function

@@ -1,7 +1,7 @@
-// torch.ops.my_ops.softmax(x): over the last dimension, a block per row, with a running maximum and sum.
+// torch.ops.my_ops.softmax(x): over the last dimension, a block per row.
 //
-// The kernel is src/kernels/softmax/v04_online.cu of Kernel Ladder: when the maximum moves, the sum so far
-// is rescaled, so that x is read twice and not three times.
+// The kernel is Kernel Ladder's src/kernels/softmax/v04_online.cu: when the maximum moves, the sum
+// so far is rescaled, so that x is read twice and not three times. The rest is as in add.cu.
 #define TORCH_TARGET_VERSION 0x020a000000000000  // 2.10
 #define USE_CUDA                                 // shows the CUDA functions of PyTorch's headers
 #include <torch/csrc/stable/accelerator.h>
@@ -29,8 +29,8 @@ using torch::stable::Tensor;
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kBlock = 256, kWarps = kBlock / 32;
 
-/// The largest of some numbers x, and the sum of their exp(x - max). With no numbers max is finite, so
-/// that -inf - max is never a NaN. Aligned, to be loaded and stored as one.
+/// The largest of some numbers x, and the sum of their exp(x - max). With no numbers max is finite,
+/// so that -inf - max is never a NaN. Aligned, to be loaded and stored as one.
 struct alignas(8) Online {
   float max, sum;
 

@@ -16,9 +16,11 @@ HERE = Path(__file__).resolve().parent
 
 
 def main() -> None:
+    if torch.version.cuda is None:
+        sys.exit("this PyTorch was built without CUDA: install one with it")
     if cpp_extension.CUDA_HOME is None:
-        sys.exit("nvcc is missing here: install the CUDA toolkit of PyTorch's version, "
-                 f"{torch.version.cuda}, and set CUDA_HOME if it is not in /usr/local/cuda")  # fmt: skip
+        sys.exit(f"nvcc is missing here: install the toolkit of CUDA {torch.version.cuda}, as PyTorch's, and "
+                 "set CUDA_HOME if it is not in /usr/local/cuda")  # fmt: skip
     if not cpp_extension.is_ninja_available():
         sys.exit("ninja is missing here: pip install ninja")
     if not torch.cuda.is_available():  # or load() compiles for the GPUs that it finds

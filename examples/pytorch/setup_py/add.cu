@@ -1,8 +1,8 @@
 // torch.ops.my_ops.add(a, b): one thread per element.
 //
-// The kernel is src/kernels/elementwise/v01_naive.cu of Kernel Ladder.
-// Below it is what makes an operator of it, through PyTorch's stable ABI: built once, the binary works
-// with every PyTorch from 2.10 on, and with every Python.
+// The kernel is Kernel Ladder's src/kernels/elementwise/v01_naive.cu. Below it is what makes an
+// operator of it, through PyTorch's stable ABI: built once, the binary works with every PyTorch
+// from 2.10 on, and with every Python.
 #define TORCH_TARGET_VERSION 0x020a000000000000  // 2.10
 #define USE_CUDA                                 // shows the CUDA functions of PyTorch's headers
 #include <torch/csrc/stable/accelerator.h>
@@ -76,6 +76,7 @@ Tensor add(const Tensor& a_given, const Tensor& b_given) {
 
 }  // namespace
 
-// A namespace may be in several files, as fragments. In a schema an int is 64 bits, a float is a double.
+// A namespace may be in several files, as fragments. In a schema an int has 64 bits, a float is a
+// double.
 STABLE_TORCH_LIBRARY_FRAGMENT(my_ops, m) { m.def("add(Tensor a, Tensor b) -> Tensor"); }
 STABLE_TORCH_LIBRARY_IMPL(my_ops, CUDA, m) { m.impl("add", TORCH_BOX(&add)); }
