@@ -46,11 +46,13 @@ def matmul(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def main() -> None:
     where = device()
-    for m, n, k in ((1, 1, 1), (33, 20, 40)):
+    shapes = [(33, 20, 40)] + [(500, 300, 1000)] * (where == "cuda")  # simulated, a block takes a second
+    for m, n, k in shapes:
         for dtype in (torch.float32, torch.float16):
             a = torch.randn(m, k, device=where, dtype=dtype)
             b = torch.randn(n, k, device=where, dtype=dtype).T
-            torch.testing.assert_close(matmul(a, b), a @ b, atol=1e-4, rtol=1e-3)
+            expected = (a.float() @ b.float()).to(dtype)
+            torch.testing.assert_close(matmul(a, b), expected, atol=1e-3, rtol=1e-3)
     print(f"numba matmul: agrees with PyTorch's, on {where}")
 
 

@@ -67,7 +67,8 @@ def main() -> None:
         for dtype in dtypes:
             a = torch.randn(m, k, device=device, dtype=dtype)
             b = torch.randn(n, k, device=device, dtype=dtype).T
-            torch.testing.assert_close(matmul(a, b), a @ b, atol=1e-3, rtol=2e-2)
+            expected = (a.float() @ b.float()).to(dtype)
+            torch.testing.assert_close(matmul(a, b), expected, atol=1e-3, rtol=2e-2)
     print(f"triton matmul: agrees with PyTorch's, on {device}")
 
 
