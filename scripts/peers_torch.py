@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times the suite's kernels, the vendors', PyTorch's, torch.compile's and Triton's in one process.
+"""Times the suite's kernels, the vendors', PyTorch's, torch.compile's, Triton's and numba's in one
+process.
 
   v00_...             the vendors' libraries that ./bench compares with
   v01_... and up      the suite's fastest version of each problem, or those of --versions
@@ -7,6 +8,7 @@
   p02_torch_compile   the same operation through torch.compile
   p03_triton          a short Triton kernel of ours, where there is one
   p04_torch_cudnn     of attention PyTorch's function by cuDNN; p01_torch is by FlashAttention-2
+  p05_numba           a short numba kernel of ours, where there is one
 
 The problems are those that ./bench timed with a cold L2 cache on this GPU. All contestants of a
 problem read the same tensors and take turns on PyTorch's current stream by one protocol, that of
@@ -20,7 +22,8 @@ RESULTS-peers.csv. A problem that is there with all its contestants is not measu
 interrupted run can be gone on with. The last thing printed is a table: how long the fastest other
 took in times of the suite's fastest version.
 
-Needs PyTorch, an NVIDIA GPU, and libkernel_ladder.so, which scripts/test builds.
+Needs PyTorch, an NVIDIA GPU, and libkernel_ladder.so, which scripts/test builds; triton and numba where
+they are to take part.
 
 examples:
   scripts/peers_torch.py results.csv                        makes results-peers.csv
@@ -33,6 +36,7 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
+import importlib
 import math
 import os
 import random
@@ -57,6 +61,7 @@ PEERS = {
     "p02_torch_compile": "torch.compile",
     "p03_triton": "a short Triton kernel",
     "p04_torch_cudnn": "PyTorch, eager, by cuDNN",
+    "p05_numba": "a short numba kernel",
 }
 SEED = 42
 SUSPECT_OVER = 103.0  # per cent of the roof, as in ./bench
@@ -398,26 +403,32 @@ class Ours:
         return [one.reshape(shape) for one, shape in zip(self.outputs, shapes)]
 
 
+def kernels_in(package: str) -> Any:
+    """Ours, as a module; None where the package is missing."""
+    try:
+        return importlib.import_module(f"peers.{package}_kernels")
+    except ImportError as error:
+        print(f"No peers in {package}: {error}.")
+        return None
+
+
 class Torch:
     """PyTorch on GPU 0, and the suite's kernels beside it."""
 
     where, backend = "cuda", CUDA
 
     def __init__(self, torch: Any, path: Path) -> None:
-        try:
-            from peers import triton_kernels
-        except ImportError:
-            triton_kernels = None  # type: ignore[assignment]
+        self.torch = torch
+        self.find_device()
         try:
             self.library = Library(path)
         except OSError as error:
             raise LadderError(f"{error}; scripts/test builds the library.") from None
         self.kernels = {one.name: one for one in self.library.kernels(self.backend)}
         self.git_sha = self.library.git_sha
-        self.torch, self.triton = torch, triton_kernels
+        self.triton, self.numba = kernels_in("triton"), kernels_in("numba")
         self.toolkit = f"PyTorch {torch.__version__}"
         self.operations = operations(torch)
-        self.find_device()
 
     def find_device(self) -> None:
         if not self.torch.cuda.is_available():
@@ -489,6 +500,7 @@ class Torch:
             "p02_torch_compile": operation.compiled,
             "p03_triton": operation.triton and self.triton,
             "p04_torch_cudnn": operation.cudnn,
+            "p05_numba": operation.numba and self.numba,
         }
         return [one for one in PEERS if there.get(one, True)]
 
@@ -502,8 +514,9 @@ class Torch:
         calls = {
             "p01_torch": lambda: eager(*prepared),
             "p02_torch_compile": lambda: compiled(*inputs),
-            "p03_triton": lambda: getattr(self.triton, operation.triton)(*inputs),
+            "p03_triton": lambda: getattr(self.triton, operation.triton)(*prepared),
             "p04_torch_cudnn": lambda: cudnn(*inputs),
+            "p05_numba": lambda: getattr(self.numba, operation.numba)(*prepared),
         }
         for name in self.peers_of(operation):
             yield name, calls[name]

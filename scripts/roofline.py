@@ -50,7 +50,7 @@ KINDS = ("roofline", "ladder", "overview")
 # Okabe and Ito's colours, which colour-blind readers can tell apart, and greys.
 INK, QUIET, FAINT = "#222222", "#6b6b6b", "#ececec"
 OURS, BEST, VENDOR, PEER, SUSPECT = "#7fb8de", "#0072b2", "#e69f00", "#b3a125", "#cc79a7"
-PEERS = "PyTorch, Triton"  # in legends
+PEERS = "PyTorch, Triton, numba"  # in legends
 ROOF_COLOURS = ("#d55e00", "#009e73", "#8a5a9e", "#444444")
 
 STYLE: dict[str, Any] = {

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Tests of scripts/peers_torch.py with a pretended GPU, on which time passes as it is told to; and,
 where this Python has PyTorch, of the operations themselves and of the suite's kernels beside them on
-the CPU: peers_torch_test.py [LIBRARY]."""
+the CPU, with those in Triton and numba in their simulators: peers_torch_test.py [LIBRARY]."""
 
 from __future__ import annotations
 
 import csv
 import importlib.util
 import math
+import os
 import re
 import statistics
 import subprocess
@@ -23,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "scripts" / "peers_torch.py"
 sys.dont_write_bytecode = True  # none beside the script
 sys.path.insert(0, str(SCRIPT.parent))
+os.environ |= {"TRITON_INTERPRET": "1", "NUMBA_ENABLE_CUDASIM": "1"}  # before they are imported
 
 import ladder_csv  # noqa: E402
 import peers_torch  # noqa: E402
@@ -295,6 +297,15 @@ class Command(unittest.TestCase):
         result = self.run_it(MEASURED, "-o", MEASURED)
         self.assertEqual(result.returncode, 1)
         self.assertRegex(result.stderr, "^-o .*another process, name another file[.]$")
+
+    def test_a_missing_package_is_a_sentence_and_no_contestant(self) -> None:
+        with mock.patch.dict(sys.modules, {"numba": None}), mock.patch("builtins.print") as said:
+            sys.modules.pop("peers.numba_kernels", None)
+            self.assertIsNone(peers_torch.kernels_in("numba"))
+        self.assertRegex(said.call_args.args[0], "^No peers in numba: .*numba.*[.]$")
+        without = types.SimpleNamespace(triton=None, numba=None)
+        softmax = operations(NO_TORCH)["softmax", ""]
+        self.assertEqual(peers_torch.Torch.peers_of(without, softmax), ["p01_torch", "p02_torch_compile"])
 
     def test_help_has_examples(self) -> None:
         self.assertIn("examples:", self.run_it("--help").stdout)
@@ -595,6 +606,7 @@ class OneProcess(unittest.TestCase):
 
     def measure(self, *versions: str) -> Any:
         like = {"family": "softmax", "op": "", "dtype": "f32", "problem": "37x101"}
+        self.gpu.numba = None  # whose simulator takes long
         with mock.patch.object(self.torch, "compile", lambda formula, dynamic: formula):
             return self.gpu.measure(Problem(like, versions))
 
@@ -605,6 +617,42 @@ class OneProcess(unittest.TestCase):
         self.assertEqual(group.again, samples(100.0))
         self.assertEqual((group.same.value, group.resolution), (1, 0))
         self.assertTrue(group.results[0].idea)
+
+    def our_kernels(self, peer: str, package: str) -> set[tuple[str, str]]:
+        """The operations of which those in a language pass; all must but one that the simulator can't do."""
+        if not getattr(self.gpu, package):
+            self.skipTest(f"{package} is missing here")
+        passed = set()
+        texts = {"elementwise": "1003", "reduction": "9001", "gemm": "9x7x40", "gemm_tensor": "40x24x72"}
+        for (family, op), operation in self.gpu.operations.items():
+            types = Operations.TYPES.get(family, ("f32", "f16"))
+            for dtype in types if getattr(operation, package) else ():
+                if dtype == "bf16":  # Triton's interpreter cuts it off and multiplies its bits
+                    continue
+                problem = Problem({"family": family, "op": op, "dtype": dtype,
+                                   "problem": texts.get(family, "3x101")})  # fmt: skip
+                inputs = peers_torch.random_inputs(self.torch, operation, problem.size, dtype, "cpu")
+                expected = peers_torch.reference(self.torch, operation, inputs, problem.size, dtype)
+                call = dict(self.gpu.peers(operation, inputs))[peer]
+                result = peers_torch.judge(peer, "", call, operation, inputs, expected)
+                if "only 0-dimensional arrays" not in result.reason:  # Triton 3.6's, with NumPy 2.4
+                    self.assertEqual(result.verdict, "passed", f"{problem.name}: {result.reason}")
+                    passed.add((family, op))
+        return passed
+
+    def test_our_kernels_in_triton(self) -> None:
+        self.assertLess({("elementwise", "add"), ("softmax", "")}, self.our_kernels("p03_triton", "triton"))
+
+    def test_our_kernels_in_numba(self) -> None:
+        self.assertEqual(
+            self.our_kernels("p05_numba", "numba"),
+            {("elementwise", "add"), ("softmax", ""), ("gemm", "")},
+        )
+        operation, inputs = self.gpu.operations["elementwise", "add"], [self.torch.zeros(3).bfloat16()] * 2
+        call = dict(self.gpu.peers(operation, inputs))["p05_numba"]
+        result = peers_torch.judge("p05_numba", "", call, operation, inputs, Expected([], []))
+        self.assertEqual((result.verdict, result.reason),
+                         ("unsupported", "numba takes no bfloat16 from PyTorch"))  # fmt: skip
 
     def test_a_kernel_that_is_wrong_or_not_there_has_no_time(self) -> None:
         def unchanged(ours: Any) -> None:

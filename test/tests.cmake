@@ -290,6 +290,13 @@ if(Python3_Interpreter_FOUND)
   add_test(NAME scripts.torch_operators
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/torch_operators_test.py)
   set_tests_properties(python.operators scripts.torch_operators PROPERTIES SKIP_RETURN_CODE 77)
+  # Of examples/: with a GPU there, else in simulators; and the operators for PyTorch, which nvcc compiles
+  foreach(part simulated built)
+    add_test(NAME examples.${part}
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/examples_test.py ${part})
+  endforeach()
+  set_tests_properties(examples.simulated PROPERTIES SKIP_RETURN_CODE 77)
+  set_tests_properties(examples.built PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/upkeep/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's

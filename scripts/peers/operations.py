@@ -20,15 +20,17 @@ EPSILON = 1e-5  # layernorm's and rmsnorm's
 class Operation:
     """formula is made of plain operations, in fp32 or better inside; of fp64 tensors it is the
     reference. eager is PyTorch's own function where it has one; it gets what prepare makes of the
-    inputs, outside of the time. cudnn is the same function by cuDNN, where users choose. triton names
-    our kernel in triton_kernels.py. particular makes the operation that stands for this one in a
-    problem, given as text; None where there is none."""
+    inputs, outside of the time. cudnn is the same function by cuDNN, where users choose. triton and numba
+    name our kernels in triton_kernels.py and numba_kernels.py, which get what eager gets. particular
+    makes the operation that stands for this one in a problem, given as text; None where there is
+    none."""
 
     shapes: Callable[[Sequence[int]], list[Shape]]  # of the inputs, from the problem's numbers
     formula: Function
     eager: Function | None = None
     prepare: Function | None = None
     triton: str = ""
+    numba: str = ""
     summands: Callable[[Sequence[int]], int] = lambda size: 1  # in the longest sum
     magnitude: Function | None = None  # the largest sum of |summand|; else the largest |result|
     interval: Callable[[Sequence[int]], tuple[float, float]] = lambda size: (-1, 1)  # of inputs
@@ -66,7 +68,7 @@ def operations(torch: Any) -> dict[tuple[str, str], Operation]:
         return Operation(same(1), formula, **more)
 
     found["elementwise", "relu"] = of_one(torch.relu)
-    found["elementwise", "add"] = Operation(same(2), torch.add, triton="add")
+    found["elementwise", "add"] = Operation(same(2), torch.add, triton="add", numba="add")
     found["elementwise", "gelu"] = of_one(F.gelu, triton="gelu")
     found["elementwise", "gelu_tanh"] = of_one(lambda x: F.gelu(x, approximate="tanh"))
     found["elementwise", "silu_mul"] = Operation(
@@ -126,7 +128,7 @@ def operations(torch: Any) -> dict[tuple[str, str], Operation]:
         return (wide(dy) - wide(y).exp() * wide(dy).sum(-1, keepdim=True)).to(y.dtype)
 
     found["softmax", ""] = of_one(
-        lambda x: torch.softmax(x, -1), triton="softmax", summands=cols
+        lambda x: torch.softmax(x, -1), triton="softmax", numba="softmax", summands=cols
     )
     found["softmax", "log"] = of_one(
         lambda x: torch.log_softmax(x, -1), summands=cols, roundings=2
@@ -221,21 +223,25 @@ def operations(torch: Any) -> dict[tuple[str, str], Operation]:
 
     # ---- gemm, gemm_tensor: MxNxK; the operands' letters as in BLAS, t for transposed
 
-    def product(layout: str) -> Operation:
+    def product(layout: str, **more: Any) -> Operation:
         def shapes(size: Sequence[int]) -> list[Shape]:
             m, n, k = size
             return [(m, k) if layout[0] == "n" else (k, m), (k, n) if layout[1] == "n" else (n, k)]
 
+        def factors(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+            return a if layout[0] == "n" else a.T, b if layout[1] == "n" else b.T
+
         def multiply(a: Tensor, b: Tensor) -> Tensor:
-            return torch.matmul(a if layout[0] == "n" else a.T, b if layout[1] == "n" else b.T)
+            return torch.matmul(*factors(a, b))
 
         # Tensor cores cut off what ordinary ones round: 13 sqrt(k) 2^-23 for 8 sqrt(k) 2^-24.
         return Operation(
-            shapes, multiply, summands=lambda size: size[2],
-            magnitude=lambda a, b: 3.25 * multiply(a.abs(), b.abs()).max(),
+            shapes, multiply, eager=torch.matmul, prepare=factors, triton="matmul",
+            summands=lambda size: size[2],
+            magnitude=lambda a, b: 3.25 * multiply(a.abs(), b.abs()).max(), **more,
         )  # fmt: skip
 
-    found["gemm", ""] = product("nn")
+    found["gemm", ""] = product("nn", numba="matmul")
     for layout in ("nn", "nt", "tn"):
         found["gemm_tensor", layout] = product(layout)
     nt = found["gemm_tensor", "nt"]

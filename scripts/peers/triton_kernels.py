@@ -1,5 +1,6 @@
 """Short Triton kernels for some of the operations, as a reader of Triton's tutorials would write
-them: no autotuning, a program per row or per block of elements. Needs torch and triton."""
+them: no autotuning, a program per row, per tile or per block of elements. The first ones are those of
+examples/. Needs torch and triton."""
 
 from __future__ import annotations
 
@@ -7,21 +8,14 @@ import torch
 import triton
 import triton.language as tl
 
+from peers.examples import example
+
+add = example("triton", "add")
+softmax = example("triton", "softmax")
+matmul = example("triton", "matmul")
+
 BLOCK = 4096  # elements per program
 SUMS = 1024  # programs of a sum's first launch
-
-
-@triton.jit
-def _add(a, b, y, n, BLOCK: tl.constexpr):
-    i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = i < n
-    tl.store(y + i, tl.load(a + i, inside) + tl.load(b + i, inside), inside)
-
-
-def add(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    y = torch.empty_like(a)
-    _add[(triton.cdiv(a.numel(), BLOCK),)](a, b, y, a.numel(), BLOCK)
-    return y
 
 
 @triton.jit
@@ -62,21 +56,6 @@ def _row_launch(x: torch.Tensor) -> dict[str, int]:
     """A program holds a whole row in registers."""
     block = triton.next_power_of_2(x.shape[1])
     return {"BLOCK": block, "num_warps": min(max(block // 512, 4), 32)}
-
-
-@triton.jit
-def _softmax(x, y, cols, BLOCK: tl.constexpr):
-    c = tl.arange(0, BLOCK)
-    at = tl.program_id(0).to(tl.int64) * cols + c
-    v = tl.load(x + at, c < cols, -float("inf")).to(tl.float32)
-    e = tl.exp(v - tl.max(v, 0))
-    tl.store(y + at, e / tl.sum(e, 0), c < cols)
-
-
-def softmax(x: torch.Tensor) -> torch.Tensor:
-    y = torch.empty_like(x)
-    _softmax[(x.shape[0],)](x, y, x.shape[1], **_row_launch(x))
-    return y
 
 
 @triton.jit
