@@ -4,7 +4,7 @@ README and of docs/.
 
 The numbers come from the CSVs under results/<gpu>/: for each family from the GPU's newest one that
 has its rows. Left out are *-shapes.csv, further problems of some versions, and what
-scripts/autotune.py measured. Of several GPUs the one with the most families measured by the protocol
+scripts/autotune.py and scripts/torch_operators.py measured. Of several GPUs the one with the most families measured by the protocol
 of equal rounds comes first, of those the one measured last; README.md has a row of it for each family,
 results/README.md all rows of all GPUs.
 
@@ -363,8 +363,8 @@ def newest_runs(root: Path) -> list[Runs]:
     families in equal rounds, of those the one with the newest run."""
     machines: dict[Path, list[Run]] = {}
     for path in sorted(root.glob("results/*/*.csv")):
-        if re.search(r"^counters\.csv$|-(shapes|peers|autotune-\w+)\.csv$", path.name):
-            continue  # of validate_counters, peers_torch.py, autotune; further problems
+        if re.search(r"^counters\.csv$|-(shapes|peers|(autotune|torch)-\w+)\.csv$", path.name):
+            continue  # of validate_counters, peers_torch.py, autotune, torch_operators.py; further problems
         rows = tuple(r for r in ladder_csv.read(path) if r.backend == "cuda")
         if any(r.cache != "hot" for r in rows):
             machines.setdefault(path.parent, []).append(Run(path, rows))
