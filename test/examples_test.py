@@ -91,9 +91,13 @@ class Simulated(unittest.TestCase):
             for rung in re.findall(r"src/kernels/\S+?[.]cu", path.read_text(encoding="utf-8")):
                 self.assertTrue((ROOT / rung).exists(), f"{path}: no {rung}")
 
-    def on_simulator(self, language: str, path: Path) -> subprocess.CompletedProcess[str]:
+    def ran(self, language: str, path: Path) -> subprocess.CompletedProcess[str]:
+        """On the GPU or, where there is none, in the simulator."""
         variable = {"triton": "TRITON_INTERPRET", "numba": "NUMBA_ENABLE_CUDASIM"}[language]
-        return run(sys.executable, "-B", path, **({} if HAS_GPU else {variable: "1"}))
+        result = run(sys.executable, "-B", path, **({} if HAS_GPU else {variable: "1"}))
+        if " wants pip install " in result.stdout:
+            self.skipTest(result.stdout.strip())
+        return result
 
     def agrees(self, language: str) -> None:
         if not (HAS_TORCH and has(language)):
@@ -101,9 +105,7 @@ class Simulated(unittest.TestCase):
         where = "cuda" if HAS_GPU else "cpu"
         for name in ("add", "softmax", "matmul"):
             with self.subTest(name=name):
-                result = self.on_simulator(language, EXAMPLES / language / f"{name}.py")
-                if "wants pip install 'numpy<2.4'" in result.stdout:
-                    self.skipTest(result.stdout.strip())
+                result = self.ran(language, EXAMPLES / language / f"{name}.py")
                 self.assertEqual(
                     (result.returncode, result.stdout.strip().splitlines()[-1:]),
                     (0, [f"{language} {name}: agrees with PyTorch's, on {where}"]), result.stdout,
@@ -126,7 +128,7 @@ class Simulated(unittest.TestCase):
                 source = path.read_text(encoding="utf-8")
                 self.assertEqual(source.count(right), 1)
                 path.write_text(source.replace(right, wrong), encoding="utf-8")
-                result = self.on_simulator(language, path)
+                result = self.ran(language, path)
                 self.assertIn("AssertionError: Tensor-likes are not close", result.stdout)
                 self.assertEqual(result.returncode, 1)
 

@@ -26,4 +26,6 @@ def device() -> str:
         return "cpu"
     if not torch.cuda.is_available():
         sys.exit("PyTorch finds no GPU here: with NUMBA_ENABLE_CUDASIM=1 this runs on the CPU")
+    if not cuda.is_available():
+        sys.exit("numba finds no GPU; for CUDA 13 it wants pip install 'numba-cuda[cu13]'")
     return "cuda"
