@@ -271,6 +271,8 @@ if(Python3_Interpreter_FOUND)
   endif()
   add_test(NAME source.includes_go_down
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/includes_test.py)
+  add_test(NAME scripts.palette
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/palette_test.py)
   add_test(NAME scripts.draw_attention
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_attention_test.py)
   add_test(NAME scripts.draw_gemm

@@ -21,7 +21,8 @@ def track(
 
 
 def legend(picture: Picture, y: float, entries: Iterable[tuple[str, str]]) -> None:
-    x: float = MARGIN
+    x, entries = float(MARGIN), list(entries)
+    picture.legends.append([look for look, _ in entries])
     for look, text in entries:
         picture.box(x, y - 11, 14, 12, *look.split())
         picture.text(x + 20, y, text, "small", "quiet")
