@@ -5,8 +5,10 @@ cells, on light pages and on dark ones."""
 
 from __future__ import annotations
 
+import re
 import sys
 import unittest
+import xml.etree.ElementTree
 from functools import cache
 from itertools import combinations
 from math import ceil, hypot
@@ -22,7 +24,7 @@ from colours import COLOURS  # noqa: E402
 from drawings import (  # noqa: E402, F401  they fill RUNGS
     attention, gemm_blocks, gemm_memory, gemm_tensor, gemm_time, start,
 )  # fmt: skip
-from drawings.picture import Box, Picture, Shape, hatching  # noqa: E402
+from drawings.picture import Box, Picture, Shape, hatching, text_width  # noqa: E402
 from drawings.rung import RUNGS  # noqa: E402
 
 TEXT, SHAPE = 4.5, 3.0  # of WCAG 2.2, 1.4.3 and 1.4.11
@@ -120,6 +122,72 @@ class Drawings(unittest.TestCase):
                         self.assertGreaterEqual(least(ink, look), TEXT)
 
 
+class Results(unittest.TestCase):
+    """The pictures under results/, as they are committed."""
+
+    def test_colours_are_of_the_palette(self) -> None:
+        dark = dict(COLOURS.values())
+        for path in RESULTS:
+            light, _, below = style(path).partition("@media(prefers-color-scheme:dark)")
+            with self.subTest(picture=path.name):
+                self.assertLessEqual({*re.findall("#[0-9a-f]{6}", light)}, {*dark})
+                for name, rule in rules(light).items():
+                    for what, colour in re.findall(r"(fill|stroke):(#[0-9a-f]{6})", rule):
+                        self.assertIn(f"{what}:{dark[colour]}", rules(below)[name])
+
+    def test_texts_can_be_read(self) -> None:
+        names = {light: name for name, (light, _) in COLOURS.items()}
+        for path in RESULTS:
+            light = rules(style(path).partition("@media")[0])
+            for element, _ in texts(path):
+                (colour,) = re.findall(r"fill:(#[0-9a-f]{6})", light[element.attrib["class"]])
+                with self.subTest(picture=path.name, text=element.text):
+                    self.assertGreaterEqual(least(names[colour], "page"), TEXT)
+
+    def test_texts_lie_apart(self) -> None:
+        for path in RESULTS:
+            for (one, box), (other, its) in combinations(texts(path), 2):
+                with self.subTest(picture=path.name):
+                    self.assertFalse(box.overlaps(its), f"{one.text!r} is on {other.text!r}")
+
+    def test_they_say_what_they_are(self) -> None:
+        self.assertTrue(RESULTS)
+        for path in RESULTS:
+            root = xml.etree.ElementTree.parse(path).getroot()
+            with self.subTest(picture=path.name):
+                self.assertEqual(root.get("aria-labelledby"), "title desc")
+                self.assertTrue(root.findtext(f"{SVG}title") and root.findtext(f"{SVG}desc"))
+                self.assertLess(path.stat().st_size, 60_000)
+
+
+RESULTS = sorted((ROOT / "results").glob("*/*.svg"))
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def style(path: Path) -> str:
+    return xml.etree.ElementTree.parse(path).getroot().findtext(f"{SVG}style") or ""
+
+
+def rules(sheet: str) -> dict[str, str]:
+    return dict(re.findall(r"\.(s\d+)\{([^}]*)\}", sheet))
+
+
+def texts(path: Path) -> list[tuple[xml.etree.ElementTree.Element, Box]]:
+    """Those that are not turned, and where they stand, about: fonts differ in their widths."""
+    light = rules(style(path).partition("@media")[0])
+    found = []
+    for element in xml.etree.ElementTree.parse(path).iter(f"{SVG}text"):
+        rule = light[element.attrib["class"]]
+        if "transform" in element.attrib:
+            continue
+        (size,) = map(float, re.findall(r"font-size:([\d.]+)px", rule))
+        width = text_width(element.text or "", 0.88 * size, "font-weight:700" in rule)
+        x, y = float(element.attrib["x"]), float(element.attrib["y"])
+        x -= {"end": width, "middle": width / 2}.get((re.findall("anchor:(\\w+)", rule) or [""])[0], 0)
+        found.append((element, Box(x, y - 0.7 * size, width, 0.7 * size)))
+    return found
+
+
 class Palette(unittest.TestCase):
     def test_steps_of_lightness(self) -> None:
         for pale in "abcf":
@@ -132,6 +200,15 @@ class Palette(unittest.TestCase):
             self.assertGreaterEqual(least("edge", ground), SHAPE)
             for text in ("ink", "quiet"):
                 self.assertGreaterEqual(least(text, ground), TEXT, text)
+
+    def test_marks_in_results(self) -> None:
+        """Versions, the fastest, the vendor's library, others and what is suspect: by lightness, or by
+        shape and hatching, as roofline.py draws them."""
+        looks = ("a", "A", "b hatched", "C hatched")
+        for one, other in combinations(looks, 2):
+            self.assertTrue(apart(one, other), f"{one} and {other}")
+        for look in looks:
+            self.assertGreaterEqual(least(look.split()[0], "page"), SHAPE)
 
     def test_the_measure(self) -> None:
         self.assertAlmostEqual(vision.contrast("#000000", "#ffffff"), 21)

@@ -133,7 +133,7 @@ def thread_tile(
     picture.text(a_x, b_y - 10, f"a block's tile of C: {bm} x {bn}", "small", "quiet")
     picture.text(a_x, c_y - 6, "A")
     picture.text(c_x + side + 6, b_y + 13, "B")
-    picture.text(a_x, c_y + bm * scale + 22, "strong: a thread; pale green: its warp", "small",
+    picture.text(a_x, c_y + bm * scale + 22, "strong: a thread; pale, of C: its warp", "small",
                  "quiet")  # fmt: skip
 
     # The same, larger: V steps of k of A, one step of B.

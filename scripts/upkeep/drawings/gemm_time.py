@@ -286,10 +286,11 @@ def last_wave() -> Picture:
         picture.text(x + unit / 2, y + SMS * height / 2, "a tile each", "small", "middle")
         width = beginning / k_tiles * unit
         picture.box(x + unit, y, round(width, 1), rest * height, "f hatched")
-        for end in range(rest if beginning < k_tiles else 0):
-            turn, sm = divmod(end, SMS - rest)
-            picture.box(round(x + unit + 2 + turn * (unit - width), 1), y + (rest + sm) * height,
-                        round(unit - width - 2, 1), height, "F")  # fmt: skip
+        for first in range(0, rest if beginning < k_tiles else 0, SMS - rest):
+            turn = first // (SMS - rest)
+            picture.box(round(x + unit + 2 + turn * (unit - width), 1), y + rest * height,
+                        round(unit - width - 2, 1), min(rest - first, SMS - rest) * height,
+                        "F")  # fmt: skip
         picture.line([(x + unit, y), (x + unit, y + SMS * height)], "ln", "oink")
         time = 1 + beginning / k_tiles
         picture.text(x + unit, y + SMS * height + 18, "1", "small", "end")
