@@ -22,7 +22,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "upkeep")]
 import vision  # noqa: E402
 from colours import COLOURS  # noqa: E402
 from drawings import (  # noqa: E402, F401  they fill RUNGS
-    attention, gemm_blocks, gemm_memory, gemm_tensor, gemm_time, start,
+    attention, gemm_blocks, gemm_memory, gemm_tensor, gemm_time, reduction, softmax, start, transpose,
 )  # fmt: skip
 from drawings.picture import Box, Picture, Shape, hatching, text_width  # noqa: E402
 from drawings.rung import RUNGS  # noqa: E402
