@@ -418,8 +418,8 @@ def _short_idea(row: Row) -> str:
     """As much of what the kernel's file says as its idea, in whole clauses, as fits below its bar."""
     idea = ladder_csv.idea(row)
     ends = [m.start() for m in re.finditer(r"[;:,.]( |$)| [(]", idea)] + [len(idea)]
-    fitting = [idea[:end] for end in ends if end and _width(idea[:end], size=IDEA) < IDEAS]
-    return next((text for text in reversed(fitting) if text.count("(") == text.count(")")), "")
+    whole = (idea[:end] for end in reversed(ends) if idea.count("(", 0, end) == idea.count(")", 0, end))
+    return next((text for text in whole if not text or _width(text, size=IDEA) < IDEAS), "")
 
 
 def _places(ladder: Ladder) -> list[float]:
@@ -456,7 +456,8 @@ def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
     ends = [at - SHORT / 2 for at in places], [at + BAR * SHORT / 2 for at in places]
     axes.vlines([100] * len(rows), *ends, color=INK, linewidth=1)
     if by_roof and ladder.baselines:
-        axes.vlines([share[ladder.baselines[0]]] * len(rows), *ends, color=VENDOR, linewidth=1.2)
+        for width, colour in ((3.6, PAGE), (1.4, VENDOR)):  # with a rim, to be seen on bars
+            axes.vlines([share[ladder.baselines[0]]] * len(rows), *ends, color=colour, linewidth=width)
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():

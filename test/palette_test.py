@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.dont_write_bytecode = True  # none beside the scripts
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "upkeep")]
 
+import roofline  # noqa: E402
 import vision  # noqa: E402
 from colours import COLOURS  # noqa: E402
 from drawings import (  # noqa: E402, F401  they fill RUNGS
@@ -202,13 +203,22 @@ class Palette(unittest.TestCase):
                 self.assertGreaterEqual(least(text, ground), TEXT, text)
 
     def test_marks_in_results(self) -> None:
-        """Versions, the fastest, the vendor's library, others and what is suspect: by lightness, or by
-        shape and hatching, as roofline.py draws them."""
-        looks = ("a", "A", "b hatched", "C hatched")
-        for one, other in combinations(looks, 2):
-            self.assertTrue(apart(one, other), f"{one} and {other}")
-        for look in looks:
-            self.assertGreaterEqual(least(look.split()[0], "page"), SHAPE)
+        """By lightness, or by the shape of a point and the hatching of a bar."""
+        names = {light: name for name, (light, _) in COLOURS.items()}
+        marks = {roofline.OURS: "o", roofline.BEST: "o", roofline.VENDOR: "D", roofline.PEER: "s",
+                 roofline.SUSPECT: "X"}  # fmt: skip
+        for one, other in combinations(marks, 2):
+            bright = least(names[one], names[other]) >= SHAPE
+            textures = [roofline.HATCHES.get(each, ("",))[0] for each in (one, other)]
+            self.assertTrue(bright or marks[one] != marks[other], f"points of {one} and {other}")
+            self.assertTrue(bright or len({*textures}) == 2, f"bars of {one} and {other}")
+        for mark in marks:
+            for ground in (roofline.PAGE, roofline.TRACK):
+                self.assertGreaterEqual(least(names[mark], names[ground]), SHAPE)
+        for colour, (_, strokes) in roofline.HATCHES.items():
+            self.assertGreaterEqual(least(names[colour], names[strokes]), SHAPE)
+        for colour in roofline.ROOF_COLOURS:
+            self.assertGreaterEqual(least(names[colour], "page"), SHAPE)
 
     def test_the_measure(self) -> None:
         self.assertAlmostEqual(vision.contrast("#000000", "#ffffff"), 21)
