@@ -812,6 +812,11 @@ class Updating(TreeCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(self.stale(), [])
 
+        self.assertIn(
+            '<desc id="desc">gemm f32: ladder. gemm f32 4096x4096x4096: v10 rung 9, 2.87 ms, '
+            "0.92x cuBLAS, 74 % of the roof.</desc>",
+            (self.folder / drawn).read_text(encoding="utf-8"),
+        )
         readme = self.folder / "src/kernels/gemm/README.md"
         text = readme.read_text(encoding="utf-8")
         self.assertIn("![gemm f32: ladder](../../../results/gpu/gemm-f32-ladder.svg)", text)

@@ -110,7 +110,18 @@ class Picture:
         import roofline  # needs matplotlib, which --check does without
 
         ((_, figure),) = roofline.pictures(self.run.rows, self.ladders, (self.kind,))
-        roofline.save(figure, self.path, self.alt, f"rows {self.digest}")
+        roofline.save(figure, self.path, self.description, f"rows {self.digest}")
+
+    @property
+    def description(self) -> str:
+        """For those who don't see it: the fastest version of each ladder."""
+        texts = [f"{self.alt}."]
+        for one in self.ladders:
+            if best := one.best:
+                numbers = ", ".join(filter(None, (time_text(best.time_us), over_vendor(one, best))))
+                reached = f", {share(best)} of the roof" if share(best) else ""
+                texts.append(f"{one.title} {one.problem}: {best.name}, {numbers}{reached}.")
+        return " ".join(texts)
 
 
 @dataclass
