@@ -20,7 +20,7 @@ Pictures lie beside their CSV; those that no page shows any more are removed. --
 nothing: it names what is out of date, if anything, and then exits with 1.
 
 examples:
-  scripts/upkeep/update_readme.py            after a CSV was added to results/<gpu>/
+  scripts/upkeep/update_readme.py            after a CSV was added to results/<gpu>/, or an Idea changed
   scripts/upkeep/update_readme.py --check    as ctest does
 """
 
