@@ -286,6 +286,14 @@ class Ladder:
         return row.gflops if self.is_compute else row.gbps
 
 
+def idea(row: Row) -> str:
+    """What the head of a version's file says as its idea, on one line; empty without a file."""
+    files = sorted((ROOT / "src" / "kernels" / row.family).glob(f"{row.kernel}.*"))
+    text = files[0].read_text(encoding="utf-8") if files else ""
+    found = re.search(r"^// Idea +((?:.*\n//  +)*.*)", text, re.MULTILINE)
+    return re.sub(r"\s*\n//\s+", " ", found[1]) if found else ""
+
+
 # ---- Reading
 
 

@@ -22,12 +22,16 @@ examples:
 from __future__ import annotations
 
 import argparse
-import itertools
+import io
 import math
+import re
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Iterable, Sequence
 
 import ladder_csv
+import svg
+from colours import COLOURS
 from ladder_csv import (
     Ladder,
     LadderError,
@@ -47,23 +51,25 @@ if TYPE_CHECKING:
 
 KINDS = ("roofline", "ladder", "overview")
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart, and greys.
-INK, QUIET, FAINT = "#222222", "#6b6b6b", "#ececec"
-OURS, BEST, VENDOR, PEER, SUSPECT = "#7fb8de", "#0072b2", "#e69f00", "#b3a125", "#cc79a7"
+# In pictures for light pages; an SVG has the others too.
+PAGE, INK, QUIET, GAP, TRACK = (COLOURS[name][0] for name in ("page", "ink", "quiet", "gap", "idle"))
+OURS, BEST, VENDOR, PEER, SUSPECT = (COLOURS[name][0] for name in "aAbCF")
+ROOF_COLOURS = (*(COLOURS[name][0] for name in "fcb"), QUIET)
+# Of bars: the hatching and its colour, so that hue is no only difference
+HATCHES = {VENDOR: ("////", COLOURS["B"][0]), PEER: ("....", PAGE), SUSPECT: ("xxxx", PAGE)}
 PEERS = "PyTorch, Triton, numba"  # in legends
-ROOF_COLOURS = ("#d55e00", "#009e73", "#8a5a9e", "#444444")
 
 STYLE: dict[str, Any] = {
-    "axes.edgecolor": "#aaaaaa",
+    "axes.edgecolor": QUIET,
     "axes.labelcolor": QUIET,
     "axes.spines.right": False,
     "axes.spines.top": False,
-    "figure.facecolor": "white",
+    "figure.facecolor": PAGE,
     "font.family": "DejaVu Sans",  # comes with matplotlib
     "font.size": 9,
     "hatch.linewidth": 0.6,
     "savefig.dpi": 150,
-    "svg.fonttype": "path",  # the same picture wherever it is shown
+    "svg.fonttype": "none",  # texts are texts
     "svg.hashsalt": "kernel-ladder",  # and the same file whenever it is drawn
     "text.color": INK,
     "xtick.color": QUIET,
@@ -102,6 +108,15 @@ def source(row: Row) -> str:
     commit = row.git_sha[:10] if row.git_sha not in ("", "unknown") else ""
     cache = f"{row.cache} L2 cache" if row.cache else ""
     return " · ".join(filter(None, (row.device, cache, commit and f"commit {commit}")))
+
+
+def sources(ladders: Sequence[Ladder]) -> str:
+    """Of several runs: the device, and all commits."""
+    rows = [one.timed[0] for one in ladders]
+    commits = dict.fromkeys(r.git_sha[:10] for r in rows if r.git_sha not in ("", "unknown"))
+    if len(commits) < 2:
+        return source(rows[0])
+    return f"{source(rows[0]._replace(git_sha=''))} · commits {', '.join(commits)}"
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -178,10 +193,10 @@ def draw_roofline(ladder: Ladder, roofs: Sequence[Roof]) -> Figure:
         axis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v / 1000:g}"))
-    axes.grid(True, color=FAINT, linewidth=0.8)
+    axes.grid(True, color=GAP, linewidth=0.8)
     axes.set_axisbelow(True)
 
-    _roof_lines(axes, memory, compute)
+    _roof_lines(axes, memory, compute, left)
     _points(axes, ladder, points, x_of)
     _names(figure, axes, ladder, x_of, memory, compute, left)
 
@@ -205,10 +220,31 @@ def draw_roofline(ladder: Ladder, roofs: Sequence[Roof]) -> Figure:
 def _handle(line: str, colour: str, text: str, marker: str = "") -> Any:
     from matplotlib.lines import Line2D
 
-    return Line2D([], [], linestyle=line or "none", marker=marker, color=colour, label=text)
+    look = _vendor_look() if marker == "D" else {"color": colour}
+    return Line2D([], [], linestyle=line or "none", marker=marker, label=text, **look)
 
 
-def _roof_lines(axes: Axes, memory: Sequence[Roof], compute: Sequence[Roof]) -> None:
+def _vendor_look() -> dict[str, Any]:
+    """A hollow diamond above all other marks, which it does not hide."""
+    from matplotlib.patheffects import withStroke
+
+    return {"color": VENDOR, "markerfacecolor": "none", "markeredgewidth": 1.8, "markersize": 8,
+            "zorder": 6, "path_effects": [withStroke(linewidth=3.6, foreground=PAGE)]}  # fmt: skip
+
+
+def _plot_mark(axes: Axes, ladder: Ladder, row: Row, x: float, y: float, size: float) -> None:
+    marker, colour = _mark(ladder, row)
+    look: dict[str, Any] = _vendor_look() if marker == "D" else {
+        "color": colour, "markersize": size, "markeredgecolor": PAGE, "markeredgewidth": 0.8,
+        "zorder": 3.5 if row.is_peer else 5 if row in ladder.tied else 4,
+    }  # fmt: skip
+    axes.plot(x, y, marker=marker, **look)
+
+
+def _roof_lines(
+    axes: Axes, memory: Sequence[Roof], compute: Sequence[Roof], left: bool
+) -> None:  # fmt: skip
+    """left: the points stand at the right, so what the roofs are called stands at the left."""
     x_low, x_high = axes.get_xlim()
     y_low, _ = axes.get_ylim()
     ceiling = max((c.line for c in compute), default=math.inf)
@@ -238,9 +274,11 @@ def _roof_lines(axes: Axes, memory: Sequence[Roof], compute: Sequence[Roof]) -> 
                 f"(pin {scaled})" if rates else "pin " + rate_text(roof.pin, roof.is_compute)
             )
         text = "  ".join([roof_title(roof.name), *rates])
-        look: dict[str, Any] = {"color": colour, "fontsize": 8.5, "textcoords": "offset points"}
+        look: dict[str, Any] = {"fontsize": 8.5, "textcoords": "offset points"}
         if roof.is_compute:
-            axes.annotate(text, (x_high, rate), xytext=(-4, 4), ha="right", **look)
+            x, side = (max(x_low, rate / fastest), 1) if left else (x_high, -1)
+            axes.annotate(text, (x, rate), xytext=(4 * side, 4), ha="left" if left else "right",
+                          **look)  # fmt: skip
         else:
             # Begins where the roof enters the picture, at its left or at its lower edge.
             x = max(x_low, y_low / rate)
@@ -251,13 +289,9 @@ def _roof_lines(axes: Axes, memory: Sequence[Roof], compute: Sequence[Roof]) -> 
 def _points(axes: Axes, ladder: Ladder, points: Sequence[Row], x_of: dict[Row, float]) -> None:
     for section in ladder.sections:
         rungs = [r for r in section if r in x_of and r in ladder.rungs]
-        axes.plot([x_of[r] for r in rungs], [r.gflops for r in rungs], color=BEST, linewidth=1,
-                  alpha=0.6)  # fmt: skip
+        axes.plot([x_of[r] for r in rungs], [r.gflops for r in rungs], color=OURS, linewidth=1)
     for row in points:
-        marker, colour = _mark(ladder, row)
-        axes.plot(x_of[row], row.gflops, marker=marker, color=colour, markersize=7,
-                  markeredgecolor="white", markeredgewidth=0.8,
-                  zorder=3.5 if row.is_peer else 5 if row in ladder.tied else 4)  # fmt: skip
+        _plot_mark(axes, ladder, row, x_of[row], row.gflops, 7)
 
 
 def _mark(ladder: Ladder, row: Row) -> tuple[str, str]:
@@ -331,7 +365,7 @@ def _fitting(text: str, room: float, size: float, bold: bool = False) -> float:
     return size * min(1, room / _width(text, bold, size))
 
 
-def _width(text: str, bold: bool, size: float = 8.5) -> float:
+def _width(text: str, bold: bool = False, size: float = 8.5) -> float:
     """Of a text of that size, in points."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
@@ -343,19 +377,22 @@ def _width(text: str, bold: bool, size: float = 8.5) -> float:
 # ---- The ladder
 
 
-ROW, PANEL, HEAD = 0.25, 0.56, 0.6  # inches: a bar; what stands above a panel's bars; the heading
+# inches: a version, one without its idea; what stands above a panel's bars; the heading
+ROW, SHORT, PANEL, HEAD = 0.36, 0.25, 0.62, 0.6
+BAR = 0.185 / SHORT  # of a row without an idea
 LEFT, BARS = 0.02, (0.245, 0.36)  # shares of the width: the margin; the bars' left edge and width
 NAMES = 145  # points that a name has before the bars begin
+IDEA, IDEAS = 7.5, 430  # the size of an idea's text, and the points it has
 COLUMNS = (0.69, 0.775, 0.855, 0.965)  # right edges of time, speed, share of the roof, vs vendor
 
 
 def draw_ladder(ladders: Sequence[Ladder], roofs: dict[Ladder, list[Roof]]) -> Figure:
-    """Bars, a panel for each ladder: how much of its roof every version reaches."""
+    """Bars, a panel for each ladder: how much of its roof every version reaches, and its idea."""
     shown = [one for one in ladders if one.timed]
     if not shown:
         raise LadderError(f"{ladders[0].title} has no timed row to draw.")
-    rows_of = {one: _places(one)[-1] + 1 for one in shown}  # a panel's height, in rows
-    height = HEAD + sum(PANEL + ROW * rows for rows in rows_of.values()) + 0.15
+    heights = {one: _places(one)[-1] + _row(one.timed[-1]) for one in shown}  # in inches
+    height = HEAD + sum(PANEL + rows for rows in heights.values()) + 0.15
     figure = new_figure(9.2, height)
     families = list(dict.fromkeys(one.family for one in shown))
     dtypes = list(dict.fromkeys(one.dtype for one in shown))
@@ -365,18 +402,35 @@ def draw_ladder(ladders: Sequence[Ladder], roofs: dict[Ladder, list[Roof]]) -> F
     heading(figure, f"{', '.join(families)} {', '.join(dtypes)}", below)
     top = height - HEAD
     for ladder in shown:
-        rows = ROW * rows_of[ladder]
-        top -= PANEL
-        axes = figure.add_axes((BARS[0], (top - rows) / height, BARS[1], rows / height))
-        top -= rows
+        top -= PANEL + heights[ladder]
+        axes = figure.add_axes((BARS[0], top / height, BARS[1], heights[ladder] / height))
         _panel(axes, ladder, roofs.get(ladder, []))
     return figure
 
 
+def _row(row: Row) -> float:
+    """Its height, in inches."""
+    return ROW if _short_idea(row) else SHORT
+
+
+@cache
+def _short_idea(row: Row) -> str:
+    """As much of what the kernel's file says as its idea, in whole clauses, as fits below its bar."""
+    idea = ladder_csv.idea(row)
+    ends = [m.start() for m in re.finditer(r"[;:,.]( |$)| [(]", idea)] + [len(idea)]
+    whole = (idea[:end] for end in reversed(ends) if idea.count("(", 0, end) == idea.count(")", 0, end))
+    return next((text for text in whole if not text or _width(text, size=IDEA) < IDEAS), "")
+
+
 def _places(ladder: Ladder) -> list[float]:
-    """Where the bars lie: a row apart, and a little more between sections."""
-    at = itertools.count()
-    return [next(at) + 0.4 * i for i, section in enumerate(ladder.sections) for _ in section]
+    """Where rows begin, in inches: one below the other, and a little more between sections."""
+    places, at = [], 0.0
+    for section in ladder.sections:
+        for row in section:
+            places.append(at)
+            at += _row(row)
+        at += 0.4 * SHORT
+    return places
 
 
 def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
@@ -390,17 +444,20 @@ def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
 
     full = max(100.0, max(share.values()))
     axes.set_xlim(0, full)
-    places = _places(ladder)
-    axes.set_ylim(places[-1] + 0.5, -0.5)
-    axes.barh(places, [100] * len(rows), height=0.74, color=FAINT)
+    tops = _places(ladder)
+    axes.set_ylim(tops[-1] + _row(rows[-1]), 0)
+    places = [top + SHORT / 2 for top in tops]
+    axes.barh(places, [100] * len(rows), height=BAR * SHORT, color=TRACK)
     for i, row in zip(places, rows):
         _, colour = _mark(ladder, row)
-        axes.barh(i, share[row], height=0.74, color=colour,
-                  hatch="////" if row.is_suspect else None, edgecolor="white",
+        hatch, strokes = HATCHES.get(colour, (None, PAGE))
+        axes.barh(i, share[row], height=BAR * SHORT, color=colour, hatch=hatch, edgecolor=strokes,
                   linewidth=0)  # fmt: skip
-    axes.axvline(100, color=INK, linewidth=1)
+    ends = [at - SHORT / 2 for at in places], [at + BAR * SHORT / 2 for at in places]
+    axes.vlines([100] * len(rows), *ends, color=INK, linewidth=1)
     if by_roof and ladder.baselines:
-        axes.axvline(share[ladder.baselines[0]], color=VENDOR, linewidth=1, linestyle=(0, (4, 2)))
+        for width, colour in ((3.6, PAGE), (1.4, VENDOR)):  # with a rim, to be seen on bars
+            axes.vlines([share[ladder.baselines[0]]] * len(rows), *ends, color=colour, linewidth=width)
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
@@ -412,20 +469,20 @@ def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
     # Places in the figure, as multiples of the bars' width
     left, *columns = ((x - BARS[0]) / BARS[1] for x in (LEFT, *COLUMNS))
     limit = "at the power limit" if ladder.at_power_limit else ""
-    cell(left, -1.0, "  ".join(filter(None, (ladder.op, ladder.problem, limit))), "left",
+    cell(left, -0.4, "  ".join(filter(None, (ladder.op, ladder.problem, limit))), "left",
          fontweight="bold", fontsize=10)  # fmt: skip
     if by_roof:
         roof = next((r for r in roofs if r.name == rows[0].roof), None)
         text = (
             f"{roof_title(roof.name)} {rate_text(roof.value, roof.is_compute)}" if roof else "roof"
         )
-        cell(min(1, 100 / full), -0.85, text, "right", color=QUIET, fontsize=8)
+        cell(min(1, 100 / full), -0.12, text, "right", color=QUIET, fontsize=8)
     else:
-        cell(min(1, 100 / full), -0.85, _reference(ladder), "right", color=QUIET, fontsize=8)
+        cell(min(1, 100 / full), -0.12, _reference(ladder), "right", color=QUIET, fontsize=8)
     heads = ["time", "TFLOP/s" if ladder.is_compute else "GB/s"]
     heads += ["of roof" if by_roof else "", f"vs {ladder.vendor}" if ladder.vendor else ""]
     for x, head in zip(columns, heads):
-        cell(x, -0.85, head, "right", color=QUIET, fontsize=8)
+        cell(x, -0.12, head, "right", color=QUIET, fontsize=8)
     for i, row in zip(places, rows):
         weight = "bold" if row in ladder.tied else "normal"
         size = _fitting(row.name, NAMES, 9, weight == "bold")
@@ -439,6 +496,8 @@ def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
         cells.append(ratio_text(row))
         for x, text in zip(columns, cells):
             cell(x, i, text, "right", fontweight=weight)
+        if idea := _short_idea(row):
+            cell(left, i + SHORT / 2 + 0.045, idea, "left", fontsize=IDEA, color=QUIET)
 
 
 def _reference(ladder: Ladder) -> str:
@@ -461,14 +520,14 @@ def draw_overview(ladders: Sequence[Ladder]) -> Figure:
         raise LadderError("No ladder has a measured roof (column roof_pct): no overview.")
     height = 1.45 + 0.3 * len(shown)
     figure = new_figure(9.2, height)
-    heading(figure, "Every version's share of its measured roof", source(shown[0].timed[0]))
+    heading(figure, "Every version's share of its measured roof", sources(shown))
     axes = figure.add_axes((0.245, 0.55 / height, 0.33, 0.3 * len(shown) / height))
     axes.set_xlim(0, max(102.0, max(r.roof_pct for one in shown for r in one.timed) + 2))
     axes.set_ylim(len(shown) - 0.5, -0.5)
     axes.set_yticks([])
     axes.set_xticks(range(0, 101, 20), [f"{p} %" for p in range(0, 101, 20)])
     axes.tick_params(length=0)
-    axes.grid(True, axis="x", color=FAINT)
+    axes.grid(True, axis="x", color=GAP)
     axes.set_axisbelow(True)
     axes.axvline(100, color=INK, linewidth=1)
     for spine in axes.spines.values():
@@ -485,15 +544,12 @@ def draw_overview(ladders: Sequence[Ladder]) -> Figure:
         best = one.best
         assert best is not None
         if i and one.family != shown[i - 1].family:
-            axes.axhline(i - 0.5, color=FAINT, linewidth=1)
+            axes.axhline(i - 0.5, color=GAP, linewidth=1)
         shares = [r.roof_pct for r in one.rungs if not r.is_suspect] or [best.roof_pct]
         axes.plot([min(shares), max(shares)], [i, i], color=OURS, linewidth=2, zorder=2)
         for row in one.timed:
-            marker, colour = _mark(one, row)
-            big = row in one.tied or row.is_baseline or row.is_peer
-            axes.plot(row.roof_pct, i, marker=marker, color=colour, markersize=7 if big else 5,
-                      markeredgecolor="white", markeredgewidth=0.7,
-                      zorder=4 if big else 3)  # fmt: skip
+            big = row in one.tied or row.is_peer
+            _plot_mark(axes, one, row, row.roof_pct, i, 7 if big else 5)
         cell(names, i, one.title, "left", fontsize=_fitting(one.title, NAMES, 9))
         fastest = best.name + one.tied_with(best, most=3)
         cell(version, i, fastest, "left", fontsize=_fitting(fastest, VERSION, 8.5))
@@ -544,18 +600,16 @@ def draw_counted(ladders: Sequence[Ladder]) -> Figure:
 # ---- Files
 
 
-def save(figure: Figure, path: Path, description: str = "") -> None:
+def save(figure: Figure, path: Path, description: str = "", note: str = "") -> None:
     """Writes the picture; the same rows give the same bytes, so it has no date and no program."""
-    if path.suffix == ".svg":
-        metadata: dict[str, Any] = {
-            "Date": None,
-            "Creator": None,
-            "Description": description or None,
-        }
-    else:
-        metadata = {"Software": None}
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata=metadata)
+    if path.suffix != ".svg":
+        figure.savefig(path, metadata={"Software": None})
+        return
+    text = io.StringIO()
+    figure.savefig(text, format="svg", metadata={"Date": None, "Creator": None})
+    title = " ".join(figure.texts[0].get_text().split())
+    path.write_text(svg.tidy(text.getvalue(), title, description or title, note), encoding="utf-8")
 
 
 def file_name(*parts: str) -> str:

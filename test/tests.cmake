@@ -271,14 +271,12 @@ if(Python3_Interpreter_FOUND)
   endif()
   add_test(NAME source.includes_go_down
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/includes_test.py)
-  add_test(NAME scripts.draw_attention
-    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_attention_test.py)
-  add_test(NAME scripts.draw_gemm
-    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_test.py)
-  add_test(NAME scripts.draw_gemm_tensor
-    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_gemm_tensor_test.py)
-  add_test(NAME scripts.draw_start
-    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_start_test.py)
+  add_test(NAME scripts.palette
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/palette_test.py)
+  foreach(drawn IN ITEMS attention gemm gemm_tensor reduction softmax start transpose)
+    add_test(NAME scripts.draw_${drawn}
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/draw_${drawn}_test.py)
+  endforeach()
   add_test(NAME docs.commands_and_examples
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/docs_test.py ${CMAKE_BINARY_DIR})
   set_tests_properties(docs.commands_and_examples PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)

@@ -20,7 +20,7 @@ Pictures lie beside their CSV; those that no page shows any more are removed. --
 nothing: it names what is out of date, if anything, and then exits with 1.
 
 examples:
-  scripts/upkeep/update_readme.py            after a CSV was added to results/<gpu>/
+  scripts/upkeep/update_readme.py            after a CSV was added to results/<gpu>/, or an Idea changed
   scripts/upkeep/update_readme.py --check    as ctest does
 """
 
@@ -96,7 +96,8 @@ class Picture:
         """Of everything that is drawn; the SVG carries it, so that --check need not draw."""
         rows = [row for one in self.ladders for row in one.rows]
         roofs = [r for r in self.run.rows if r.is_roof]
-        return hashlib.sha256(repr((self.kind, rows, roofs)).encode()).hexdigest()[:16]
+        ideas = [ladder_csv.idea(row) for row in rows] if self.kind == "ladder" else []
+        return hashlib.sha256(repr((self.kind, rows, roofs, ideas)).encode()).hexdigest()[:16]
 
     @property
     def is_fresh(self) -> bool:
@@ -109,7 +110,18 @@ class Picture:
         import roofline  # needs matplotlib, which --check does without
 
         ((_, figure),) = roofline.pictures(self.run.rows, self.ladders, (self.kind,))
-        roofline.save(figure, self.path, f"rows {self.digest}")
+        roofline.save(figure, self.path, self.description, f"rows {self.digest}")
+
+    @property
+    def description(self) -> str:
+        """For those who don't see it: the fastest version of each ladder."""
+        texts = [f"{self.alt}."]
+        for one in self.ladders:
+            if best := one.best:
+                numbers = ", ".join(filter(None, (time_text(best.time_us), over_vendor(one, best))))
+                reached = f", {share(best)} of the roof" if share(best) else ""
+                texts.append(f"{one.title} {one.problem}: {best.name}, {numbers}{reached}.")
+        return " ".join(texts)
 
 
 @dataclass
@@ -440,8 +452,23 @@ def results_page(path: Path, machines: Sequence[Runs]) -> Page:
     return Page(path, {"table": ("\n\n".join(texts), [])})
 
 
+MOST_BARS = 36  # of a picture
+
+
+def drawn(ladders: Sequence[Ladder], family: str) -> list[Ladder]:
+    """The operation that stands for the family, and of the others those with the most versions, as
+    many as a picture has room for. The table has all."""
+    first = headline(ladders, family)
+    others = [one for one in ladders if one not in first]
+    chosen: list[Ladder] = []
+    for one in first + sorted(others, key=lambda one: -len(one.timed)):
+        if not chosen or sum(len(each.timed) for each in [*chosen, one]) <= MOST_BARS:
+            chosen.append(one)
+    return [one for one in ladders if one in chosen]
+
+
 def family_pictures(runs: Runs, family: str, *kinds: str) -> list[Picture]:
-    """Bars for all operations, the roofline of the longest ladder; in that ladder's type. Only of
+    """Bars for its operations, the roofline of the longest ladder; in that ladder's type. Only of
     these kinds, if any is given."""
     if family not in runs:
         return []
@@ -451,27 +478,29 @@ def family_pictures(runs: Runs, family: str, *kinds: str) -> list[Picture]:
         return []
     dtype = most_versions(timed).dtype
     timed = [one for one in timed if one.dtype == dtype]
-    chosen = [("ladder", tuple(timed))]
+    bars = drawn(timed, family)
+    ops = ", ".join(one.op for one in bars if one.op)
+    chosen = [("ladder", f" of {ops}" if len(bars) < len(timed) else "", bars)]
     with_work = [one for one in timed if any(r.gflops > 0 for r in one.timed)]
     if with_work:
-        chosen.append(("roofline", (max(with_work, key=lambda one: len(one.timed)),)))
+        chosen.append(("roofline", "", [max(with_work, key=lambda one: len(one.timed))]))
     return [
         Picture(run.path.parent / f"{family}-{dtype}-{kind}.svg",
-                f"{family} {dtype}: {kind}", run, members, kind)
-        for kind, members in chosen if kind in (kinds or (kind,))
+                f"{family} {dtype}: {kind}{which}", run, tuple(members), kind)
+        for kind, which, members in chosen if kind in (kinds or (kind,))
     ]  # fmt: skip
 
 
 def main_pictures(runs: Runs) -> list[Picture]:
-    """All families of one run in one picture, and the roofline of gemm."""
+    """One operation of each family in all its types in one picture, and the roofline of gemm."""
     newest = list(runs.values())
     run = max(newest, key=lambda r: (newest.count(r), r.newest, r.path.name))
-    every = [one for family, of in runs.items() if of is run for one in run.ladders(family)]
-    every = [one for one in every if one.best and one.dtype == "f32"] or every
+    every = [one for family, of in runs.items() if (ladders := of.ladders(family))
+             for one in headline(ladders, family) if one.best]  # fmt: skip
     chosen = []
     if any(all(r.roof_pct > 0 for r in one.timed) for one in every if one.best):
         path = run.path.parent / "overview.svg"
-        alt = "every version's share of its measured roof, for every family"
+        alt = "every version's share of its measured roof, for every family and type"
         chosen.append(Picture(path, alt, run, tuple(every), "overview"))
     return chosen + family_pictures(runs, "gemm", "roofline")
 

@@ -146,12 +146,9 @@ def registers() -> Picture:
     def panel(x: float, where: dict[tuple[int, int], tuple[int, int]]) -> None:
         def look(row: int, pair: int) -> tuple[str, str]:
             lane, word = where[row, pair]
-            return f"{lane}", "f" if lane == LANE else "c" if word in (0, 3) else "idle"
+            return f"{lane}", "F" if lane == LANE else "c" if word in (0, 3) else "idle"
 
         picture.cells(x, y, size, [[look(row, pair) for pair in range(8)] for row in range(16)])
-        for (row, pair), (lane, _) in where.items():
-            if lane == LANE:
-                picture.box(x + pair * size[0], y + row * size[1], *size, "oink", "ln")
 
     x = WIDTH - MARGIN - width
     panel(MARGIN, made)
@@ -171,7 +168,7 @@ def registers() -> Picture:
     picture.arrow(left + 12, y + height / 2 + 22, right - 12, y + height / 2 + 22)
 
     y += height + 48
-    picture.lines(MARGIN, y, f"A cell: two neighbours, and their lane. Framed: lane {LANE}.")
+    picture.lines(MARGIN, y, f"A cell: two neighbours, and their lane. Strong: lane {LANE}.")
     y += 36
     picture.text(MARGIN, y, f"Row {LANE // 4} of a K-tile is in four lanes. Whose maxima each of them knows:",
                  "small")  # fmt: skip
@@ -187,7 +184,7 @@ def registers() -> Picture:
             of = known[lane]
             name = f"{of[0]} to {of[-1]}" if len(of) > 2 else ", ".join(map(str, of))
             picture.labelled(MARGIN + i * 62, y + step * 26, 60, 23, name,
-                             "f" if lane == LANE else "idle", *["oink"] * (lane == LANE))  # fmt: skip
+                             "F" if lane == LANE else "idle")  # fmt: skip
         picture.text(MARGIN + 4 * 62 + 12, y + step * 26 + 16, text, "small")
     picture.lines(MARGIN, y + 3 * 26 + 22,
                   "wgmma's accumulators, and its left operand in registers, lie in the same way",
@@ -299,7 +296,7 @@ def clipped(bars: Iterable[Bar], total: float, unit: float) -> list[Bar]:
     ]
 
 
-FLIGHT, READ, SCORES, SOFTMAX, VALUES, STORE = "idle hatched", "a", "c oC", "f", "c oC", "b"
+FLIGHT, READ, SCORES, SOFTMAX, VALUES, STORE = "idle", "a hatched", "c", "F", "c", "idle hatched"
 
 
 def v06(tracks: Tracks) -> list[float]:

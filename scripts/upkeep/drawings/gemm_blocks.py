@@ -142,7 +142,7 @@ def tile_shapes() -> Picture:
 def register_banks() -> Picture:
     tm, tn, rows, size, y = 16, 8, 8, 24, 128
     order = [(i, step if i % 2 == 0 else tn - 1 - step) for i in range(tm) for step in range(tn)]
-    tones = "fc"  # of bank 0 and of bank 1
+    tones = "idle", "c"  # of bank 0 and of bank 1
     picture = Picture("Accumulators in the other bank than their numbers of B", y + rows * size + 152)
     for x, text, other in ((MARGIN + 34, "stored as vectors", 0), (364, "v14: each in the other", 1)):
         # Fragments are vectors: numbers i of a and j of b are in banks i % 2 and j % 2.
@@ -153,8 +153,8 @@ def register_banks() -> Picture:
         picture.grid(x, y - 34, 1, tn, size, lambda i, j: tones[j % 2])
         picture.grid(x, y, rows, tn, size, lambda i, j: tones[(j + other) % 2])  # noqa: B023
         points = [(x + (j + 0.5) * size, y + (i + 0.5) * size) for i, j in order if i < rows]
-        picture.line(points, "oquiet", "ln")
-        picture.arrow(*points[-2], *points[-1])
+        picture.line(points, "oink", "ln")
+        picture.arrow(*points[-2], *points[-1], "oink")
         clashes = 0
         for (_, last_j), (i, j) in zip(order, order[1:]):
             read = i if j == last_j else j  # the other one is still there from the FMA before

@@ -133,7 +133,7 @@ def thread_tile(
     picture.text(a_x, b_y - 10, f"a block's tile of C: {bm} x {bn}", "small", "quiet")
     picture.text(a_x, c_y - 6, "A")
     picture.text(c_x + side + 6, b_y + 13, "B")
-    picture.text(a_x, c_y + bm * scale + 22, "strong: a thread; pale green: its warp", "small",
+    picture.text(a_x, c_y + bm * scale + 22, "strong: a thread; pale, of C: its warp", "small",
                  "quiet")  # fmt: skip
 
     # The same, larger: V steps of k of A, one step of B.
@@ -273,12 +273,10 @@ def bank_row(picture: Picture, y: float, tone: str, hits: Sequence[tuple[str, in
             runs.append((who, level[bank], bank, 1))
         level[bank] += 1
     wavefronts = max(level)
-    for row in range(2):
-        look = "idle" if row < wavefronts else "page"
-        picture.grid(x, y + row * height, 1, BANKS, (size, height), look)
+    picture.grid(x, y, wavefronts, BANKS, (size, height), "idle")
     for who, row, bank, banks in runs:
-        look = "f" if row else tone  # in focus: has to wait
-        picture.labelled(x + bank * size, y + row * height, banks * size - 1, height - 1, who, look)
+        looks = ("f", "hatched") if row else (tone,)  # in focus: has to wait
+        picture.labelled(x + bank * size, y + row * height, banks * size - 1, height - 1, who, *looks)
 
 
 @rung(

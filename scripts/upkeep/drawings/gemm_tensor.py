@@ -14,7 +14,7 @@ LEFT = 150  # where bars begin
 
 
 def tone(lane: int, pale: str) -> str:
-    return "f" if lane == LANE else pale
+    return "F" if lane == LANE else pale
 
 
 # ---- v02: mma.sync and ldmatrix
@@ -56,7 +56,7 @@ def fragments() -> Picture:
         picture.text(c_x + side + 12, c_y + (i * 8 + 5) * word[1], f"c[{2 * i + 1}]", "small")
     picture.lines(MARGIN, c_y + 16 * word[1] + 52,
                   "A cell of A or B is a word of 4 bytes: two f16 or bf16, neighbours along K,",
-                  f"one tf32, or four e4m3. Pink: what lane {LANE} has.")  # fmt: skip
+                  f"one tf32, or four e4m3. Strong: what lane {LANE} has.")  # fmt: skip
     return picture
 
 
@@ -75,7 +75,7 @@ def ldmatrix() -> Picture:
 
     focus = 2  # the matrix
     brought = [
-        [(f"lane {c * 16 + r}", "f" if matrix(r, c) == focus else "a") for c in range(2)]
+        [(f"lane {c * 16 + r}", "F" if matrix(r, c) == focus else "a") for c in range(2)]
         for r in range(rows)
     ]
     picture.cells(MARGIN, y, chunk, brought)
@@ -84,7 +84,7 @@ def ldmatrix() -> Picture:
     x = MARGIN + 2 * chunk[0] + 76
     picture.arrow(MARGIN + 2 * chunk[0] + 12, y + 4 * 19, x - 12, y + 4 * 19)
     dealt = [
-        [(f"{r % 8 * 4 + w % 4}", "f" if matrix(r, w // 4) == focus else "a") for w in range(8)]
+        [(f"{r % 8 * 4 + w % 4}", "F" if matrix(r, w // 4) == focus else "a") for w in range(8)]
         for r in range(rows)
     ]
     picture.cells(x, y, word, dealt)
@@ -94,7 +94,7 @@ def ldmatrix() -> Picture:
         picture.text(middle, y - 12, f"register {2 * i}", "small", "middle")
         picture.text(middle, y + rows * 19 + 18, f"register {2 * i + 1}", "small", "middle")
     picture.lines(MARGIN, y + rows * 19 + 52,
-                  f"Pink: matrix {focus}. Its 8 rows are read together, in one pass if no two of",
+                  f"Strong: matrix {focus}. Its 8 rows are read together, in one pass if no two of",
                   "them lie in the same 4 banks. Register i is a[i] of mma.sync.")  # fmt: skip
     return picture
 
@@ -115,7 +115,7 @@ def swizzle() -> Picture:
     x = WIDTH - MARGIN - 8 * size[0]
 
     def look(c: int) -> str:
-        return "f" if c == focus else "a"
+        return "F" if c == focus else "a"
 
     picture.cells(MARGIN, y, size, [[(f"{c}", look(c)) for c in range(8)] for _ in range(rows)])
     picture.text(MARGIN, y - 38, "in the matrix")
@@ -128,8 +128,8 @@ def swizzle() -> Picture:
         picture.text(x + (p + 2) * size[0], y - 14, banks, "small", "middle")
     picture.arrow(MARGIN + 8 * size[0] + 10, y + 4 * 24, x - 10, y + 4 * 24)
     picture.lines(MARGIN, y + rows * 24 + 26,
-                  f"Pink: chunk {focus} of eight rows, an 8 x 8 matrix for the tensor cores. As on",
-                  "the left it would lie in 4 banks, for eight passes; swizzled it is all 32",
+                  f"Strong: chunk {focus} of eight rows, an 8 x 8 matrix for the tensor cores. As",
+                  "on the left it would lie in 4 banks, for eight passes; swizzled it is all 32",
                   "banks, once. The pattern repeats every 8 rows, 1024 bytes: stages begin",
                   "at multiples of that.")  # fmt: skip
     return picture
@@ -155,7 +155,7 @@ def accumulators() -> Picture:
     picture.lines(MARGIN, end + 26,
                   "A cell is 16 x 8: four accumulators", "of each lane, as C of mma.sync.",
                   f"In all {n // 2} per thread;", "of 64 x 256 it is 128.", "",
-                  "On the right a cell is two", f"neighbours. Pink: lane {LANE}.")  # fmt: skip
+                  "On the right a cell is two", f"neighbours. Strong: lane {LANE}.")  # fmt: skip
 
     x, pair = 372, (58, 19)
     picture.text(x, y - 34, f"warp {focus}, columns {8 * j} to {8 * j + 7}")
@@ -222,13 +222,13 @@ def ring() -> Picture:
                 bars.append((issued[s], end, f"load {s}" if end == complete[s] else "", "idle"))
             if complete[s] < total:
                 end = min(max(left[s]), total)
-                bars.append((complete[s], end, f"{s}" if end == max(left[s]) else "", "a"))
+                bars.append((complete[s], end, f"{s}" if end == max(left[s]) else "", "a hatched"))
         track(picture, LEFT, y + stage * BAR, f"stage {stage}", unit, bars)
     y += stages * BAR + 10
     for group in range(groups):
         track(picture, LEFT, y + group * BAR, f"warpgroup {group}", unit, products[group])
     y += groups * BAR + 26
-    legend(picture, y, (("F", "issues TMA"), ("idle", "in flight"), ("a", "full"),
+    legend(picture, y, (("F", "issues TMA"), ("idle", "in flight"), ("a hatched", "full"),
                         ("c", "multiplied")))  # fmt: skip
     picture.lines(MARGIN, y + 30, "A stage is full when its bytes are complete, and empty when both",
                   "warpgroups have arrived at its barrier; there are no other waits.")  # fmt: skip
@@ -265,9 +265,9 @@ def epilogue() -> Picture:
     t, tile = 0.0, 0
     while t < total:
         begin = t + fill
-        loads.append((t, begin + multiply - fill, f"load {tile}", "a"))
+        loads.append((t, begin + multiply - fill, f"load {tile}", "idle"))
         products += [(begin, begin + multiply, f"multiply {tile}", "c"),
-                     (begin + multiply, begin + multiply + store, "", "b")]  # fmt: skip
+                     (begin + multiply, begin + multiply + store, "", "b hatched")]  # fmt: skip
         cores.append((begin, begin + multiply, "", "C"))
         t, tile = begin + multiply + store, tile + 1
     track(picture, LEFT, y, "producer", unit, clipped(loads))
@@ -292,7 +292,7 @@ def epilogue() -> Picture:
             if storing[g] > 0:
                 storing[g] -= step
                 if storing[g] <= 0:
-                    bars[g].append((begins[g], now, "", "b"))
+                    bars[g].append((begins[g], now, "", "b hatched"))
                     begins[g] = now
             elif g in active:
                 todo[g] -= step / len(active)
@@ -304,16 +304,16 @@ def epilogue() -> Picture:
             busy.append(now)
         now += step
     for g in range(2):
-        look = "b" if storing[g] > 0 else "c"
+        look = "b hatched" if storing[g] > 0 else "c"
         bars[g].append((begins[g], total, "", look))
     gap = sum(1 for a, b in zip(busy, busy[1:]) if b - a > 1.5 * step)
     assert gap == 0, "the tensor cores have gaps"
-    track(picture, LEFT, y, "producer", unit, [(0.0, total, "load, load, load …", "a")])
+    track(picture, LEFT, y, "producer", unit, [(0.0, total, "load, load, load …", "idle")])
     for g in range(2):
         track(picture, LEFT, y + (1 + g) * BAR, f"warpgroup {g}", unit, bars[g])
     track(picture, LEFT, y + 3 * BAR, "tensor cores", unit, [(fill, total, "", "C")])
-    legend(picture, y + 4 * BAR + 24, (("a", "loads"), ("c", "multiplied"),
-                                       ("b", "C is stored")))  # fmt: skip
+    legend(picture, y + 4 * BAR + 24, (("idle", "loads"), ("c", "multiplied"), ("b hatched", "C is stored"),
+                                       ("C", "at work")))  # fmt: skip
     picture.text(MARGIN, y + 4 * BAR + 50,
                  "Lengths are not to scale. Who multiplies alone has the tensor cores to itself.",
                  "small", "quiet")  # fmt: skip
@@ -368,7 +368,7 @@ def pair() -> Picture:
 def three_parts() -> Picture:
     parts, bits = 3, 24
     products = [(2, 0), (0, 2), (1, 1), (1, 0), (0, 1), (0, 0)]
-    tones = "abf"
+    tones = ("A", "a", "idle")
     picture = Picture("A float is the sum of three bfloat16s", 470)
     x, y, width = MARGIN, 84, (WIDTH - 2 * MARGIN) / bits
     picture.text(x, y - 12, "the mantissa of x, from its first bit on")

@@ -41,7 +41,7 @@ def double_buffer() -> Picture:
     for i, t in enumerate(begins):
         loads.append((t, min(t + load, total), f"load {i}" if t + load < total else "", "idle"))
         if t + period < total:
-            stores.append((t + load, t + load + store, "", "a"))
+            stores.append((t + load, t + load + store, "", "a hatched"))
             fmas.append((t + load + store, t + period, f"multiply {i}", "c"))
     picture.text(MARGIN, y - 10, "v08: one buffer, two barriers per K-tile")
     track(picture, LEFT, y, "registers", unit, loads)
@@ -52,18 +52,18 @@ def double_buffer() -> Picture:
     y, period = 186, store + multiply
     count = int((total - load - store) / period)
     loads = [(0.0, load, "load 0", "idle")]
-    tracks: list[list[tuple[float, float, str, str]]] = [[(load, load + store, "", "a")], []]
+    tracks: list[list[tuple[float, float, str, str]]] = [[(load, load + store, "", "a hatched")], []]
     for i in range(count):
         t = load + store + i * period
         loads.append((t, t + load, f"load {i + 1}", "idle"))
         tracks[i % 2].append((t, t + multiply, f"multiply {i}", "c"))
-        tracks[(i + 1) % 2].append((t + multiply, t + period, "", "a"))
+        tracks[(i + 1) % 2].append((t + multiply, t + period, "", "a hatched"))
     picture.text(MARGIN, y - 10, "v09: two buffers, one barrier per K-tile")
     track(picture, LEFT, y, "registers", unit, loads)
     for i in range(2):
         track(picture, LEFT, y + (i + 1) * BAR, f"buffer {i}", unit, tracks[i])
     barriers(picture, y - 2, y + 3 * BAR, unit, [load + store + i * period for i in range(count + 1)])
-    legend(picture, y + 3 * BAR + 26, (("idle", "on its way"), ("a", "stored to the buffer"),
+    legend(picture, y + 3 * BAR + 26, (("idle", "on its way"), ("a hatched", "stored to the buffer"),
                                        ("c", "multiplied"), ("F", "barrier")))  # fmt: skip
     picture.text(MARGIN, y + 3 * BAR + 50, "Lengths are not to scale.", "small", "quiet")
     return picture
@@ -92,19 +92,19 @@ def fragments_ahead() -> Picture:
             k = step % bk
             if not ahead and k == 0:
                 barrier = time
-                loads.append((time, time + load, f"{k}", "a"))
+                loads.append((time, time + load, f"{k}", "idle"))
                 time += load
             if ahead and k == bk - 1:
                 barrier = time
             if ahead or k != bk - 1:
-                loads.append((time, time + load, f"{(k + 1) % bk}", "a"))
+                loads.append((time, time + load, f"{(k + 1) % bk}", "idle"))
             multiplies.append((time, time + fmas, f"k = {k}", "c"))
             time += fmas
         picture.text(MARGIN, y - 10, text)
         track(picture, LEFT, y, "fragments", unit, loads)
         track(picture, LEFT, y + BAR, "FMAs", unit, multiplies)
         barriers(picture, y - 2, y + 2 * BAR, unit, [barrier])
-    legend(picture, 258, (("a", "loaded from shared memory"), ("c", "multiplied"),
+    legend(picture, 258, (("idle", "loaded from shared memory"), ("c", "multiplied"),
                           ("F", "barrier")))  # fmt: skip
     picture.text(MARGIN, 282, "Lengths are not to scale.", "small", "quiet")
     return picture
@@ -184,7 +184,7 @@ def multistage() -> Picture:
     order = [(i, step if i % 2 == 0 else tn - 1 - step) for i in range(rows) for step in range(tn)]
     points = [(x + (j + 0.5) * size, y + (i + 0.5) * size) for i, j in order]
     picture.line(points, "oC", "thick")
-    picture.arrow(*points[-2], *points[-1])
+    picture.arrow(*points[-2], *points[-1], "oC")
     picture.lines(x + tn * size + 24, y + 16, "The order of a step's FMAs,",
                   f"{rows} of the thread tile's 16 rows:", "along a row the number of A stays,",
                   "at a turn the number of B, so each",
@@ -276,7 +276,7 @@ def last_wave() -> Picture:
     ends = math.ceil(rest / (SMS - rest))
     at = math.ceil(ends / (ends + 1) * (k_tiles + 5000 / (bm * bn * bk / 128)))
     height, unit, y = 2, 132, 106
-    picture = Picture("The ends of the last wave's tiles", y + SMS * height + 138)
+    picture = Picture("The ends of the last wave's tiles", y + SMS * height + 164)
 
     for x, name, beginning in ((MARGIN, "whole tiles", k_tiles), (328, "cut tiles", at)):
         picture.text(x, y - 32, name)
@@ -285,16 +285,19 @@ def last_wave() -> Picture:
         picture.box(x, y, unit, SMS * height, "c")
         picture.text(x + unit / 2, y + SMS * height / 2, "a tile each", "small", "middle")
         width = beginning / k_tiles * unit
-        picture.box(x + unit, y, round(width, 1), rest * height, "f")
-        for end in range(rest if beginning < k_tiles else 0):
-            turn, sm = divmod(end, SMS - rest)
-            picture.box(round(x + unit + turn * (unit - width), 1), y + (rest + sm) * height,
-                        round(unit - width - 1, 1), height, "F")  # fmt: skip
+        picture.box(x + unit, y, round(width, 1), rest * height, "f hatched")
+        for first in range(0, rest if beginning < k_tiles else 0, SMS - rest):
+            turn = first // (SMS - rest)
+            picture.box(round(x + unit + 2 + turn * (unit - width), 1), y + rest * height,
+                        round(unit - width - 2, 1), min(rest - first, SMS - rest) * height,
+                        "F")  # fmt: skip
         picture.line([(x + unit, y), (x + unit, y + SMS * height)], "ln", "oink")
         time = 1 + beginning / k_tiles
         picture.text(x + unit, y + SMS * height + 18, "1", "small", "end")
         picture.text(x + time * unit, y + SMS * height + 18, f"{time:.2f}", "small", "middle")
-    picture.lines(MARGIN, y + SMS * height + 50,
+    legend(picture, y + SMS * height + 46, (("c", "first wave"), ("f hatched", "a tile each, or its beginning"),
+                                            ("F", "ends"), ("idle", "no work")))  # fmt: skip
+    picture.lines(MARGIN, y + SMS * height + 76,
                   f"{m} x {n}: {tiles} tiles of {bm} x {bn}. After one wave of {SMS},",
                   f"{rest} are left. Each is cut along K after {at} of {k_tiles} K-tiles, and the",
                   f"{SMS - rest} SMs without a tile take the ends. The later of a tile's two",

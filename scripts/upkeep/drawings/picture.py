@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from html import escape
 from itertools import groupby
+from pathlib import Path
 from typing import Callable, Iterable, NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+from colours import COLOURS  # noqa: E402
 
 WIDTH, MARGIN = 640, 20
 LINE = 21  # from one line of text to the next
 TITLE, PLAIN, SMALL = 17, 15, 14  # sizes of text
-
-# Pale and strong tones of the matrices A, B, C and of what is in focus (Okabe and Ito's colours, as
-# in roofline.py), and greys: on light pages, on dark ones.
-COLOURS = {
-    "page": ("#ffffff", "#0d1117"),
-    "ink": ("#222222", "#e6edf3"),
-    "quiet": ("#5f6368", "#a3abb5"),
-    "idle": ("#e6e6e6", "#2b3138"),
-    "a": ("#c9e2f3", "#143f5c"),
-    "A": ("#0072b2", "#4aa8e0"),
-    "b": ("#fbe3b3", "#543f0c"),
-    "B": ("#e69f00", "#f0b429"),
-    "c": ("#c2e8db", "#0f4a3a"),
-    "C": ("#009e73", "#2fc79c"),
-    "f": ("#f2d6e5", "#54243f"),
-    "F": ("#b8457f", "#e889b8"),
-}
+APART = 6  # from one stroke of a hatching to the next
 
 
 class Box(NamedTuple):
@@ -57,8 +46,24 @@ def style() -> str:
         f".small{{font-size:{SMALL}px}}.title{{font-size:{TITLE}px;font-weight:bold}}"
         ".middle{text-anchor:middle}.end{text-anchor:end}"
         ".ln{stroke-width:1.5}.thick{stroke-width:3}"
-        f"{rules(0)}\n@media(prefers-color-scheme:dark){{{rules(1)}}}"
+        f".idle{{stroke:{COLOURS['edge'][0]}}}{rules(0)}.bare{{stroke:none}}\n"
+        f"@media(prefers-color-scheme:dark){{{rules(1)}}}"
     )
+
+
+class Shape(NamedTuple):
+    """What is seen in a box: a colour, and " hatched" if it is; and whether a text of its own says
+    what it is."""
+
+    look: str
+    box: Box
+    labelled: bool = False
+
+
+def hatching(look: str) -> str:
+    """The colour of the strokes on a look: strong on a pale colour."""
+    colour = look.split()[0]
+    return colour.upper() if colour in "abcf" else "quiet" if colour == "idle" else "page"
 
 
 def text_width(text: str, size: float, bold: bool = False) -> float:
@@ -75,6 +80,11 @@ class Picture:
         self.title, self.height = title, height
         self.parts: list[str] = []
         self.texts: list[tuple[str, Box]] = []  # and where they are
+        # Of all that is drawn what test/palette_test.py compares, from the back to the front
+        self.shapes: list[Shape] = []
+        self.strokes: list[tuple[str, list[tuple[float, float]]]] = []
+        self.inks: list[str] = []  # of the texts
+        self.legends: list[list[str]] = []  # looks that a legend tells apart
         self.text(MARGIN, 30, title, "title")
 
     def text(self, x: float, y: float, text: str, *looks: str) -> None:
@@ -83,7 +93,8 @@ class Picture:
         width = text_width(text, size, "title" in looks)
         left = x - (width / 2 if "middle" in looks else width if "end" in looks else 0)
         self.texts.append((text, Box(left, y - 0.75 * size, width, 0.95 * size)))
-        looks = looks if "quiet" in looks else ("ink", *looks)
+        looks = looks if {"quiet", "page"} & {*looks} else ("ink", *looks)
+        self.inks.append(next(look for look in looks if look in COLOURS))
         escaped = escape(text, quote=False)
         self.parts.append(f'<text x="{x:g}" y="{y:g}" class="{" ".join(looks)}">{escaped}</text>')
 
@@ -93,34 +104,37 @@ class Picture:
             if text:
                 self.text(x, y + i * LINE, text, *looks)
 
-    def boxes(self, boxes: Iterable[Box], *looks: str) -> None:
+    def boxes(self, boxes: Iterable[Box], *looks: str, labelled: bool = False) -> None:
+        boxes, looks = list(boxes), tuple(" ".join(looks).split())
         path = "".join(f"M{b.x:g} {b.y:g}h{b.width:g}v{b.height:g}h{-b.width:g}z" for b in boxes)
-        self.parts.append(f'<path class="{" ".join(looks)}" d="{path}"/>')
+        classes = " ".join(look for look in looks if look != "hatched")
+        self.parts.append(f'<path class="{classes}" d="{path}"/>')
+        colour = next((look for look in looks if look in COLOURS), "")
+        look = f"{colour} hatched" if "hatched" in looks else colour
+        if look != colour:
+            self.parts.append(f'<path fill="url(#{colour})" d="{path}"/>')
+        if colour:
+            self.shapes += [Shape(look, box, labelled) for box in boxes]
 
-    def box(self, x: float, y: float, width: float, height: float, *looks: str) -> None:
-        self.boxes([Box(x, y, width, height)], *(look for look in looks if look != "hatched"))
-        if "hatched" in looks:
-            self.hatch(Box(x, y, width, height), looks[0])
-
-    def hatch(self, box: Box, look: str) -> None:
-        """Strokes on a box of that colour: strong ones on a pale colour, else as of the page."""
-        x, y, width, height = box
-        path = ""
-        for at in range(6, int(width + height), 6):  # where it would meet the upper edge
-            right, below = min(at, width), at - min(at, width)
-            left, bottom = at - min(at, height), min(at, height)
-            path += f"M{x + right:g} {y + below:g}L{x + left:g} {y + bottom:g}"
-        self.parts.append(
-            f'<path class="o{look.upper() if look in "abcf" else "page"}" d="{path}"/>'
-        )
+    def box(
+        self, x: float, y: float, width: float, height: float, *looks: str, labelled: bool = False
+    ) -> None:
+        self.boxes([Box(x, y, width, height)], *looks, labelled=labelled)
 
     def labelled(
         self, x: float, y: float, width: float, height: float, text: str, *looks: str
     ) -> None:
-        """A box with a text in its middle, in small type."""
-        self.box(x, y, width, height, *looks)
-        if text:
-            self.text(x + width / 2, y + height / 2 + 4.5, text, "small", "middle")
+        """A box with a text in its middle, in small type; on a hatching the text has room."""
+        self.box(x, y, width, height, *looks, labelled=bool(text))
+        if not text:
+            return
+        middle = x + width / 2, y + height / 2
+        if "hatched" in looks:
+            wide = min(text_width(text, SMALL), width)
+            self.box(round(middle[0] - wide / 2, 1), middle[1] - 8, round(wide, 1), 16,
+                     looks[0], "bare", labelled=True)  # fmt: skip
+        on = ("page",) if looks[0] in "ABCF" else ()
+        self.text(*(middle[0], middle[1] + 4.5), text, "small", "middle", *on)
 
     def grid(
         self, x: float, y: float, rows: int, cols: int, size: float | tuple[float, float],
@@ -138,11 +152,13 @@ class Picture:
                 runs.setdefault(colour, []).append(run)
                 j += n
         for colour, boxes in runs.items():
-            self.boxes(boxes, colour)
+            self.boxes(boxes, colour, *["bare"] * (colour == "idle"))
         gaps = [f"M{x + j * width:g} {y:g}v{rows * height:g}" for j in range(1, cols)]
         gaps += [f"M{x:g} {y + i * height:g}h{cols * width:g}" for i in range(1, rows)]
         if gaps:
-            self.parts.append(f'<path class="opage" d="{"".join(gaps)}"/>')
+            self.parts.append(f'<path class="ogap" d="{"".join(gaps)}"/>')
+        if "idle" in runs:
+            self.box(x, y, cols * width, rows * height, "oedge")
 
     def cells(
         self, x: float, y: float, size: tuple[float, float], rows: list[list[tuple[str, str]]]
@@ -151,33 +167,50 @@ class Picture:
         width, height = size
         self.grid(x, y, len(rows), len(rows[0]), size, lambda i, j: rows[i][j][1])
         for i, row in enumerate(rows):
-            for j, (text, _) in enumerate(row):
+            for j, (text, look) in enumerate(row):
                 middle = y + (i + 0.5) * height + 4.5
-                self.text(x + (j + 0.5) * width, middle, text, "small", "middle")
+                on = ("page",) if look in "ABCF" else ()
+                self.text(x + (j + 0.5) * width, middle, text, "small", "middle", *on)
 
     def line(self, points: Iterable[tuple[float, float]], *looks: str) -> None:
+        points, looks = list(points), looks or ("ln", "oquiet")
         path = "L".join(f"{x:g} {y:g}" for x, y in points)
-        self.parts.append(f'<path class="{" ".join(looks or ("ln", "oquiet"))}" d="M{path}"/>')
+        self.parts.append(f'<path class="{" ".join(looks)}" d="M{path}"/>')
+        colour = next(look[1:] for look in looks if look[0] == "o" and look[1:] in COLOURS)
+        self.strokes.append((colour, points))
 
-    def arrow(self, x0: float, y0: float, x1: float, y1: float) -> None:
+    def arrow(self, x0: float, y0: float, x1: float, y1: float, look: str = "oquiet") -> None:
         """Whose head has two strokes."""
         length = ((x1 - x0) ** 2 + (y1 - y0) ** 2) ** 0.5
         along_x, along_y = 7 * (x1 - x0) / length, 7 * (y1 - y0) / length
-        self.line([(x0, y0), (x1, y1)])
-        self.line(
+        self.line([(x0, y0), (x1, y1)], "ln", look)
+        points = [
             (round(x1 - along_x + side * along_y, 1), round(y1 - along_y - side * along_x, 1))
             if side
             else (x1, y1)
             for side in (0.6, 0, -0.6)
+        ]
+        self.line(points, "ln", look)
+
+    def patterns(self) -> str:
+        """Of the hatchings that there are."""
+        looks = dict.fromkeys(s.look for s in self.shapes if s.look.endswith(" hatched"))
+        path = f"M-1 1L1 -1M-1 {APART + 1}L{APART + 1} -1M{APART - 1} {APART + 1}L{APART + 1} {APART - 1}"
+        patterns = "".join(
+            f'<pattern id="{look.split()[0]}" width="{APART}" height="{APART}" '
+            f'patternUnits="userSpaceOnUse"><path class="o{hatching(look)}" d="{path}"/></pattern>'
+            for look in looks
         )
+        return f"<defs>{patterns}</defs>\n" if patterns else ""
 
     def svg(self, alt: str = "") -> str:
         """alt: what is seen, for those who don't see it."""
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{self.height:g}" '
-            f'viewBox="0 0 {WIDTH} {self.height:g}">\n'
-            f"<title>{escape(self.title, quote=False)}</title>\n"
-            f"<desc>{escape(alt, quote=False)}</desc>\n<style>{style()}</style>\n"
+            f'viewBox="0 0 {WIDTH} {self.height:g}" role="img" aria-labelledby="title desc">\n'
+            f'<title id="title">{escape(self.title, quote=False)}</title>\n'
+            f'<desc id="desc">{escape(alt, quote=False)}</desc>\n'
+            f"<style>{style()}</style>\n{self.patterns()}"
             f'<rect class="page" width="{WIDTH}" height="{self.height:g}" rx="6"/>\n'
         )
         return head + "\n".join(self.parts) + "\n</svg>\n"

@@ -21,6 +21,7 @@ RUNGS: dict[str, Rung] = {}
 
 def rung(name: str, alt: str, *code: str) -> Callable[[Callable[[], Picture]], None]:
     def register(draw: Callable[[], Picture]) -> None:
+        assert name not in RUNGS, f"{name} is drawn twice"
         RUNGS[name] = Rung(name, alt, code, draw)
 
     return register

@@ -48,7 +48,7 @@ def sectors(picture: Picture, y: float) -> None:
     picture.grid(MARGIN, y, 1, LANES, size, "A")
     for sector in range(LANES // SECTOR):
         x = MARGIN + sector * SECTOR * size
-        picture.box(x, y, SECTOR * size, size, "ln", "oink")
+        picture.box(x, y, SECTOR * size, size, "thick", "opage")
     picture.text(label, y + 11, "coalesced: 4 sectors", "small")
     y += size + 12
     picture.grid(MARGIN, y, SECTOR, LANES, (size, high), lambda i, j: "a" if i else "A")

@@ -17,11 +17,13 @@ def track(
     picture.text(left - 10, y + 17, name, "small", "end")
     for begin, end, text, look in bars:
         x, width = left + begin * unit, (end - begin) * unit - 2
-        picture.labelled(round(x, 1), y, round(width, 1), BAR - 3, text, *look.split())
+        if width > 0:
+            picture.labelled(round(x, 1), y, round(width, 1), BAR - 3, text, *look.split())
 
 
 def legend(picture: Picture, y: float, entries: Iterable[tuple[str, str]]) -> None:
-    x: float = MARGIN
+    x, entries = float(MARGIN), list(entries)
+    picture.legends.append([look for look, _ in entries])
     for look, text in entries:
         picture.box(x, y - 11, 14, 12, *look.split())
         picture.text(x + 20, y, text, "small", "quiet")
