@@ -2,6 +2,7 @@
 #include "cli/options.hpp"
 #include "explain/explain.hpp"
 #include "explain/profile.hpp"
+#include "explain/trace.hpp"
 #include "measure/clock_lock.hpp"
 #include "measure/suite.hpp"
 #include "measure/sweep.hpp"
@@ -160,8 +161,8 @@ int sweep(Options options) {
 int run(int argc, char** argv) {
   const bool out_is_open = open_standard_streams();
   Options options = parse_options(argc, argv);
-  const bool one_process =
-      !options.profile.empty() || options.explain.has_value() || options.list_names;
+  const bool one_process = !options.profile.empty() || options.explain.has_value() ||
+                           !options.trace.empty() || options.list_names;
   const bool sweeps = !options.help && !options.list && !one_process;
   if (!out_is_open && (!sweeps || options.format != "console")) {
     throw UsageError("stdout, where this is to be printed, is closed; redirect it to a file.");
@@ -184,6 +185,7 @@ int run(int argc, char** argv) {
   const auto [device, why_host] = open_device(options);
   options.draw_problems(device->backend());
   if (!options.profile.empty()) return profile(options, *device, argv[0]);
+  if (!options.trace.empty()) return trace(options, *device) ? 0 : 1;
   if (options.explain) return explain(options, *device) ? 0 : 1;
   for (const Group& group : select_groups(options, device->backend())) {
     for (const std::string& name : group.selected) fmt::print("{}\n", name);

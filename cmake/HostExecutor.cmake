@@ -34,7 +34,7 @@ target_link_libraries(ladder_on_host INTERFACE ladder_warnings)
 
 # The executor itself
 set(sources asynchronous cluster cluster_order counting executor fiber global_races hooks
-            launch_bounds mbarrier memory memory_order module ptx races setmaxnreg source steps
+            launch_bounds mbarrier memory memory_order module ptx races recording setmaxnreg source steps
             tensor_map touches warp warpgroup wgmma)
 list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/host_executor/\\1.cpp")
 add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/support/out_of_memory.cpp

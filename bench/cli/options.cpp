@@ -30,6 +30,13 @@ T number(std::string_view flag, std::string_view text) {
   return value;
 }
 
+/// "0,1,7"
+std::vector<unsigned> numbers(std::string_view flag, const std::string& text) {
+  std::vector<unsigned> all;
+  for (const std::string& one : split(text)) all.push_back(number<unsigned>(flag, one));
+  return all;
+}
+
 /// A number above 0 and at most `most`; `what` it is.
 double positive(std::string_view flag, std::string_view text, double most, std::string_view what) {
   double value = 0;
@@ -245,6 +252,17 @@ Options parse_options(int argc, char** argv) {
            throw UsageError(fmt::format("{}={}: NAME|REGEX,… is expected.", f, v));
          }
        }},
+      {"--trace", [&](Text, Text v) { options.trace = v; }},
+      {"--trace-block",
+       [&](Text f, Text v) {
+         const auto index = numbers(f, v);
+         if (index.size() > options.recording.block.size()) {
+           throw UsageError(
+               fmt::format("{}={}: a block's index X, X,Y or X,Y,Z is expected.", f, v));
+         }
+         std::ranges::copy(index, options.recording.block.begin());
+       }},
+      {"--trace-warps", [&](Text f, Text v) { options.recording.warps = numbers(f, v); }},
       {"--benchmark_format",
        [&](Text f, Text v) {
          options.format = one_of(f, v, {"console", "json", "csv"});
@@ -331,6 +349,21 @@ Options parse_options(int argc, char** argv) {
         "--profile, --device-info, --lock-clocks, --benchmark_format, --benchmark_out and "
         "--benchmark_repetitions.");
   }
+  if (options.trace.empty() && (options.recording.block != RecordingChoice{}.block ||
+                                options.recording.warps != RecordingChoice{}.warps)) {
+    throw UsageError("--trace-block and --trace-warps say what --trace=PATH records; add it.");
+  }
+  if (!options.trace.empty() &&
+      (options.explain || options.csv != Options{}.csv || !options.samples.empty() ||
+       !options.profile.empty() || options.device_info || !options.resume.empty() ||
+       options.lock_clocks || options.format != Options{}.format || !options.out.empty() ||
+       options.repetitions > 1)) {
+    throw UsageError(
+        "--trace writes its file and nothing else; leave out --explain, --csv, --samples, "
+        "--resume, "
+        "--profile, --device-info, --lock-clocks, --benchmark_format, --benchmark_out and "
+        "--benchmark_repetitions.");
+  }
   if (options.lock_clocks && options.backend == Backend::host) {
     throw UsageError(fmt::format(
         "--lock-clocks={}: the host executor has no GPU's clocks to lock; leave it out.",
@@ -391,6 +424,10 @@ When the versions of a problem have been measured long enough, on a GPU
 Why a version is faster, without a GPU
   --explain[=table|lines|json]  count, on the host executor, what the kernels do to memory, and print
                                 a table per ladder, their sources with the counts, or JSON; no CSV
+  --trace=PATH                  record, on the host executor, what warps 0 and 1 of block 0 do, step by
+                                step, as JSON; scripts/stepper.py makes a page of it that plays it
+  --trace-block=X,Y,Z           another block
+  --trace-warps=N,…             other warps of it
 
 Results
   --csv=PATH                    (default results.csv; an existing file is kept as PATH.1.bak,

@@ -46,6 +46,8 @@ struct Options {
   std::map<std::string, std::vector<std::string>> problems;
   std::vector<std::string> profile;    ///< names and patterns of kernels to launch once
   std::optional<Explanation> explain;  ///< count instead of timing
+  std::string trace;                   ///< --trace: a file for the steps; empty: none
+  RecordingChoice recording;           ///< --trace-block, --trace-warps
 
   std::string format = "console", out, out_format = "json";  ///< Google Benchmark's
   std::vector<std::string> passed_on;  ///< to Google Benchmark, program name first

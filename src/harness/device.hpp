@@ -5,6 +5,7 @@
 #include "harness/check.hpp"
 #include "harness/timer.hpp"
 #include "host_executor/counts.hpp"
+#include "host_executor/recorded.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -87,6 +88,12 @@ class Device {
 
   /// Like run; returns what the kernel did to memory. Where the device can't tell, nothing runs.
   virtual std::optional<Counters> count(const Kernel&, const void* /*args*/) { return {}; }
+
+  /// Like count; returns the steps of chosen warps, too.
+  virtual std::optional<Recording> record(const Kernel&, const void* /*args*/,
+                                          const RecordingChoice&) {
+    return {};
+  }
 
   /// Resources of the kernel that ran last. On the host executor only the launch is known.
   virtual KernelResources resources() = 0;

@@ -22,6 +22,7 @@
 #include "host_executor/memory.hpp"
 #include "host_executor/per_block.hpp"
 #include "host_executor/races.hpp"
+#include "host_executor/recording.hpp"
 #include "host_executor/source.hpp"
 #include "host_executor/tensor_map.hpp"
 #include "host_executor/touches.hpp"
@@ -100,8 +101,10 @@ void begin_load(const void* pc, Access access, const SharedRange& to, std::size_
   const std::uint32_t time = own_time(thread);
   watch_shared(pc, to.part, to.offset, bytes, access);
   tick(thread);
+  if (recording && access == Access::bulk) trace_note(pc, Note::bulk_load, barrier, bytes);
   loads.push_back({pc, access, [=, move = std::move(move)] {
                      move(static_cast<char*>(memory_of(rank, to.part, to.offset)));
+                     if (recording) record_of_block(Note::bulk_landed, barrier, bytes);
                      mbarrier_complete(barrier, {to.part, to.offset, bytes}, thread, time);
                    }});
   if (is_eager()) carry_out_next();
@@ -169,6 +172,7 @@ void begin_store(const void* pc, const void* shared, std::size_t bytes, Access a
     counted.add(piece.to, piece.bytes);
   }
   tick(thread_number());
+  if (recording) trace_note(pc, Note::bulk_store, nullptr, bytes);
   Stores& stores = own_stores();
   stores.pending.push_back({read, stores.committed, std::move(pieces), combine});
   if (is_eager()) stores.pending.back().write();
@@ -515,9 +519,15 @@ void tensor_prefetch(const CUtensorMap* map, Corner at) {
   map_at(__builtin_return_address(0), map, at);
 }
 
-void bulk_commit_group() { ++own_stores().committed; }
+void bulk_commit_group() {
+  if (recording) trace_note(__builtin_return_address(0), Note::bulk_commit);
+  ++own_stores().committed;
+}
 
 void bulk_wait_group(unsigned pending, bool written) {
+  if (recording) {
+    trace_note(__builtin_return_address(0), Note::bulk_wait, nullptr, pending);
+  }
   Stores& stores = own_stores();
   const auto begin = stores.pending.begin();
   const auto end = std::find_if(begin, stores.pending.end(), [&](const Store& store) {

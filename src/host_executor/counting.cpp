@@ -3,6 +3,7 @@
 #include "host_executor/executor.hpp"
 #include "host_executor/lanes.hpp"
 #include "host_executor/per_block.hpp"
+#include "host_executor/recording.hpp"
 #include "host_executor/source.hpp"
 
 #include <algorithm>
@@ -25,20 +26,22 @@ constexpr std::size_t kBanks = 32;
 constexpr std::size_t kBankBytes = 4;
 
 /// Something a lane did. A meeting's pc is its number within the warp, its address the lanes that
-/// met.
+/// met. A note's address is the object, its source the detail; there are notes while recording.
 struct Event {
-  enum class Kind : std::uint8_t { access, block, meeting };
+  enum class Kind : std::uint8_t { access, block, meeting, note };
   std::uintptr_t pc;
   std::uintptr_t address;
   Kind kind;
   Space space{};
   Access access{};
-  std::uint8_t bytes = 0;
+  std::uint8_t bytes = 0;  // or which Note
+  std::uint32_t order = next_order();
   std::uintptr_t source = 0;  // of Access::async; in a cluster the other block
 
   /// Whether two lanes do the same; then the warp does it once.
   bool matches(const Event& other) const {
-    return pc == other.pc && kind == other.kind && space == other.space && access == other.access;
+    return pc == other.pc && kind == other.kind && space == other.space && access == other.access &&
+           (kind != Kind::note || bytes == other.bytes);
   }
 };
 using Trace = std::vector<Event>;
@@ -181,7 +184,7 @@ void count_cluster(const Request& request, Access access, Requests& out) {
   }
 }
 
-void count_request(const Event& event, const Request& request) {
+Requests count_request(const Event& event, const Request& request) {
   Requests counted{
       .requests = 1, .lanes = request.lanes, .bytes = std::uint64_t{request.lanes} * request.width};
   if (event.access == Access::async) {
@@ -201,6 +204,7 @@ void count_request(const Event& event, const Request& request) {
     same = known.insert(same, {event.pc, event.space, event.access, request.width, {}});
   }
   same->requests += counted;
+  return counted;
 }
 
 // --- The order in which a warp does what its lanes did -----------------------------------------
@@ -213,7 +217,7 @@ struct Loop {
 
 class Merge {
  public:
-  explicit Merge(std::span<Trace> lanes) : lanes_(lanes) {
+  Merge(std::span<Trace> lanes, unsigned warp) : lanes_(lanes), warp_(warp) {
     for (unsigned i = 0; i < lanes.size(); ++i) {
       if (!lanes[i].empty()) pending_ |= 1u << i;
     }
@@ -350,7 +354,33 @@ class Merge {
     if (event.kind == Event::Kind::block) return;
     Request request;
     for_each_lane(group, [&](unsigned i) { request.add(i, front(i)); });
-    count_request(event, request);
+    Requests counted;
+    if (event.kind == Event::Kind::access) counted = count_request(event, request);
+    if (recording && is_recorded(warp_)) record(group, request, counted);
+  }
+
+  void record(unsigned group, const Request& request, const Requests& counted) {
+    const Event& event = front(first_lane(group));
+    RecordedStep step;
+    step.lanes = group;
+    if (event.kind == Event::Kind::note) {
+      step.kind = RecordedStep::Kind::note;
+      step.note = static_cast<Note>(event.bytes);
+      step.object = event.address;
+      step.detail = event.source;
+    } else {
+      step.space = event.space;
+      step.access = event.access;
+      step.width = request.width;
+      step.counted = counted;
+      step.addresses.assign(request.address.begin(), request.address.begin() + request.lanes);
+      if (event.access == Access::async) {
+        step.sources.assign(request.source.begin(), request.source.begin() + request.lanes);
+      }
+    }
+    std::uint32_t order = 0;
+    for_each_lane(group, [&](unsigned i) { order = std::max(order, front(i).order); });
+    record_step(reinterpret_cast<const void*>(event.pc), warp_, order, std::move(step));
   }
 
   /// Lane i has done what came next.
@@ -372,6 +402,7 @@ class Merge {
   }
 
   std::span<Trace> lanes_;
+  unsigned warp_;
   std::array<std::size_t, kWarpSize> at_{};
   unsigned pending_ = 0;  // lanes that have something left to do
   bool together_ = true;  // the last step was one of all pending lanes
@@ -441,6 +472,12 @@ void trace_source(const void* address) {
 
 void trace_block(const void* pc) { trace(address_of(pc), std::uintptr_t{0}, Event::Kind::block); }
 
+void trace_note(const void* pc, Note note, const void* object, std::uint64_t detail) {
+  trace(address_of(pc), address_of(object), Event::Kind::note, Space{}, Access{},
+        static_cast<std::uint8_t>(note));
+  traces[thread_number()].back().source = detail;
+}
+
 void trace_meeting(unsigned warp, unsigned lanes, unsigned ended) {
   Trace* const of_lane = &traces[std::size_t{warp} * kWarpSize];
   bool nobody_else = (lanes | ended) == ~0u;
@@ -459,7 +496,7 @@ void trace_meeting(unsigned warp, unsigned lanes, unsigned ended) {
 
 void merge_traces(unsigned warp) {
   const std::span<Trace> lanes{&traces[std::size_t{warp} * kWarpSize], kWarpSize};
-  Merge(lanes).run();
+  Merge(lanes, warp).run();
   for (Trace& trace : lanes) trace.clear();
 }
 

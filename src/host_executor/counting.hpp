@@ -8,8 +8,10 @@
 #pragma once
 
 #include "host_executor/counts.hpp"
+#include "host_executor/recorded.hpp"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 
 namespace ladder::host {
@@ -37,6 +39,9 @@ void trace_source(const void* address);
 
 /// The thread enters the basic block at pc.
 void trace_block(const void* pc);
+
+/// The thread does something else than an access; called while recording (recording.hpp).
+void trace_note(const void* pc, Note note, const void* object = nullptr, std::uint64_t detail = 0);
 
 void count_bulk(Access access, const BulkCopies& copy);
 

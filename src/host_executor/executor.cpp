@@ -27,6 +27,7 @@
 #include "host_executor/memory_order.hpp"
 #include "host_executor/per_block.hpp"
 #include "host_executor/ptx.hpp"
+#include "host_executor/recording.hpp"
 #include "host_executor/setmaxnreg.hpp"
 #include "host_executor/source.hpp"
 #include "host_executor/steps.hpp"
@@ -342,6 +343,7 @@ void end_interval() {
 void release_barrier() {
   meet();
   if (counting) count_barrier();
+  if (recording) record_barrier(barrier_state.first->at);
   barrier_state.result = {barrier_state.yes, barrier_state.arrived};
   barrier_state.arrived = barrier_state.yes = 0;
   for (Lane& lane : lanes) {
@@ -371,6 +373,7 @@ void try_complete(Warp& warp, unsigned mask) {
   });
   first.collective->complete(records, taking_part);
   if (counting) trace_meeting(first.warp(), taking_part, warp.ended);
+  if (recording) record_collective(first.warp(), taking_part, first.collective->name, first.at);
   warp.in_collective &= ~taking_part;
   for_each_lane(taking_part, [&](unsigned i) { make_ready(warp.lanes[i]); });
 }
@@ -837,6 +840,7 @@ void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsign
   block_dim = block;
   grid_dim = grid;
   begin_launch();
+  if (recording) begin_recorded_launch(grid, block, dynamic_shared_bytes, cluster);
   Grid(block, dynamic_shared_bytes, choose_blocks ? chosen(grid) : ascending(grid)).run();
 }
 
@@ -910,6 +914,7 @@ unsigned threads_of_block() { return alive; }
 unsigned threads_of_cluster() { return alive_in_cluster; }
 unsigned blocks_of_cluster() { return blocks; }
 unsigned block_rank() { return blocks > 1 ? BlockVariable::selected() : 0; }
+uint3 selected_block() { return index_of[BlockVariable::selected()]; }
 
 long long clock() {
   static long long count = 0;

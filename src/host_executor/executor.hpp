@@ -124,6 +124,9 @@ unsigned threads_of_cluster();
 unsigned blocks_of_cluster();
 unsigned block_rank();
 
+/// The index in the grid of the selected block (per_block.hpp).
+uint3 selected_block();
+
 /// A count that rises as the threads run; no measure of time.
 long long clock();
 

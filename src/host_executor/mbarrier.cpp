@@ -13,6 +13,7 @@
 #include "host_executor/counting.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/races.hpp"
+#include "host_executor/recording.hpp"
 #include "host_executor/source.hpp"
 #include "host_executor/touches.hpp"
 
@@ -68,6 +69,7 @@ void end_phase_if_complete(const std::uint64_t* at, Barrier& barrier) {
   barrier.known_before = std::move(barrier.known);
   ++barrier.phase;
   if (counting) count_mbarrier_phase();
+  if (recording) record_of_block(Note::mbarrier_phase, at, barrier.phase);
   wake(at);
 }
 
@@ -130,6 +132,9 @@ void mbarrier_arrive(std::uint64_t* at, std::int64_t bytes) {
 void mbarrier_arrive(const void* pc, std::uint64_t* at, std::int64_t bytes) {
   Barrier& barrier = find(pc, at, "mbarrier_arrive");
   expect_missing(pc, barrier, "mbarrier_arrive");
+  if (recording) {
+    trace_note(pc, Note::mbarrier_arrive, at, static_cast<std::uint64_t>(bytes));
+  }
   constexpr std::int64_t kMost = (1 << 20) - 1;
   if (barrier.bytes + bytes > kMost) {
     fail_thread("mbarrier_arrive at " + source_text(pc) + " expects " + std::to_string(bytes) +
@@ -183,12 +188,14 @@ void mbarrier_wait(std::uint64_t* at, unsigned parity, std::source_location wher
   Barrier& barrier = find(pc, at, "mbarrier_wait");
   const std::uint64_t phase = barrier.phase;
   if (phase % 2 == parity % 2) {
+    if (recording) trace_note(pc, Note::mbarrier_wait, at, phase);
     park(at, phase, &describe_mbarrier, where);
     if (barrier.phase > phase + 1) {
       fail_thread("mbarrier_wait at " + source_text(pc) + " for phase " + std::to_string(phase) +
                   ": the next one has ended too, and has the same parity as the one before");
     }
   }
+  if (recording) trace_note(pc, Note::mbarrier_passed, at, barrier.phase);
   acquire(barrier);
 }
 
@@ -243,6 +250,8 @@ void named_barrier(int number, unsigned threads, bool waits, std::source_locatio
                 std::to_string(barrier.threads));
   }
   barrier.threads = threads;
+  const auto* const id = reinterpret_cast<const void*>(static_cast<std::uintptr_t>(number));
+  if (recording) trace_note(pc, waits ? Note::named_wait : Note::named_arrive, id, threads);
   release_to(barrier.now);
   if (++barrier.arrived == threads) {
     barrier.before = std::move(barrier.now);
@@ -252,6 +261,7 @@ void named_barrier(int number, unsigned threads, bool waits, std::source_locatio
   } else if (waits) {
     park(&barrier, static_cast<std::uint64_t>(number), &describe_named, at);
   }
+  if (waits && recording) trace_note(pc, Note::named_passed, id);
   if (waits) acquire_from(barrier.before, thread_number());
 }
 

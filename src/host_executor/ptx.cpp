@@ -15,6 +15,7 @@
 #include "host_executor/fragments.hpp"
 #include "host_executor/lanes.hpp"
 #include "host_executor/per_block.hpp"
+#include "host_executor/recording.hpp"
 #include "host_executor/source.hpp"
 #include "host_executor/warpgroup.hpp"
 
@@ -192,9 +193,15 @@ void cp_async(void* shared, const void* global, std::size_t bytes, std::size_t v
   copies.pending.push_back({shared, global, bytes, valid_bytes, copies.committed});
 }
 
-void cp_async_commit_group() { ++own_copies().committed; }
+void cp_async_commit_group() {
+  if (recording) trace_note(__builtin_return_address(0), Note::cp_async_commit);
+  ++own_copies().committed;
+}
 
 void cp_async_wait_group(unsigned pending) {
+  if (recording) {
+    trace_note(__builtin_return_address(0), Note::cp_async_wait, nullptr, pending);
+  }
   Copies& copies = own_copies();
   const auto begin = copies.pending.begin();
   const auto end = std::find_if(begin, copies.pending.end(), [&](const Copy& copy) {

@@ -11,6 +11,7 @@
 #include "host_executor/memory.hpp"
 #include "host_executor/per_block.hpp"
 #include "host_executor/races.hpp"
+#include "host_executor/recording.hpp"
 #include "host_executor/source.hpp"
 #include "host_executor/touches.hpp"
 
@@ -226,6 +227,9 @@ void ask_for(const void* pc, const Wgmma& shape, void* d, std::uint64_t a,
     fail_thread("the threads of a warpgroup ask for different products: this one at " +
                 source_text(pc) + ", others at " + source_text(product.pc));
   }
+  if (recording) {
+    trace_note(pc, Note::wgmma, nullptr, bytes_read(shape, product.a_is_shared));
+  }
   const unsigned number = thread_number() % kThreads;
   product.d[number] = d;
   product.a_registers[number] = a_registers;
@@ -248,18 +252,24 @@ void wgmma(const Wgmma& shape, void* d, const std::uint32_t* a, std::uint64_t b,
   ask_for(__builtin_return_address(0), shape, d, 0, a, b, add);
 }
 
-void wgmma_commit_group() { ++own_member().groups; }
+void wgmma_commit_group() {
+  if (recording) trace_note(__builtin_return_address(0), Note::wgmma_commit);
+  ++own_member().groups;
+}
 
 void wgmma_wait_group(unsigned pending, bool reads, std::source_location at) {
+  const void* const pc = __builtin_return_address(0);
   Warpgroup& warpgroup = own_warpgroup();
   if (reads) own_member().is_fenced = false;
+  if (recording) trace_note(pc, Note::wgmma_wait, nullptr, pending);
   if (++warpgroup.waiting < kThreads) {
     park(&warpgroup, pending, &describe, at);
-    return;
+  } else {
+    warpgroup.waiting = 0;
+    finish(warpgroup, pending);
+    wake(&warpgroup);
   }
-  warpgroup.waiting = 0;
-  finish(warpgroup, pending);
-  wake(&warpgroup);
+  if (recording) trace_note(pc, Note::wgmma_passed);
 }
 
 void touch_registers(const void* pc, const void* address, std::size_t bytes, Access access) {

@@ -4,6 +4,7 @@
 #include "host_executor/counting.hpp"
 #include "host_executor/executor.hpp"
 #include "host_executor/memory.hpp"
+#include "host_executor/recording.hpp"
 
 extern "C" [[gnu::visibility("default")]] const ladder::host::Api* ladder_host_api() {
   using namespace ladder;
@@ -13,9 +14,9 @@ extern "C" [[gnu::visibility("default")]] const ladder::host::Api* ladder_host_a
     .set_blocks = &host::set_blocks, .set_sm_count = &host::set_sm_count,
     .sm_count = &host::sm_count,
 #if defined(__SANITIZE_ADDRESS__)
-    .count = nullptr,
+    .count = nullptr, .record = nullptr,
 #else
-    .count = &host::count,
+    .count = &host::count, .record = &host::record,
 #endif
     .launches = &recorded_launches,
   };

@@ -4,6 +4,7 @@
 
 #include "device/kernel.hpp"
 #include "host_executor/counts.hpp"
+#include "host_executor/recorded.hpp"
 
 #include <functional>
 #include <vector>
@@ -31,6 +32,9 @@ struct Api {
   /// Counts what the launches in work() do. If it throws, so does this. Null in builds for
   /// AddressSanitizer, whose instrumentation takes the place of the counters'.
   Counters (*count)(const std::function<void()>& work);
+
+  /// Like count, and records the chosen part of what they do.
+  Recording (*record)(const RecordingChoice& choice, const std::function<void()>& work);
 
   /// The launches since the list was last cleared.
   std::vector<Launch>& (*launches)();

@@ -112,6 +112,12 @@ class HostDevice final : public Device {
     return api_.count([&] { run(kernel, args); });
   }
 
+  std::optional<Recording> record(const Kernel& kernel, const void* args,
+                                  const RecordingChoice& choice) override {
+    if (!api_.record) return {};
+    return api_.record(choice, [&] { run(kernel, args); });
+  }
+
   KernelResources resources() override { return {.launch = largest_launch(api_.launches())}; }
 
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache,

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""Makes a page that plays what a kernel's warps do, step by step, beside another version of it.
+
+The steps are those of the real kernel, run by the host executor (./bench --trace), with its counts.
+The page is one file and needs no network. Needs no GPU, but a build (scripts/test makes one).
+
+examples:
+  scripts/stepper.py transpose/f32/v01 transpose/f32/v02 -o step.html   two versions side by side
+  scripts/stepper.py mine/f32/v01/1000                      one of your own, on a problem of its own
+  scripts/stepper.py softmax/f32/v04 softmax/f32/v05 --warps 0,1,2 --block 3
+  scripts/stepper.py --site docs/site                       every page of docs/site
+"""
+
+from __future__ import annotations
+
+import argparse
+import html
+import json
+import re
+import string
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Sequence
+
+import ladder
+import ladder_csv
+from ladder_csv import ROOT, LadderError
+
+TEMPLATES = Path(__file__).resolve().parent / "stepper"
+SEED = 1  # of the inputs: a page is the same whenever it is made
+LIMIT = 200_000  # bytes of a kernel's trace
+
+Trace = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel by the beginning of its name, family[/op]/dtype/version[/problem], and whom to follow."""
+
+    name: str
+    warps: str = "0,1"  # to step through; of the others the pictures show what they have done
+    block: str = "0"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the site."""
+
+    file: str
+    title: str
+    lead: str
+    choices: tuple[Choice, ...]
+
+
+# Names and shapes of a family's arrays, by the numbers in a problem's text. Others have the names that
+# the family gives them, and the shape of a pair of such numbers if one fits.
+ARRAYS = {
+    "transpose": (("in", 0, 1), ("out", 1, 0)),
+    "gemm": (("A", 0, 2), ("B", 2, 1), ("C", 0, 1)),
+    "softmax": (("in", 0, 1), ("out", 0, 1)),
+    "reduction": (("in", 0), ("out",)),
+}
+
+
+def of_family(prefix: str, problem: str, warps: dict[str, str]) -> tuple[Choice, ...]:
+    return tuple(Choice(f"{prefix}/{version}/{problem}", of) for version, of in warps.items())
+
+
+# The warps of a page move equal parts of the problem where they can, so that their counts compare.
+SITE = (
+    Page("transpose.html", "Transposing a matrix",
+         "Rows become columns. Nothing is computed: all that counts is in which order bytes are touched.",
+         of_family("transpose/f32", "128x128", {
+             "v01": "0,1,2,3,4,5,6,7", "v02": "0,1", "v03": "0,1", "v04": "0,1", "v05": "0"})),
+    Page("reduction.html", "Adding up numbers",
+         "A block of threads adds up its part of an array, in rounds: who adds in which round makes the difference.",
+         of_family("reduction/sum/f32", "4096", {f"v{n:02}": "0,1" for n in range(1, 6)})),
+    Page("softmax.html", "Softmax of a row",
+         "The maximum of each row, then the sum of exponentials, then the results: the same row is needed three times.",
+         of_family("softmax/f32", "16x1024", {f"v{n:02}": "0" for n in range(1, 6)})),
+    Page("gemm.html", "Multiplying matrices",
+         "Every element of C needs a row of A and a column of B. Who fetches them, how often, and in which pieces?",
+         of_family("gemm/f32", "128x128x32", {f"v{n:02}": "0" for n in range(1, 10)})),
+    Page("ring.html", "A ring of buffers on Hopper",
+         "One warp asks the copy engine (TMA) for the next tiles while two groups of warps multiply the last "
+         "ones. Mbarriers tell who may go on.",
+         of_family("gemm_tensor/nt/bf16", "128x256x512", {"v12": "0,4,8", "v11": "0,4"})),
+)  # fmt: skip
+
+
+def resolve(choice: Choice, known: Sequence[str], families: set[str]) -> tuple[str, list[str]]:
+    """The full name that a choice means, and the flags that make ./bench run it."""
+    parts = choice.name.strip("/").split("/")
+    versions = {name.rsplit("/", 1)[0]: name for name in reversed(known)}  # and its first problem
+
+    def matches(full: str, wanted: Sequence[str]) -> bool:
+        have = full.split("/")
+        return have[:-1] == list(wanted[:-1]) and (
+            have[-1] == wanted[-1] or have[-1].startswith(wanted[-1] + "_"))  # fmt: skip
+
+    for wanted, problem in ((parts, ""), (parts[:-1], parts[-1])):
+        if len(wanted) < 3:
+            continue
+        found = [full for full in versions if matches(full, wanted)]
+        if len(found) == 1:
+            problem = problem or versions[found[0]].rsplit("/", 1)[1]
+            return f"{found[0]}/{problem}", [f"--{wanted[0]}={problem}"]
+    if parts[0] not in families:
+        raise LadderError(f"There is no family {parts[0]}; there are {', '.join(sorted(families))}.")
+    some = [full for full in versions if full.startswith(parts[0] + "/")]
+    raise LadderError(f"There is no version {choice.name} on the host executor: a name is "
+                      f"family[/op]/type/version[/problem], as {some[0]}.")  # fmt: skip
+
+
+def trace_text(program: Path, name: str, flags: Sequence[str]) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        command = [program, "--backend=host", f"--trace={path}", f"--seed={SEED}", *flags,
+                   f"--benchmark_filter=^{re.escape(name)}$"]  # fmt: skip
+        result = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
+        if result.returncode != 0:
+            said = (result.stderr.strip() or result.stdout.strip()).removeprefix("bench: ")
+            raise LadderError(f"{name} could not be traced: {said}")
+        return path.read_text(encoding="utf-8")
+
+
+def record(program: Path, choice: Choice, known: Sequence[str]) -> Trace:
+    """What ./bench --trace writes of one kernel."""
+    families = {name.split("/")[0] for name in known}
+    name, flags = resolve(choice, known, families)
+    everyone = ",".join(map(str, range(32)))
+    for warps in (everyone, choice.warps):
+        text = trace_text(program, name, [*flags, f"--trace-warps={warps}", f"--trace-block={choice.block}"])
+        if len(text) <= LIMIT:
+            break
+    else:
+        print(f"{name}: the trace has {len(text):,} bytes; with fewer --warps or a smaller problem the "
+              "page is quicker.", file=sys.stderr)  # fmt: skip
+    (trace,) = json.loads(text)
+    trace["warps"] = [int(warp) for warp in choice.warps.split(",")]
+    if not any(step[0] == "q" and step[2] in trace["warps"] for step in trace["steps"]):
+        raise LadderError(f"Warps {choice.warps} of block {choice.block} of {name} touch no memory: choose "
+                          "others with --warps and --block.")  # fmt: skip
+    return trimmed(trace)
+
+
+def shape_of(elements: int, family: str, at: int, numbers: Sequence[int]) -> list[int]:
+    if family in ARRAYS:
+        return [numbers[i] for i in ARRAYS[family][at][1:] if i < len(numbers)]
+    pairs = ((a, b) for i, a in enumerate(numbers) for b in numbers[i + 1 :])
+    return next(([a, b] for a, b in pairs if a * b == elements), [])
+
+
+BYTES = {"f32": 4, "f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "f64": 8, "i32": 4, "i64": 8}
+
+
+def describe(trace: Trace, family: str, problem: str) -> list[dict[str, Any]]:
+    numbers = [int(n) for n in re.findall(r"\d+", problem)]
+    arrays = []
+    for at, buffer in enumerate(trace["buffers"]):
+        ours = at < len(ARRAYS.get(family, ())) and buffer["dtype"] != ""
+        array = {**buffer, "dtype": buffer["dtype"] or "f32"}
+        if ours:
+            array["name"] = ARRAYS[family][at][0]
+        if buffer["dtype"] and (ours or family not in ARRAYS):
+            elements = buffer["bytes"] // BYTES[buffer["dtype"]]
+            shape = shape_of(elements, family, at, numbers)
+            array["shape"] = shape if len(shape) == 2 and shape[0] * shape[1] == elements else [elements]
+        arrays.append(array)
+    return arrays
+
+
+def head(source: str) -> dict[str, str]:
+    """The entries of a version's head, "Idea", "Vs v01", "Bound by", as one line each."""
+    entries: dict[str, str] = {}
+    key = ""
+    for line in source.splitlines():
+        if not line.startswith("//"):
+            break
+        if begin := re.match(r"// (Idea|Vs|Bound by|Limits|Tile)\b( v\d+[a-z]?)?\s+(.*)", line):
+            key = begin[1]
+            entries[key] = begin[3]
+        elif key and line.startswith("//   "):
+            entries[key] += " " + line[2:].strip()
+        else:
+            key = ""
+    return entries
+
+
+def trimmed(trace: Trace) -> Trace:
+    """What the page needs of a trace, with paths that don't depend on where the checkout is."""
+    explain = trace["explain"]
+    files = [{**file, "path": file["path"].removeprefix(f"{ROOT}/")} for file in trace["files"]]
+    entries = head(files[0]["text"])
+    counters = {kind: {name: count[name] for name in ("requests", "units", "ideal")}
+                for kind, count in explain["counters"].items() if count.get("requests")}  # fmt: skip
+    return {
+        "title": f"{explain['kernel'].replace('_', ' ', 1)}",
+        "label": explain["kernel"], "family": explain["family"], "op": explain["op"],
+        "dtype": explain["dtype"], "problem": explain["problem"], "idea": explain["idea"],
+        "vs": sentence(entries.get("Vs", "")), "bound": sentence(entries.get("Bound by", "")),
+        "counters": counters, "syncs": explain["barriers"],
+        "moved": explain["moved_bytes"], "compulsory": explain["compulsory_bytes"],
+        "lanes": round(explain["mean_active_lanes"], 2),
+        "launches": len(trace["launches"]), "launch": trace["launches"][0],
+        "follow": trace["warps"], "block": trace["block"], "left_out": trace["left_out"],
+        "buffers": describe(trace, explain["family"], explain["problem"]),
+        "files": files, "places": trace["places"], "steps": trace["steps"],
+    }  # fmt: skip
+
+
+def sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if not text or text.endswith(".") else ".")
+
+
+def distinct_titles(traces: Sequence[Trace]) -> None:
+    """Versions of several ladders on one page are told apart by more than their labels."""
+    for key in ("problem", "dtype", "op", "family"):
+        if len({trace[key] for trace in traces}) > 1:
+            for trace in traces:
+                trace["title"] += f" · {trace[key]}"
+
+
+def render(title: str, lead: str, traces: Sequence[Trace], first_visit: bool = True) -> str:
+    parts = {name: (TEMPLATES / name).read_text(encoding="utf-8") for name in
+             ("page.html", "page.css", "page.js")}  # fmt: skip
+    distinct_titles(traces)
+    text = json.dumps({"traces": traces}, separators=(",", ":"), ensure_ascii=False)
+    return string.Template(parts["page.html"]).substitute(
+        title=html.escape(f"{title}: step by step"),
+        heading=html.escape(title),
+        lead=html.escape(lead),
+        primer_open=" open" if first_visit else "",
+        style=parts["page.css"],
+        script=parts["page.js"],
+        data=text.replace("<", "\\u003c"),  # no text can end the element that holds it
+    )
+
+
+def write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise LadderError(f"{path} cannot be written: {error.strerror}.") from None
+    print(path)
+
+
+def index() -> str:
+    parts = {name: (TEMPLATES / name).read_text(encoding="utf-8") for name in
+             ("index.html", "page.css")}  # fmt: skip
+    cards = "\n".join(
+        f'<li><a href="{page.file}">{html.escape(page.title)}</a><p>{html.escape(page.lead)}</p></li>'
+        for page in SITE
+    )
+    return string.Template(parts["index.html"]).substitute(style=parts["page.css"], cards=cards)
+
+
+def make_site(folder: Path, program: Path, known: Sequence[str], only: str) -> None:
+    for page in SITE:
+        if only in ("", page.file):
+            traces = [record(program, choice, known) for choice in page.choices]
+            write(folder / page.file, render(page.title, page.lead, traces))
+    if only in ("", "index.html"):
+        write(folder / "index.html", index())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("kernels", nargs="*", metavar="KERNEL",
+                        help="family[/op]/type/version[/problem], as transpose/f32/v02")  # fmt: skip
+    parser.add_argument("-o", "--output", type=Path, default=Path("stepper.html"), metavar="FILE",
+                        help="where the page goes (default: stepper.html)")  # fmt: skip
+    parser.add_argument("--warps", default="0,1", help="of the block (default: 0,1)")
+    parser.add_argument("--block", default="0", help="X, X,Y or X,Y,Z (default: 0)")
+    parser.add_argument("--site", type=Path, metavar="FOLDER", help="make every page of the site there")
+    parser.add_argument("--page", default="", help="with --site: this one alone")
+    parser.add_argument("--build", type=Path, help="default: build/release, else build/host")
+    options = parser.parse_args()
+    if bool(options.kernels) == bool(options.site):
+        raise LadderError("Either kernels are named, as transpose/f32/v01, or --site FOLDER.")
+    pages = [page.file for page in SITE] + ["index.html"]
+    if options.page and (not options.site or options.page not in pages):
+        raise LadderError(f"--page={options.page}: with --site, one of {', '.join(pages)}.")
+    program = ladder.bench(options.build)
+    known = ladder.names(program)
+    if options.site:
+        return make_site(options.site, program, known, options.page)
+    choices = [Choice(name, options.warps, options.block) for name in options.kernels]
+    traces = [record(program, choice, known) for choice in choices]
+    first = traces[0]
+    title = " ".join(part for part in (first["family"], first["op"], first["dtype"]) if part)
+    write(options.output, render(title, f"On a problem of {first['problem']}.", traces))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except LadderError as error:
+        ladder_csv.fail(error)

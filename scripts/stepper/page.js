@@ -1,0 +1,922 @@
+"use strict";
+// The traces are those of scripts/stepper.py; what a step counts is the host executor's, and only where
+// it lies in the pictures is worked out here.
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const SECTOR = 32, BANKS = 32, WORD = 4, LANES = 32, ROW = BANKS * WORD;
+const SHARED = -1;
+const BYTES = {f32: 4, f16: 2, bf16: 2, tf32: 4, e4m3: 1, f64: 8, i32: 4, i64: 8};
+const NOUN = {f32: "float", f16: "half", bf16: "bfloat16", tf32: "float", e4m3: "byte", f64: "double", i32: "int", i64: "long"};
+const KINDS = [
+  {key: "global_load", ops: ["ld"], name: "Loads", one: "load", unit: "sector"},
+  {key: "global_store", ops: ["st"], name: "Stores", one: "store", unit: "sector"},
+  {key: "global_atomic", ops: ["atom"], name: "Atomics", one: "atomic update", unit: "sector"},
+  {key: "shared_load", ops: ["lds"], name: "Shared loads", one: "load from shared memory", unit: "wavefront"},
+  {key: "shared_store", ops: ["sts"], name: "Shared stores", one: "store to shared memory", unit: "wavefront"},
+  {key: "shared_async", ops: ["cpa"], name: "Copies (cp.async)", one: "copy to shared memory", unit: "wavefront"},
+  {key: "shared_stmatrix", ops: ["stmatrix"], name: "stmatrix", one: "stmatrix", unit: "wavefront"},
+];
+const $ = (id) => document.getElementById(id);
+const element = (name, attributes = {}, ...children) => {
+  const svg = ["svg", "rect", "path", "text", "line", "g", "title"].includes(name);
+  const made = svg ? document.createElementNS("http://www.w3.org/2000/svg", name) : document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+};
+const plural = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
+const short = (label) => label.split("_")[0];
+const times = (x) => x >= 9.95 ? Math.round(x).toString() : (Math.round(x * 10) / 10).toString();
+const isWaste = (units, ideal) => units > 1.2 * ideal;
+
+// ---- A trace
+
+/** [place, first, distance, times, …] as the place and an address for each lane of the mask. */
+function spread(numbers, mask) {
+  const addresses = [];
+  let address = numbers[1];
+  addresses.push(address);
+  for (let i = 2; i < numbers.length; i += 2) {
+    for (let n = 0; n < numbers[i + 1]; ++n) addresses.push(address += numbers[i]);
+  }
+  const lanes = [];
+  for (let lane = 0; lane < LANES; ++lane) if (mask >>> lane & 1) lanes.push(lane);
+  return {place: numbers[0], addresses, lanes};
+}
+
+function readTrace(trace) {
+  const steps = [];
+  let launch = 0, beside = [];  // steps of warps that are not followed
+  for (const raw of trace.steps) {
+    if (raw[0] === "l") { launch = raw[1]; continue; }
+    const step = {launch, type: raw[0]};
+    if (raw[0] === "q") {
+      [, step.op, step.warp, step.at, step.mask, step.width, step.units, step.ideal] = raw;
+      Object.assign(step, spread(raw[8], step.mask));
+      if (raw[9]) step.from = spread(raw[9], step.mask);
+      step.kind = KINDS.find((kind) => kind.ops.includes(step.op));
+      step.shared = step.place === SHARED;
+    } else if (raw[0] === "c") {
+      [, step.what, step.warp, step.at, step.mask] = raw;
+    } else if (raw[0] === "b") {
+      [, step.at] = raw;
+      step.warp = -1;
+    } else {
+      [, step.note, step.warp, step.at, step.mask, step.object, step.detail] = raw;
+    }
+    if (step.warp >= 0 && !trace.follow.includes(step.warp)) { beside.push(step); continue; }
+    step.index = steps.length;
+    step.beside = beside;
+    beside = [];
+    steps.push(step);
+  }
+  trace.list = steps;
+  trace.sums = [Object.fromEntries(KINDS.map((kind) => [kind.key, [0, 0, 0]]))];
+  for (const step of steps) {
+    const last = trace.sums[trace.sums.length - 1];
+    if (!step.kind) { trace.sums.push(last); continue; }
+    const [n, units, ideal] = last[step.kind.key];
+    trace.sums.push({...last, [step.kind.key]: [n + 1, units + step.units, ideal + step.ideal]});
+  }
+  for (const step of steps) if (step.type === "q" && step.shared) step.cells = wavefronts(step);
+  trace.mostWaves = Math.max(0, ...steps.map((step) => step.cells ? Math.max(...step.cells.map((c) => c.wave)) + 1 : 0));
+  const barriers = [...new Set(steps.filter((s) => s.note && s.object > 0 && !s.note.startsWith("named")).map((s) => s.object))];
+  trace.barriers = new Map(barriers.sort((a, b) => a - b).map((object, i) => [object, i]));
+}
+
+// ---- Which lane is served when: the rules of src/host_executor/counting.cpp
+
+function wavefronts(step) {
+  const words = Math.max(1, step.width / WORD);
+  const cells = [];
+  if (step.op === "cpa") {
+    const lines = new Map();
+    step.lanes.forEach((lane, i) => {
+      const reads = step.from && step.from.place >= 0;
+      const line = reads ? Math.floor(step.from.addresses[i] / 128) : 0;
+      for (let w = 0; w < words; ++w) {
+        if (!lines.has(line)) lines.set(line, new Array(BANKS).fill(0));
+        const word = Math.floor(step.addresses[i] / WORD) + w, bank = word % BANKS;
+        cells.push({lane, word, bank, line, wave: lines.get(line)[bank]++});
+      }
+    });
+    let begin = 0;
+    const begins = new Map();
+    for (const [line, depth] of lines) { begins.set(line, begin); begin += Math.max(...depth); }
+    for (const cell of cells) cell.wave += begins.get(cell.line);
+    return cells;
+  }
+  const load = step.op === "lds" || step.op === "ldc";
+  const atomic = step.op === "atoms";
+  const of = new Map(step.lanes.map((lane, i) => [lane, step.addresses[i]]));
+  const alike = (bit) => step.lanes.every((lane) => !of.has(lane ^ bit) || of.get(lane ^ bit) === of.get(lane));
+  let part = LANES / words;
+  if (load && words > 1 && (alike(1) || alike(2))) part *= 2;
+  let begin = 0;
+  for (let first = 0; first < LANES; first += part) {
+    const depth = new Array(BANKS).fill(0), known = new Map();
+    for (let lane = first; lane < first + part; ++lane) {
+      if (!of.has(lane)) continue;
+      for (let w = 0; w < words; ++w) {
+        const word = Math.floor(of.get(lane) / WORD) + w, bank = (word % BANKS + BANKS) % BANKS;
+        if (known.has(word) && !atomic) { known.get(word).more.push(lane); continue; }
+        const cell = {lane, word, bank, wave: begin + depth[bank]++, more: []};
+        known.set(word, cell);
+        cells.push(cell);
+      }
+    }
+    begin += Math.max(...depth);
+  }
+  return cells;
+}
+
+function sectorsOf(step) {
+  const found = new Set();
+  for (const address of step.addresses) {
+    for (let at = address - address % SECTOR; at < address + step.width; at += SECTOR) found.add(at / SECTOR);
+  }
+  return [...found].sort((a, b) => a - b);
+}
+
+// ---- Words
+
+function arrayOf(trace, place) {
+  return place >= 0 ? trace.buffers[place] : {name: place === SHARED ? "shared memory" : "device memory", dtype: "f32"};
+}
+
+function elementName(trace, place, address) {
+  const array = arrayOf(trace, place);
+  const index = Math.floor(address / (BYTES[array.dtype] || 4));
+  if (array.shape && array.shape.length === 2) return `${array.name}[${Math.floor(index / array.shape[1])}][${index % array.shape[1]}]`;
+  return `${array.name}[${index}]`;
+}
+
+/** How the lanes' addresses lie: "side by side", "512 bytes apart". */
+function pattern(step) {
+  const distances = new Set(step.addresses.slice(1).map((a, i) => a - step.addresses[i]));
+  if (step.addresses.length === 1) return "";
+  if (distances.size === 1) {
+    const [d] = distances;
+    if (d === 0) return ", the same place for all lanes";
+    if (d === step.width) return " that lie side by side";
+    return `, ${Math.abs(d).toLocaleString("en")} bytes apart`;
+  }
+  if ([...distances].every((d) => d === 0 || d === step.width)) return " that lie side by side, some wanted by several lanes";
+  const runs = step.addresses.slice(1).filter((a, i) => a - step.addresses[i] !== step.width && a !== step.addresses[i]).length + 1;
+  return runs < step.addresses.length ? `, in ${runs} pieces` : ", scattered";
+}
+
+const mark = (text, bad) => element("span", {class: bad ? "bad" : "good"}, text);
+
+function sayRequest(trace, step) {
+  const out = [];
+  const waste = isWaste(step.units, step.ideal);
+  const dtype = step.shared ? "" : arrayOf(trace, step.place).dtype;
+  const size = BYTES[dtype] || (step.width >= WORD ? WORD : step.width);
+  const each = step.width / size;
+  const noun = step.shared ? (size === WORD ? "word" : "value") : NOUN[dtype] || "word";
+  const amount = each > 1 && Number.isInteger(each)
+    ? `${step.lanes.length} × ${step.width} bytes (${each} ${noun}s for each lane)` : plural(step.lanes.length, noun);
+  if (step.op === "cpa") {
+    out.push(`Warp ${step.warp} starts a copy of ${amount} into shared memory and does not wait for it: `);
+  } else {
+    const verb = {ld: "loads", st: "stores", atom: "updates", lds: "loads", sts: "stores", atoms: "updates", stmatrix: "stores"}[step.op] || "moves";
+    const where = {ld: " from ", st: " to ", atom: " of ", lds: " from ", sts: " to ", atoms: " of ", stmatrix: " to ", ldc: " from ", stc: " to "}[step.op];
+    out.push(`Warp ${step.warp} ${verb} ${amount}${where}${step.op.endsWith("c") ? "the cluster's shared memory" : arrayOf(trace, step.place).name}${step.shared ? "" : pattern(step)}: `);
+  }
+  const unit = step.shared ? "turn" : "sector";
+  const count = plural(step.units, unit);
+  out.push(mark(waste ? `${count} where ${step.ideal} would do.` : `${count}, the fewest possible.`, waste));
+  if (step.shared && waste && step.cells) {
+    const busiest = new Map();
+    for (const cell of step.cells) busiest.set(cell.bank, (busiest.get(cell.bank) || 0) + 1);
+    const banks = busiest.size;
+    out.push(banks === 1 ? ` All of them lie in bank ${[...busiest.keys()][0]}.` : ` They lie in only ${banks} of the 32 banks.`);
+  } else if (step.shared && step.cells && step.units === 1 && step.lanes.length > 1) {
+    const words = new Set(step.cells.map((cell) => cell.word)).size;
+    out.push(words === 1 ? " All lanes get the same word." : words === new Set(step.cells.map((c) => c.bank)).size && words > 1 ? ` Every word is in a bank of its own.` : "");
+  } else if (!step.shared && waste) {
+    const used = step.lanes.length * step.width, moved = step.units * SECTOR;
+    out.push(` ${moved.toLocaleString("en")} bytes travel, ${used.toLocaleString("en")} are used.`);
+  }
+  if (step.lanes.length < LANES) {
+    out.push(` Only ${step.lanes.length} of 32 lanes ${step.lanes.length === 1 ? "takes" : "take"} part.`);
+  }
+  return {bad: waste, good: !waste, out};
+}
+
+function sayNote(trace, step) {
+  const barrier = trace.barriers.has(step.object) ? `mbarrier ${trace.barriers.get(step.object)}` : "an mbarrier";
+  const who = `Warp ${step.warp}`;
+  const groups = step.detail === 0 ? "all its copies" : `all its copies but those of the ${plural(step.detail, "latest group")}`.replace("the 1 latest", "the latest");
+  switch (step.note) {
+    case "cp.async commit": return `${who} closes a group of copies. They are on their way; it goes on.`;
+    case "cp.async wait": return `${who} waits until ${groups} have arrived.`;
+    case "arrive": return step.detail > 0 ? `${who} arrives at ${barrier} and says that ${step.detail.toLocaleString("en")} bytes will come.` : `${who} arrives at ${barrier}: it is done with that buffer.`;
+    case "wait": return `${who} has to wait at ${barrier}: what it needs is not there yet.`;
+    case "passed": return `${who} goes on past ${barrier}: its phase has ended.`;
+    case "phase": return `Phase ${step.detail} of ${barrier} ends: those who wait for it may go on.`;
+    case "bulk load": return `${who} asks the copy engine (TMA) for ${step.detail.toLocaleString("en")} bytes, and does not wait. ${barrier[0].toUpperCase()}${barrier.slice(1)} will tell.`;
+    case "landed": return `The copy engine has written ${step.detail.toLocaleString("en")} bytes to shared memory, and tells ${barrier}.`;
+    case "bulk store": return `${who} asks the copy engine to store ${step.detail.toLocaleString("en")} bytes.`;
+    case "bulk commit": return `${who} closes a group of stores.`;
+    case "bulk wait": return `${who} waits for its stores.`;
+    case "wgmma": return `${who} asks the tensor cores for a product of tiles in shared memory (wgmma), and does not wait.`;
+    case "wgmma commit": return `${who} closes a group of products.`;
+    case "wgmma wait": return `${who} waits for ${step.detail === 0 ? "all its products" : `all but ${step.detail} of its groups of products`}.`;
+    case "wgmma passed": return `${who} goes on: its products are done.`;
+    case "named arrive": return `${who} arrives at named barrier ${step.object}, and goes on.`;
+    case "named wait": return `${who} waits at named barrier ${step.object}.`;
+    case "named passed": return `${who} goes on past named barrier ${step.object}.`;
+  }
+  return step.note;
+}
+
+function say(trace, step) {
+  if (step.type === "q") return sayRequest(trace, step);
+  if (step.type === "b") return {out: ["All warps of the block meet here (__syncthreads): no one goes on before everyone has come."]};
+  if (step.type === "c") {
+    const lanes = step.mask === 0xffffffff ? "the lanes" : `${bits(step.mask)} lanes`;
+    if (step.what === "__syncwarp") return {out: [`Warp ${step.warp}: ${lanes} meet (__syncwarp).`]};
+    if (step.what.startsWith("__shfl")) return {out: [`Warp ${step.warp}: ${lanes} hand values to each other from register to register (${step.what}). No memory is touched.`]};
+    return {out: [`Warp ${step.warp}: ${lanes} do ${step.what} together.`]};
+  }
+  return {out: [sayNote(trace, step)]};
+}
+
+const bits = (mask) => { let n = 0; for (let i = 0; i < LANES; ++i) n += mask >>> i & 1; return n; };
+
+// ---- A panel: one version
+
+class Panel {
+  constructor(side, chosen) {
+    this.side = side;
+    const id = `panel-${side}`;
+    this.root = element("section", {class: "panel", id, "aria-labelledby": `${id}-version`, role: "region"});
+    this.choice = element("select", {id: `${id}-version`, "aria-label": side === 0 ? "Version on the left" : "Version on the right"});
+    DATA.traces.forEach((trace, i) => this.choice.append(element("option", {value: i}, trace.title)));
+    this.choice.value = chosen;
+    this.choice.addEventListener("change", () => player.show());
+    this.idea = element("span", {class: "idea"});
+    this.saying = element("div", {class: "say", "aria-live": "polite"});
+    this.source = element("div", {class: "source", tabindex: "0", role: "region", "aria-label": "Source of the kernel"});
+    this.lanes = element("div", {class: "picture"});
+    this.memory = element("div", {class: "picture memory"});
+    this.banks = element("div", {class: "picture banks"});
+    this.counts = element("table", {class: "counts"});
+    this.timeline = element("div", {class: "picture timeline"});
+    this.root.append(element("header", {}, this.choice, this.idea), this.saying, this.source, this.lanes, this.memory, this.counts, this.banks, this.timeline);
+  }
+
+  open(trace) {
+    this.trace = trace;
+    this.idea.textContent = trace.idea;
+    this.lists = trace.files.map((file) => {
+      const list = element("ol", {"aria-label": file.path});
+      for (const line of file.text.replace(/\n$/, "").split("\n")) {
+        list.append(element("li", /^\s*\/\//.test(line) ? {class: "comment"} : {}, line));
+      }
+      return list;
+    });
+    this.file = -1;
+    this.makeLanes();
+    this.makeMemory();
+    this.makeBanks();
+    this.makeCounts();
+    this.makeTimeline();
+    this.done = 0;
+  }
+
+  go(at) {
+    const trace = this.trace, step = trace.list[at];
+    this.at = at;
+    const {out, bad, good} = say(trace, step);
+    this.saying.className = `say${bad ? " bad" : good ? " good" : ""}`;
+    this.saying.replaceChildren(element("span", {class: "tag"}, `${short(trace.label)}, step ${at + 1} of ${trace.list.length}${trace.launches > 1 ? `, launch ${step.launch + 1}` : ""}`), ...out);
+    this.showLine(step);
+    if (at + 1 < this.done || this.done === 0) this.forget();
+    while (this.done <= at) {
+      const next = trace.list[this.done++];
+      for (const other of next.beside) this.remember(other);
+      this.remember(next);
+    }
+    this.showLanes(step);
+    this.showMemory(step);
+    this.showBanks(step);
+    this.showCounts(at);
+    this.showTimeline(at);
+  }
+
+  showLine(step) {
+    if (this.now) { this.now.classList.remove("now"); this.now.removeAttribute("aria-current"); }
+    this.now = null;
+    if (step.at < 0) return;
+    const [file, line] = this.trace.places[step.at];
+    if (file !== this.file) { this.source.replaceChildren(this.lists[file]); this.file = file; }
+    this.now = this.lists[file].children[line - 1];
+    if (!this.now) return;
+    this.now.classList.add("now");
+    this.now.setAttribute("aria-current", "step");
+    this.source.scrollTop = this.now.offsetTop - this.source.clientHeight / 2;
+  }
+
+  // -- What has been touched so far
+
+  forget() {
+    this.done = 0;
+    this.hands = new Map();  // by warp and lane: what it last loaded
+    this.shadeOf = new Map();  // by word of shared memory: the lane that first held it
+    for (const view of this.views) view.touched = new Map();
+    this.words = new Map();
+  }
+
+  remember(step) {
+    if (step.type !== "q") return;
+    const reads = step.op === "ld" || step.op === "lds";
+    const view = this.views.find((v) => v.place === step.place);
+    step.lanes.forEach((lane, i) => {
+      const key = step.warp * LANES + lane, address = step.addresses[i];
+      let shade = lane;
+      if (step.op === "ld") this.hands.set(key, {shade: lane, what: elementName(this.trace, step.place, address)});
+      const hand = this.hands.get(key);
+      if (step.op === "lds") {
+        const word = this.words.get(Math.floor(address / WORD));
+        shade = word ? word.shade : lane;
+        this.hands.set(key, word || {shade, what: "a value"});
+      } else if (!reads && hand && step.op !== "cpa") {
+        shade = hand.shade;
+      }
+      if (step.shared && !reads) {
+        const what = step.op === "cpa" && step.from ? elementName(this.trace, step.from.place, step.from.addresses[i]) : hand ? hand.what : "a value";
+        for (let w = 0; w < Math.max(1, step.width / WORD); ++w) this.words.set(Math.floor(address / WORD) + w, {shade, what});
+      }
+      if (view) view.touched.set(address, {shade, width: step.width});
+    });
+  }
+
+  // -- Lanes
+
+  makeLanes() {
+    this.lanes.replaceChildren(element("h3", {}, "The 32 lanes of the warp, and the value in each one's hand (its register)"));
+    const svg = element("svg", {viewBox: "0 0 640 40", role: "img"});
+    this.laneRects = [], this.laneTexts = [], this.registers = [];
+    for (let lane = 0; lane < LANES; ++lane) {
+      const rect = element("rect", {class: "lane", x: lane * 20 + 1, y: 1, width: 18, height: 18, rx: 2});
+      const text = element("text", {class: "lane-number", x: lane * 20 + 10, y: 13.5});
+      text.textContent = lane;
+      const register = element("rect", {class: "register", x: lane * 20 + 1, y: 23, width: 18, height: 11});
+      svg.append(rect, text, register);
+      this.laneRects.push(rect); this.laneTexts.push(text); this.registers.push(register);
+    }
+    this.laneSvg = svg;
+    this.laneCaption = element("div", {class: "caption"});
+    this.lanes.append(svg, this.laneCaption);
+  }
+
+  showLanes(step) {
+    const mask = step.mask ?? (step.type === "b" ? 0xffffffff : 0);
+    for (let lane = 0; lane < LANES; ++lane) {
+      const on = mask >>> lane & 1;
+      this.laneRects[lane].setAttribute("class", on ? "lane on" : "lane");
+      this.laneTexts[lane].setAttribute("class", on ? "lane-number on" : "lane-number");
+      const hand = step.warp >= 0 && this.hands.get(step.warp * LANES + lane);
+      this.registers[lane].setAttribute("class", hand ? "shade" : "register");
+      if (hand) this.registers[lane].style.setProperty("--l", hand.shade);
+    }
+    this.laneSvg.setAttribute("aria-label", `${bits(mask)} of 32 lanes take part`);
+    this.laneCaption.textContent = this.caption(step);
+  }
+
+  caption(step) {
+    if (step.type !== "q") return "";
+    const name = (i) => `lane ${step.lanes[i]}: ${step.shared ? `bank ${step.cells ? step.cells.find((c) => c.lane === step.lanes[i] || (c.more || []).includes(step.lanes[i])).bank : "?"}` : elementName(this.trace, step.place, step.addresses[i])}`;
+    const last = step.lanes.length - 1;
+    return [...new Set([0, 1, last].filter((i) => i >= 0 && i <= last))].map((i, n, all) => (n === all.length - 1 && last > 2 ? "… " : "") + name(i)).join(" · ");
+  }
+
+  // -- Global memory: lines of sectors
+
+  makeMemory() {
+    this.memory.replaceChildren();
+    this.views = [];
+    const trace = this.trace;
+    trace.buffers.forEach((array, place) => {
+      const sectors = new Set();
+      for (const step of trace.list) {
+        if (step.type === "q" && step.place === place) sectorsOf(step).forEach((s) => sectors.add(s));
+      for (const other of step.beside) if (other.place === place) sectorsOf(other).forEach((s) => sectors.add(s));
+        if (step.from && step.from.place === place) step.from.addresses.forEach((a) => sectors.add(Math.floor(a / SECTOR)));
+      }
+      if (sectors.size === 0) return;
+      this.views.push(new MemoryView(array, place, [...sectors], this.memory));
+    });
+  }
+
+  showMemory(step) {
+    for (const view of this.views) {
+      const here = step.type === "q" && step.place === view.place;
+      view.show(here ? step : null);
+    }
+  }
+
+  // -- Shared memory: 32 banks
+
+  makeBanks() {
+    this.banks.replaceChildren();
+    const words = new Set();
+    for (const step of this.trace.list) {
+      for (const one of [step, ...step.beside]) {
+        if (!one.shared) continue;
+        for (const address of one.addresses) {
+          for (let at = address; at < address + one.width; at += ROW) words.add(Math.floor(at / ROW));
+          words.add(Math.floor((address + one.width - 1) / ROW));
+        }
+      }
+    }
+    this.bankRows = [...words].sort((a, b) => a - b);
+    if (this.bankRows.length === 0) {
+      this.banks.append(element("h3", {}, element("b", {}, "Shared memory"), " is not used by this version"));
+      return;
+    }
+    const most = Math.min(Math.max(...player.shown.map((trace) => trace.mostWaves)), LANES);
+    this.bankCell = 18;
+    this.waveHeight = most > 16 ? 8 : 12;
+    this.banks.append(element("h3", {}, element("b", {}, "Shared memory"), ": 32 banks side by side. The lanes of this request queue at their banks; each row is one turn (wavefront)"));
+    this.queue = element("svg", {viewBox: `0 0 620 ${14 + most * this.waveHeight}`, role: "img"});
+    this.banks.append(this.queue);
+    this.bankRow = new Map(this.bankRows.map((row, i) => [row, i]));
+    this.bankShown = Math.min(this.bankRows.length, 34);
+    const height = this.bankRows.length > 20 ? 5 : 8;
+    this.bankHeight = height;
+    this.banks.append(element("h3", {}, "What shared memory holds (a row is 128 bytes, one word in each bank)"));
+    this.tile = element("svg", {viewBox: `0 0 620 ${this.bankShown * height + 2}`, role: "img"});
+    this.banks.append(this.tile);
+    this.tileGround = element("g"); this.tileCells = element("g"); this.tileNow = element("path", {class: "outline"});
+    this.tile.append(this.tileGround, this.tileCells, this.tileNow);
+    this.bankTop = -1;
+  }
+
+  showBanks(step) {
+    if (!this.bankRows.length) return;
+    const x = (bank) => 40 + bank * this.bankCell;
+    this.queue.replaceChildren();
+    for (let bank = 0; bank < BANKS; ++bank) {
+      const text = element("text", {class: "lane-number", x: x(bank) + 9, y: 9});
+      text.textContent = bank;
+      this.queue.append(text);
+    }
+    const cells = step.cells || [];
+    const waves = cells.length ? Math.max(...cells.map((c) => c.wave)) + 1 : 0;
+    this.queue.setAttribute("aria-label", cells.length ? `${plural(waves, "wavefront")} for this request` : "this step does not use shared memory");
+    for (const cell of cells) {
+      if (cell.wave >= LANES) continue;
+      const y = 13 + cell.wave * this.waveHeight, late = cell.wave > 0 && isWaste(step.units, step.ideal) ? " late" : "";
+      const group = element("g", {class: "drop"});
+      group.style.setProperty("--wave", cell.wave);
+      group.append(element("rect", {class: `cell${late}`, x: x(cell.bank), y, width: this.bankCell - 1, height: this.waveHeight - 1}));
+      const text = element("text", {class: `cell-lane${late}`, x: x(cell.bank) + 8.5, y: y + this.waveHeight - 2});
+      text.textContent = cell.more && cell.more.length ? `${cell.lane}+` : cell.lane;
+      group.append(text);
+      this.queue.append(group);
+    }
+    for (const wave of [0, waves - 1]) {
+      if (wave < 0 || waves === 0 || wave >= LANES) continue;
+      const label = element("text", {x: 0, y: 13 + wave * this.waveHeight + this.waveHeight - 2});
+      label.textContent = `turn ${wave + 1}`;
+      this.queue.append(label);
+    }
+    // The rows around those that are touched now
+    const rows = cells.map((cell) => this.bankRow.get(Math.floor(cell.word / BANKS)));
+    let top = Math.max(0, this.bankTop);
+    if (rows.length) {
+      const low = Math.min(...rows), high = Math.max(...rows);
+      if (low < top || high >= top + this.bankShown) top = Math.min(low, this.bankRows.length - this.bankShown);
+    }
+    const row = (word) => this.bankRow.get(Math.floor(word / BANKS)) - top;
+    if (top !== this.bankTop) {
+      this.bankTop = top;
+      let d = "";
+      for (let i = 0; i < this.bankShown; ++i) d += `M40 ${i * this.bankHeight}h${BANKS * this.bankCell}v${this.bankHeight}h${-BANKS * this.bankCell}z`;
+      this.tileGround.replaceChildren(element("path", {class: "ground", d}));
+    }
+    const byShade = new Map();
+    const box = (word) => `M${x((word % BANKS + BANKS) % BANKS)} ${row(word) * this.bankHeight}h${this.bankCell - 1}v${this.bankHeight - 1}h${1 - this.bankCell}z`;
+    const shown = (word) => row(word) >= 0 && row(word) < this.bankShown;
+    for (const [word, {shade}] of this.words) {
+      if (shown(word)) byShade.set(shade, (byShade.get(shade) || "") + box(word));
+    }
+    this.tileCells.replaceChildren(...shades(byShade));
+    this.tileNow.setAttribute("d", cells.filter((cell) => shown(cell.word)).map((cell) => box(cell.word)).join(""));
+    this.tile.setAttribute("aria-label", `${this.words.size} words of shared memory have been written`);
+  }
+
+  // -- Running counts
+
+  makeCounts() {
+    this.counts.replaceChildren(element("caption", {class: "hidden"}, "Counts so far"));
+    const last = this.trace.sums[this.trace.sums.length - 1];
+    this.rows = KINDS.filter((kind) => last[kind.key][0] > 0).map((kind) => {
+      const fill = element("i"), bar = element("div", {}, fill);
+      const text = element("td"), factor = element("td", {class: "times"});
+      this.counts.append(element("tr", {}, element("th", {scope: "row"}, kind.name), element("td", {class: "bar"}, bar), text, factor));
+      return {kind, bar, fill, text, factor};
+    });
+  }
+
+  showCounts(at) {
+    const sums = this.trace.sums[at + 1];
+    for (const row of this.rows) {
+      const [, units, ideal] = sums[row.kind.key];
+      row.bar.style.setProperty("--units", units / player.mostUnits);
+      row.bar.style.visibility = units ? "visible" : "hidden";
+      row.fill.style.setProperty("--share", units ? Math.min(1, ideal / units) : 0);
+      const unit = row.kind.unit === "sector" ? "sector" : "turn";
+      row.text.textContent = `${plural(units, unit)}, ${ideal.toLocaleString("en")} would do`;
+      const excess = ideal ? units / ideal : 1;
+      row.factor.textContent = ideal ? `${times(excess)}×` : "";
+      row.factor.className = `times ${isWaste(units, ideal) ? "bad" : "good"}`;
+    }
+  }
+
+  // -- The order of everything
+
+  makeTimeline() {
+    const list = this.trace.list;
+    const warps = [...new Set(list.filter((s) => s.warp >= 0).map((s) => s.warp))].sort((a, b) => a - b);
+    const engine = list.some((s) => s.note === "bulk load" || s.note === "landed" || s.op === "cpa");
+    const names = [...warps.map((w) => `warp ${w}`), ...(engine ? ["copies"] : [])];
+    this.timeline.replaceChildren(element("h3", {}, element("b", {}, "Who does what, who waits for whom"), ": the order in which the executor ran the steps. It is order, not time"));
+    const left = 58, width = Math.max(580, Math.min(list.length * 14, 6000)), rowHeight = 18;
+    const x = (i) => left + (i + 0.5) * width / list.length, row = (warp) => warps.indexOf(warp) * rowHeight + 4;
+    const height = names.length * rowHeight + 20;
+    const svg = element("svg", {viewBox: `0 0 ${left + width} ${height}`, role: "img", "aria-label": "Steps of every warp in their order; a click goes there"});
+    if (width > 580) svg.style.width = `${left + width}px`;
+    names.forEach((name, i) => {
+      const text = element("text", {x: 0, y: i * rowHeight + 15});
+      text.textContent = name;
+      svg.append(text, element("line", {class: "row-line", x1: left, x2: left + width, y1: i * rowHeight + 11, y2: i * rowHeight + 11}));
+    });
+    const waiting = new Map(), flights = [], engineY = warps.length * rowHeight + 4;
+    const groups = new Map();
+    const size = Math.max(1.2, Math.min(9, 0.7 * width / list.length));
+    const spanFrom = (from, to, y, kind) => svg.append(element("rect", {class: kind, x: x(from), y: y + 3, width: Math.max(1, x(to) - x(from)), height: rowHeight - 10}));
+    list.forEach((step, i) => {
+      if (step.type === "b") {
+        svg.append(element("line", {class: "meet", x1: x(i), x2: x(i), y1: 2, y2: warps.length * rowHeight}));
+      } else if (step.note === "wait" || step.note === "wgmma wait" || step.note === "named wait") {
+        if (!waiting.has(step.warp)) waiting.set(step.warp, i);
+      } else if (/passed$/.test(step.note || "") && waiting.has(step.warp)) {
+        spanFrom(waiting.get(step.warp), i, row(step.warp), "wait");
+        waiting.delete(step.warp);
+      } else if (step.note === "bulk load") {
+        flights.push({object: step.object, from: i});
+      } else if (step.note === "landed") {
+        const at = flights.findIndex((f) => f.object === step.object);
+        if (at >= 0) spanFrom(flights.splice(at, 1)[0].from, i, engineY, "flight");
+      } else if (step.op === "cpa") {
+        const g = groups.get(step.warp) || {open: null, closed: []};
+        g.open ??= i;
+        groups.set(step.warp, g);
+      } else if (step.note === "cp.async commit") {
+        const g = groups.get(step.warp) || {open: null, closed: []};
+        g.closed.push(g.open);
+        g.open = null;
+        groups.set(step.warp, g);
+      } else if (step.note === "cp.async wait") {
+        const g = groups.get(step.warp);
+        while (g && g.closed.length > step.detail) {
+          const from = g.closed.shift();
+          if (from !== null && step.warp === warps[0]) spanFrom(from, i, engineY, "flight");
+        }
+      }
+      if (step.warp < 0) return;
+      const over = step.kind && isWaste(step.units, step.ideal);
+      const kind = step.type === "q" ? (over ? "mark over" : step.shared ? "mark shared" : "mark") : "mark note";
+      const h = step.type === "q" ? 11 : 4;
+      svg.append(element("rect", {class: kind, x: x(i) - size / 2, y: row(step.warp) + (15 - h) / 2, width: size, height: h}));
+    });
+    const key = element("text", {x: left, y: height - 4});
+    key.textContent = "dark: big memory · light: shared memory · hatched: more than needed, or waiting · line: all meet" + (engine ? " · green: a copy on its way" : "");
+    this.cursor = element("line", {class: "cursor", y1: 0, y2: height - 16});
+    svg.append(key, this.cursor);
+    svg.addEventListener("click", (event) => {
+      const box = svg.getBoundingClientRect();
+      const at = ((event.clientX - box.left) / box.width * (left + width) - left) / width * list.length;
+      player.goTo(this, Math.max(0, Math.min(list.length - 1, Math.floor(at))));
+    });
+    this.timeX = x;
+    this.timeSvg = svg;
+    this.timeWide = width > 580;
+    this.timeline.append(svg);
+  }
+
+  showTimeline(at) {
+    this.cursor.setAttribute("x1", this.timeX(at));
+    this.cursor.setAttribute("x2", this.timeX(at));
+    if (this.timeWide) this.timeline.scrollLeft = this.timeX(at) - this.timeline.clientWidth / 2;
+  }
+}
+
+function shades(byShade) {
+  return [...byShade].map(([shade, d]) => {
+    const path = element("path", {class: "shade", d});
+    path.style.setProperty("--l", shade);
+    return path;
+  });
+}
+
+/** Lines of sectors of an array: its rows, or stretches of it. Only those that the trace touches. */
+class MemoryView {
+  constructor(array, place, sectors, parent) {
+    this.place = place;
+    this.array = array;
+    this.touched = new Map();
+    const size = BYTES[array.dtype] || 4;
+    const rowBytes = array.shape && array.shape.length === 2 ? array.shape[1] * size : 0;
+    sectors.sort((a, b) => a - b);
+    const columns = sectors.map((s) => Math.floor(s * SECTOR % rowBytes / SECTOR));
+    this.byRows = rowBytes > 0 && rowBytes % SECTOR === 0 && Math.max(...columns) - Math.min(...columns) < 40;
+    this.lineSectors = this.byRows ? rowBytes / SECTOR : 32;
+    this.first = this.byRows ? Math.min(...columns) : 0;
+    this.across = this.byRows ? Math.max(...columns) - this.first + 1 : 32;
+    const lines = [...new Set(sectors.map((s) => Math.floor(s / this.lineSectors)))];
+    this.lineAt = new Map(lines.map((line, i) => [line, i]));
+    this.lines = lines;
+    this.shown = Math.min(lines.length, 33);
+    this.height = this.shown > 20 ? 6.5 : 10;
+    this.left = 62;
+    this.sector = Math.min(64, (640 - this.left - 4) / this.across);
+    this.top = -1;
+    const shape = array.shape ? array.shape.join(" × ") + " " : "";
+    const width = this.left + this.across * this.sector + 4;
+    this.svg = element("svg", {viewBox: `0 0 ${width} ${this.shown * this.height + 2}`, role: "img"});
+    this.ground = element("g"); this.history = element("g"); this.now = element("path", {class: "sector"}); this.used = element("path", {class: "used"});
+    this.svg.append(this.ground, this.history, this.now, this.used);
+    const box = element("div", {}, element("h3", {}, element("b", {}, array.name), ` ${shape}${array.dtype}, ${array.role}`), this.svg);
+    box.style.flexBasis = `${width}px`;
+    parent.append(box);
+  }
+
+  line(byte) { return this.lineAt.get(Math.floor(byte / SECTOR / this.lineSectors)); }
+  x(byte) { return this.left + (byte / SECTOR % this.lineSectors - this.first) * this.sector; }
+  box(byte, bytes, inset) {
+    const h = this.height - 2 * inset;
+    return `M${this.x(byte).toFixed(2)} ${(this.line(byte) - this.top) * this.height + inset}h${(bytes / SECTOR * this.sector).toFixed(2)}v${h}h${(-bytes / SECTOR * this.sector).toFixed(2)}z`;
+  }
+  visible(byte) {
+    const line = this.line(byte);
+    return line !== undefined && line >= this.top && line < this.top + this.shown;
+  }
+
+  show(step) {
+    let top = Math.max(0, this.top);
+    if (step) {
+      const rows = step.addresses.map((a) => this.line(a)).filter((line) => line !== undefined);
+      const low = Math.min(...rows), high = Math.max(...rows);
+      if (low < top || high >= top + this.shown) top = Math.max(0, Math.min(low, this.lines.length - this.shown));
+    }
+    if (top !== this.top) {
+      this.top = top;
+      this.drawGround();
+    }
+    const byShade = new Map();
+    for (const [address, {shade, width}] of this.touched) {
+      if (this.visible(address)) byShade.set(shade, (byShade.get(shade) || "") + this.box(address, width, 0.8));
+    }
+    this.history.replaceChildren(...shades(byShade));
+    let now = "", used = "";
+    if (step) {
+      for (const sector of sectorsOf(step)) if (this.visible(sector * SECTOR)) now += this.box(sector * SECTOR, SECTOR, 0.3);
+      for (const address of step.addresses) if (this.visible(address)) used += this.box(address, step.width, 1);
+    }
+    this.now.setAttribute("d", now);
+    this.used.setAttribute("d", used);
+    const sectors = step ? sectorsOf(step).length : 0;
+    this.svg.setAttribute("aria-label", step ? `${plural(sectors, "sector")} of ${this.array.name} touched by this step` : `this step does not touch ${this.array.name}`);
+  }
+
+  drawGround() {
+    let d = "", ticks = "";
+    const labels = [];
+    for (let i = 0; i < this.shown; ++i) {
+      const line = this.lines[this.top + i];
+      const y = i * this.height;
+      for (let s = 0; s < this.across; ++s) d += `M${(this.left + s * this.sector).toFixed(2)} ${y}h${this.sector.toFixed(2)}v${this.height - 0.6}h${(-this.sector).toFixed(2)}z`;
+      if (i === 0 || i === this.shown - 1 || this.height > 8 && i % 2 === 0) {
+        const text = element("text", {x: 0, y: y + this.height - 1.2});
+        text.textContent = this.byRows ? `row ${line}` : `[${(line * this.lineSectors * SECTOR / (BYTES[this.array.dtype] || 4)).toLocaleString("en")}]`;
+        labels.push(text);
+      }
+    }
+    this.ground.replaceChildren(element("path", {class: "ground", d}), ...labels);
+  }
+}
+
+// ---- Why one is faster than the other
+
+const kilobytes = (bytes) => bytes < 10240 ? `${bytes.toLocaleString("en")} bytes` : `${Math.round(bytes / 1024).toLocaleString("en")} KiB`;
+const sumOf = (trace, pick) => KINDS.reduce((n, kind) => n + (pick(kind) && trace.counters[kind.key] ? trace.counters[kind.key].requests : 0), 0);
+
+/** What a step of the reader's eye should find: the text, in whose panel, and at which step. */
+function storyOf(a, b) {
+  const faults = [], means = [], gains = [], prices = [];
+  const per = (trace, key) => trace.counters[key] || {requests: 0, units: 0, ideal: 0};
+  const example = (trace, kind, bad) => trace.list.find((s) => s.kind === kind && isWaste(s.units, s.ideal) === bad);
+  const na = short(a.label), nb = short(b.label);
+  const isShared = (kind) => kind.unit !== "sector";
+  for (const kind of KINDS) {
+    const x = per(a, kind.key), y = per(b, kind.key);
+    const unit = isShared(kind) ? "turn" : "sector";
+    const each = (of) => of.requests ? of.units / of.requests : 0;
+    const fewest = (of) => of.requests ? of.ideal / of.requests : 0;
+    const excess = (of) => of.ideal ? of.units / of.ideal : 1;
+    const amount = (n) => `${times(n)} ${unit}${n === 1 ? "" : "s"}`;
+    if (isWaste(x.units, x.ideal)) {
+      faults.push({text: `${na}: each ${kind.one} takes ${amount(each(x))} on average where ${times(fewest(x))} would do: ${times(excess(x))} times as many.`, panel: 0, step: example(a, kind, true), bad: true});
+    }
+    const better = x.requests && y.requests && excess(x) / excess(y) >= 1.25;
+    if (better) {
+      gains.push({text: `${nb}: each ${kind.one} takes ${amount(each(y))}${isWaste(y.units, y.ideal) ? `, still ${times(excess(y))} times the fewest` : ", the fewest possible"}.`, panel: 1, step: example(b, kind, isWaste(y.units, y.ideal)) });
+    } else if (isWaste(y.units, y.ideal)) {
+      prices.push({text: `${nb} ${x.requests ? "still pays" : "pays a price"}: each ${kind.one} takes ${amount(each(y))} where ${times(fewest(y))} would do.`, panel: 1, step: example(b, kind, true), bad: true});
+    }
+  }
+  if (!sumOf(a, isShared) && sumOf(b, isShared)) {
+    means.push({text: `${nb} passes its data through shared memory, so that each side is read or written in the order that suits it.`, panel: 1, step: b.list.find((s) => s.kind && s.shared)});
+  }
+  for (const [where, pick] of [["the big memory", (k) => !isShared(k)], ["shared memory", isShared]]) {
+    const x = sumOf(a, pick), y = sumOf(b, pick);
+    if (y && x / y >= 1.25) gains.push({text: `${nb} makes ${times(x / y)} times fewer requests to ${where} for the same work: ${y.toLocaleString("en")} instead of ${x.toLocaleString("en")}.`, panel: 1, step: b.list.find((s) => s.kind && pick(s.kind))});
+  }
+  if (b.lanes - a.lanes >= 2) gains.push({text: `${nb} keeps more lanes busy: ${times(b.lanes)} of 32 on average instead of ${times(a.lanes)}.`, panel: 1});
+  if (b.syncs && a.syncs / b.syncs >= 1.25) gains.push({text: `${nb}'s warps wait for each other less often: ${plural(b.syncs, "barrier")} instead of ${a.syncs.toLocaleString("en")}.`, panel: 1, step: b.list.find((s) => s.type === "b")});
+  if (Math.abs(Math.log(a.moved / b.moved)) > 0.2) {
+    (a.moved > b.moved ? gains : prices).push({text: `In all, ${na} moves ${kilobytes(a.moved)} to and from the big memory, ${nb} ${kilobytes(b.moved)}; ${kilobytes(b.compulsory)} have to be.`, panel: 1});
+  }
+  return [...faults, ...means, ...gains, ...prices];
+}
+
+function showWhy(a, b) {
+  const na = short(a.label), nb = short(b.label);
+  const verdict = $("verdict");
+  verdict.replaceChildren();
+  if (a === b) {
+    $("why-title").textContent = `What ${na} does`;
+  } else {
+    $("why-title").textContent = `What ${nb} changes against ${na}`;
+  }
+  const list = element("ul");
+  for (const item of storyOf(a, b).filter((one) => a !== b || one.panel === 0)) {
+    const line = element("li", {}, item.text);
+    if (item.step) {
+      const button = element("button", {type: "button"}, "Show me");
+      button.addEventListener("click", () => player.goTo(player.panels[Math.min(item.panel, player.panels.length - 1)], item.step.index));
+      line.append(" ", button);
+    }
+    list.append(line);
+  }
+  if (a !== b && b.vs) verdict.append(element("p", {}, element("b", {}, `${nb}: `), b.vs));
+  if (list.children.length === 0) list.append(element("li", {}, "Neither wastes sectors or turns: the counts of both are the fewest possible, or the same."));
+  verdict.append(list);
+}
+
+// ---- The player
+
+const player = {
+  panels: [], at: 0, steps: 1, timer: 0,
+
+  start() {
+    DATA.traces.forEach(readTrace);
+    const two = DATA.traces.length > 1;
+    const wanted = decodeURIComponent(location.hash.slice(1)).split(",");
+    const find = (name, otherwise) => { const i = DATA.traces.findIndex((t) => short(t.label) === name || t.title === name); return i >= 0 ? i : otherwise; };
+    for (let side = 0; side < (two ? 2 : 1); ++side) {
+      const panel = new Panel(side, find(wanted[side], side));
+      this.panels.push(panel);
+      $("panels").append(panel.root);
+      if (!two) continue;
+      const tab = element("button", {role: "tab", type: "button", "aria-controls": `panel-${side}`});
+      tab.addEventListener("click", () => this.tab(side));
+      tab.addEventListener("keydown", (event) => {
+        if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+        event.stopPropagation();
+        this.tab(1 - side);
+        this.panels[1 - side].tab.focus();
+      });
+      panel.tab = tab;
+      $("tabs").append(tab);
+    }
+    if (!two) { $("panels").style.gridTemplateColumns = "minmax(0, 1fr)"; $("panels").style.maxWidth = "860px"; }
+    $("first").addEventListener("click", () => this.go(0));
+    $("last").addEventListener("click", () => this.go(this.steps - 1));
+    $("back").addEventListener("click", () => this.go(this.at - 1));
+    $("next").addEventListener("click", () => this.go(this.at + 1));
+    $("play").addEventListener("click", () => this.toggle());
+    $("waste").addEventListener("click", () => this.nextWaste());
+    $("scrubber").addEventListener("input", (event) => this.go(Number(event.target.value)));
+    $("speed").addEventListener("change", () => { if (this.timer) { this.pause(); this.play(); } });
+    document.addEventListener("keydown", (event) => this.key(event));
+    this.show(Number(wanted[2]) || 0);
+    this.tab(0);
+  },
+
+  show(at = 0) {
+    this.pause();
+    const traces = this.shown = this.panels.map((panel) => DATA.traces[panel.choice.value]);
+    this.mostUnits = Math.max(1, ...traces.flatMap((trace) => Object.values(trace.sums[trace.sums.length - 1]).map((sum) => sum[1])));
+    this.panels.forEach((panel, i) => { panel.open(traces[i]); if (panel.tab) panel.tab.textContent = traces[i].title; });
+    this.steps = Math.max(...traces.map((trace) => trace.list.length));
+    $("scrubber").max = this.steps - 1;
+    showWhy(traces[0], traces[traces.length - 1]);
+    this.align();
+    this.go(at);
+  },
+
+  /** Pictures of the two that show the same begin at the same height. */
+  align() {
+    for (const name of ["lanes", "memory", "banks", "counts"]) {
+      const parts = this.panels.map((panel) => panel[name]);
+      for (const part of parts) part.style.minHeight = "";
+      const most = Math.max(...parts.map((part) => part.offsetHeight));
+      if (name !== "banks") for (const part of parts) part.style.minHeight = `${most}px`;
+    }
+  },
+
+  tab(side) {
+    this.panels.forEach((panel, i) => {
+      panel.root.classList.toggle("shown", i === side);
+      if (panel.tab) { panel.tab.setAttribute("aria-selected", i === side); panel.tab.tabIndex = i === side ? 0 : -1; }
+    });
+  },
+
+  /** Both begin and end together: the one with fewer steps waits for the other. */
+  stepOf(panel, at) {
+    const n = panel.trace.list.length;
+    return this.steps <= 1 ? 0 : Math.floor(at * (n - 1) / (this.steps - 1) + 1e-9);
+  },
+
+  go(at) {
+    this.at = Math.max(0, Math.min(this.steps - 1, at));
+    for (const panel of this.panels) panel.go(this.stepOf(panel, this.at));
+    $("scrubber").value = this.at;
+    const where = `Step ${this.at + 1} of ${this.steps}`;
+    $("where").textContent = where;
+    $("scrubber").setAttribute("aria-valuetext", where);
+    for (const id of ["first", "back"]) $(id).disabled = this.at === 0;
+    for (const id of ["next", "last"]) $(id).disabled = this.at === this.steps - 1;
+    if (this.at === this.steps - 1) this.pause();
+    history.replaceState(null, "", `#${this.panels.map((panel) => short(panel.trace.label)).join(",")}${this.panels.length === 1 ? "," : ""},${this.at}`);
+  },
+
+  goTo(panel, step) {
+    this.pause();
+    this.tab(this.panels.indexOf(panel));
+    let at = 0;
+    while (at < this.steps - 1 && this.stepOf(panel, at) < step) ++at;
+    this.go(at);
+  },
+
+  nextWaste() {
+    this.pause();
+    for (let i = 1; i <= this.steps; ++i) {
+      const at = (this.at + i) % this.steps;
+      const hit = this.panels.find((panel) => {
+        const now = this.stepOf(panel, at), before = at > 0 ? this.stepOf(panel, at - 1) : -1, step = panel.trace.list[now];
+        return now !== before && step.kind && isWaste(step.units, step.ideal);
+      });
+      if (hit) { this.tab(this.panels.indexOf(hit)); return this.go(at); }
+    }
+  },
+
+  toggle() { if (this.timer) this.pause(); else this.play(); },
+  play() {
+    if (this.at === this.steps - 1) this.go(0);
+    this.timer = setInterval(() => this.go(this.at + 1), Number($("speed").value));
+    this.playing(true);
+  },
+  pause() {
+    clearInterval(this.timer);
+    this.timer = 0;
+    this.playing(false);
+  },
+  playing(on) {
+    $("play").querySelector("path").setAttribute("d", on ? "M3 2h3.6v12H3zM9.4 2H13v12H9.4z" : "M4 2l9 6-9 6z");
+    $("play").lastElementChild.textContent = on ? "Pause" : "Play";
+    for (const panel of this.panels) panel.saying.setAttribute("aria-live", on ? "off" : "polite");
+  },
+
+  key(event) {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.target.tagName === "SELECT") return;
+    const onButton = ["BUTTON", "SUMMARY", "A"].includes(event.target.tagName);
+    const keys = {
+      ArrowLeft: () => this.go(this.at - (event.shiftKey ? 10 : 1)), ArrowRight: () => this.go(this.at + (event.shiftKey ? 10 : 1)),
+      Home: () => this.go(0), End: () => this.go(this.steps - 1), n: () => this.nextWaste(), N: () => this.nextWaste(),
+      ...(onButton ? {} : {" ": () => this.toggle()}),
+    };
+    if (!keys[event.key]) return;
+    event.preventDefault();
+    if (event.key !== " ") this.pause();
+    keys[event.key]();
+  },
+};
+
+player.start();
