@@ -32,6 +32,7 @@ from ladder_csv import ROOT, LadderError
 TEMPLATES = Path(__file__).resolve().parent / "stepper"
 SEED = 1  # of the inputs: a page is the same whenever it is made
 LIMIT = 200_000  # bytes of a kernel's trace
+BESIDE = 100_000  # or, with the warps that are not stepped through
 
 Trace = dict[str, Any]
 
@@ -77,17 +78,17 @@ SITE = (
              "v01": "0,1,2,3,4,5,6,7", "v02": "0,1", "v03": "0,1", "v04": "0,1", "v05": "0"})),
     Page("reduction.html", "Adding up numbers",
          "A block of threads adds up its part of an array, in rounds: who adds in which round makes the difference.",
-         of_family("reduction/sum/f32", "4096", {f"v{n:02}": "0,1" for n in range(1, 6)})),
+         of_family("reduction/sum/f32", "16384", {f"v{n:02}": "0,1" for n in range(1, 6)})),
     Page("softmax.html", "Softmax of a row",
          "The maximum of each row, then the sum of exponentials, then the results: the same row is needed three times.",
-         of_family("softmax/f32", "16x1024", {f"v{n:02}": "0" for n in range(1, 6)})),
+         of_family("softmax/f32", "32x128", {f"v{n:02}": "0" for n in range(1, 6)})),
     Page("gemm.html", "Multiplying matrices",
          "Every element of C needs a row of A and a column of B. Who fetches them, how often, and in which pieces?",
          of_family("gemm/f32", "128x128x32", {f"v{n:02}": "0" for n in range(1, 10)})),
     Page("ring.html", "A ring of buffers on Hopper",
          "One warp asks the copy engine (TMA) for the next tiles while two groups of warps multiply the last "
          "ones. Mbarriers tell who may go on.",
-         of_family("gemm_tensor/nt/bf16", "128x256x512", {"v12": "0,4,8", "v11": "0,4"})),
+         of_family("gemm_tensor/nt/bf16", "128x256x512", {"v11": "0,4", "v12": "0,4,8"})),
 )  # fmt: skip
 
 
@@ -132,9 +133,9 @@ def record(program: Path, choice: Choice, known: Sequence[str]) -> Trace:
     families = {name.split("/")[0] for name in known}
     name, flags = resolve(choice, known, families)
     everyone = ",".join(map(str, range(32)))
-    for warps in (everyone, choice.warps):
+    for warps, limit in ((everyone, BESIDE), (choice.warps, LIMIT)):
         text = trace_text(program, name, [*flags, f"--trace-warps={warps}", f"--trace-block={choice.block}"])
-        if len(text) <= LIMIT:
+        if len(text) <= limit:
             break
     else:
         print(f"{name}: the trace has {len(text):,} bytes; with fewer --warps or a smaller problem the "
@@ -180,9 +181,10 @@ def head(source: str) -> dict[str, str]:
     for line in source.splitlines():
         if not line.startswith("//"):
             break
-        if begin := re.match(r"// (Idea|Vs|Bound by|Limits|Tile)\b( v\d+[a-z]?)?\s+(.*)", line):
+        if begin := re.match(r"// (Idea|Vs|Bound by|Limits|Tile)\b(?: (v\d+[a-z]?))?\s+(.*)", line):
             key = begin[1]
             entries[key] = begin[3]
+            entries[f"{key} of"] = begin[2] or ""
         elif key and line.startswith("//   "):
             entries[key] += " " + line[2:].strip()
         else:
@@ -201,7 +203,7 @@ def trimmed(trace: Trace) -> Trace:
         "title": f"{explain['kernel'].replace('_', ' ', 1)}",
         "label": explain["kernel"], "family": explain["family"], "op": explain["op"],
         "dtype": explain["dtype"], "problem": explain["problem"], "idea": explain["idea"],
-        "vs": sentence(entries.get("Vs", "")), "bound": sentence(entries.get("Bound by", "")),
+        "vs": sentence(entries.get("Vs", "")), "vs_of": entries.get("Vs of", ""),
         "counters": counters, "syncs": explain["barriers"],
         "moved": explain["moved_bytes"], "compulsory": explain["compulsory_bytes"],
         "lanes": round(explain["mean_active_lanes"], 2),
@@ -216,6 +218,31 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if not text or text.endswith(".") else ".")
 
 
+def measured(traces: Sequence[Trace]) -> dict[str, Any]:
+    """How long the kernels took on a GPU, all in the newest run of results/ that has them all at one
+    problem; empty if none has."""
+    one = {(trace["family"], trace["op"], trace["dtype"]) for trace in traces}
+    labels = [trace["label"] for trace in traces]
+    if len(one) > 1:
+        return {}
+    runs = sorted(ROOT.glob("results/*/20[0-9][0-9]-[0-9][0-9]-[0-9][0-9].csv"), key=lambda p: p.name)
+    for path in reversed(runs):
+        by_problem: dict[str, dict[str, ladder_csv.Row]] = {}
+        for row in ladder_csv.read(path):
+            if (row.family, row.op, row.dtype) in one and row.cache == "cold" and row.time_us > 0:
+                by_problem.setdefault(row.problem, {})[row.kernel] = row
+        whole = {problem: rows for problem, rows in by_problem.items() if all(n in rows for n in labels)}
+        if not whole:
+            continue
+        main = ladder_csv.MAIN_PROBLEMS.get(traces[0]["family"], ())
+        problem = next((p for p in main if p in whole), "")
+        problem = problem or max(whole, key=lambda p: whole[p][labels[0]].bytes)
+        rows = whole[problem]
+        return {"device": rows[labels[0]].device, "problem": problem,
+                "us": {name: rows[name].time_us for name in labels}}  # fmt: skip
+    return {}
+
+
 def distinct_titles(traces: Sequence[Trace]) -> None:
     """Versions of several ladders on one page are told apart by more than their labels."""
     for key in ("problem", "dtype", "op", "family"):
@@ -224,16 +251,16 @@ def distinct_titles(traces: Sequence[Trace]) -> None:
                 trace["title"] += f" · {trace[key]}"
 
 
-def render(title: str, lead: str, traces: Sequence[Trace], first_visit: bool = True) -> str:
+def render(title: str, lead: str, traces: Sequence[Trace], first: bool = False) -> str:
     parts = {name: (TEMPLATES / name).read_text(encoding="utf-8") for name in
              ("page.html", "page.css", "page.js")}  # fmt: skip
     distinct_titles(traces)
-    text = json.dumps({"traces": traces}, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps({"traces": traces, "measured": measured(traces)}, separators=(",", ":"), ensure_ascii=False)
     return string.Template(parts["page.html"]).substitute(
         title=html.escape(f"{title}: step by step"),
         heading=html.escape(title),
         lead=html.escape(lead),
-        primer_open=" open" if first_visit else "",
+        primer_open=" open" if first else "",
         style=parts["page.css"],
         script=parts["page.js"],
         data=text.replace("<", "\\u003c"),  # no text can end the element that holds it
@@ -263,7 +290,7 @@ def make_site(folder: Path, program: Path, known: Sequence[str], only: str) -> N
     for page in SITE:
         if only in ("", page.file):
             traces = [record(program, choice, known) for choice in page.choices]
-            write(folder / page.file, render(page.title, page.lead, traces))
+            write(folder / page.file, render(page.title, page.lead, traces, page is SITE[0]))
     if only in ("", "index.html"):
         write(folder / "index.html", index())
 
@@ -291,6 +318,9 @@ def main() -> None:
     known = ladder.names(program)
     if options.site:
         return make_site(options.site, program, known, options.page)
+    for flag, text in (("--warps", options.warps), ("--block", options.block)):
+        if not re.fullmatch(r"\d+(,\d+)*", text):
+            raise LadderError(f"{flag} {text}: whole numbers are expected, as 0,1.")
     choices = [Choice(name, options.warps, options.block) for name in options.kernels]
     traces = [record(program, choice, known) for choice in choices]
     first = traces[0]

@@ -190,7 +190,8 @@ bool is_of_named_barrier(Note note) {
 
 /// Steps as arrays: ["l", launch] where one begins; ["q", what, warp, place, lanes, width, units,
 /// ideal, addresses, sources of a cp.async]; ["c", collective, warp, place, lanes]; ["b", place] for a
-/// barrier; ["n", note, warp, place, lanes, object, detail]. A place is a number of "places", -1 none.
+/// barrier; ["n", note, warp, place, lanes, object, detail]. A place is a number of "places", an object where an
+/// mbarrier is in shared memory or a named barrier's number; -1 is none.
 std::string json(const Recording& recording, const Places& places,
                  Numbering<std::pair<std::size_t, int>>& lines, Numbering<std::string>& files) {
   std::vector<std::string> out;
@@ -218,9 +219,12 @@ std::string json(const Recording& recording, const Places& places,
         out.push_back(fmt::format(R"(["b",{}])", line));
         break;
       case RecordedStep::Kind::note:
-        const std::int64_t object = is_of_named_barrier(step.note) || step.object == 0
-                                        ? static_cast<std::int64_t>(step.object)
-                                        : places.of(step.object).second;
+        std::int64_t object = -1;
+        if (is_of_named_barrier(step.note)) {
+          object = static_cast<std::int64_t>(step.object);
+        } else if (step.object != 0) {
+          object = places.of(step.object).second;
+        }
         out.push_back(fmt::format(R"(["n","{}",{},{},{},{},{}])", name_of(step.note), step.warp,
                                   line, step.lanes, object, step.detail));
         break;

@@ -25,7 +25,7 @@ const element = (name, attributes = {}, ...children) => {
 };
 const plural = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`;
 const short = (label) => label.split("_")[0];
-const times = (x) => x >= 9.95 ? Math.round(x).toString() : (Math.round(x * 10) / 10).toString();
+const times = (x) => (x >= 9.95 ? Math.round(x) : x >= 1.95 ? Math.round(x * 10) / 10 : Math.round(x * 100) / 100).toString();
 const isWaste = (units, ideal) => units > 1.2 * ideal;
 
 // ---- A trace
@@ -79,8 +79,29 @@ function readTrace(trace) {
   }
   for (const step of steps) if (step.type === "q" && step.shared) step.cells = wavefronts(step);
   trace.mostWaves = Math.max(0, ...steps.map((step) => step.cells ? Math.max(...step.cells.map((c) => c.wave)) + 1 : 0));
-  const barriers = [...new Set(steps.filter((s) => s.note && s.object > 0 && !s.note.startsWith("named")).map((s) => s.object))];
-  trace.barriers = new Map(barriers.sort((a, b) => a - b).map((object, i) => [object, i]));
+  trace.barriers = nameBarriers(trace, steps);
+}
+
+/** Names of mbarriers by where they are, as the source calls them: "full[1]". */
+function nameBarriers(trace, steps) {
+  const names = new Map();
+  const own = (step) => step.at >= 0 && trace.places[step.at][0] === 0;  // in the kernel's own file
+  for (const step of [...steps].sort((a, b) => own(b) - own(a))) {
+    if (!step.note || step.object < 0 || step.note.startsWith("named")) continue;
+    if (!names.has(step.object)) names.set(step.object, "mbarrier");
+    if (step.at < 0 || names.get(step.object) !== "mbarrier") continue;
+    const [file, line] = trace.places[step.at];
+    const found = /mbarrier_\w+\(\s*&?(\w+)/.exec(trace.files[file].text.split("\n")[line - 1]);
+    if (found) names.set(step.object, found[1]);
+  }
+  const seen = {};
+  const many = (name) => [...names.values()].filter((other) => other === name).length > 1;
+  for (const object of [...names.keys()].sort((a, b) => a - b)) {
+    const name = names.get(object);
+    seen[name] = (seen[name] ?? -1) + 1;
+    names.set(object, many(name) || seen[name] > 0 ? `${name}[${seen[name]}]` : name);
+  }
+  return names;
 }
 
 // ---- Which lane is served when: the rules of src/host_executor/counting.cpp
@@ -205,7 +226,7 @@ function sayRequest(trace, step) {
 }
 
 function sayNote(trace, step) {
-  const barrier = trace.barriers.has(step.object) ? `mbarrier ${trace.barriers.get(step.object)}` : "an mbarrier";
+  const barrier = trace.barriers.has(step.object) ? `the mbarrier ${trace.barriers.get(step.object)}` : "an mbarrier";
   const who = `Warp ${step.warp}`;
   const groups = step.detail === 0 ? "all its copies" : `all its copies but those of the ${plural(step.detail, "latest group")}`.replace("the 1 latest", "the latest");
   switch (step.note) {
@@ -283,6 +304,8 @@ class Panel {
     this.makeBanks();
     this.makeCounts();
     this.makeTimeline();
+    this.memory.before(...(this.trace.list.some((step) => step.note) ? [this.timeline] : []));
+    if (!this.trace.list.some((step) => step.note)) this.root.append(this.timeline);
     this.done = 0;
   }
 
@@ -324,15 +347,17 @@ class Panel {
   forget() {
     this.done = 0;
     this.hands = new Map();  // by warp and lane: what it last loaded
-    this.shadeOf = new Map();  // by word of shared memory: the lane that first held it
-    for (const view of this.views) view.touched = new Map();
+    for (const view of this.views) { view.touched = new Map(); view.changed = true; }
     this.words = new Map();
+    this.wordsChanged = true;
   }
 
   remember(step) {
     if (step.type !== "q") return;
     const reads = step.op === "ld" || step.op === "lds";
     const view = this.views.find((v) => v.place === step.place);
+    if (view) view.changed = true;
+    if (step.shared && !reads) this.wordsChanged = true;
     step.lanes.forEach((lane, i) => {
       const key = step.warp * LANES + lane, address = step.addresses[i];
       let shade = lane;
@@ -434,7 +459,8 @@ class Panel {
     }
     this.bankRows = [...words].sort((a, b) => a - b);
     if (this.bankRows.length === 0) {
-      this.banks.append(element("h3", {}, element("b", {}, "Shared memory"), " is not used by this version"));
+      const engine = this.trace.list.some((step) => step.note === "bulk load");
+      this.banks.append(element("h3", {}, element("b", {}, "Shared memory"), engine ? ": the copy engine fills it and the tensor cores read it, past the lanes" : " is not used by this version"));
       return;
     }
     const most = Math.min(Math.max(...player.shown.map((trace) => trace.mostWaves)), LANES);
@@ -464,12 +490,15 @@ class Panel {
       text.textContent = bank;
       this.queue.append(text);
     }
-    const cells = step.cells || [];
+    const now = step.cells || [];
+    const shown = this.trace.list.slice(0, this.at + 1).findLast((one) => one.cells);  // or the last one's, faint
+    const cells = shown ? shown.cells : [];
+    this.queue.classList.toggle("past", !step.cells);
     const waves = cells.length ? Math.max(...cells.map((c) => c.wave)) + 1 : 0;
-    this.queue.setAttribute("aria-label", cells.length ? `${plural(waves, "wavefront")} for this request` : "this step does not use shared memory");
+    this.queue.setAttribute("aria-label", now.length ? `${plural(waves, "wavefront")} for this request` : "this step does not use shared memory");
     for (const cell of cells) {
       if (cell.wave >= LANES) continue;
-      const y = 13 + cell.wave * this.waveHeight, late = cell.wave > 0 && isWaste(step.units, step.ideal) ? " late" : "";
+      const y = 13 + cell.wave * this.waveHeight, late = cell.wave > 0 && isWaste(shown.units, shown.ideal) ? " late" : "";
       const group = element("g", {class: "drop"});
       group.style.setProperty("--wave", cell.wave);
       group.append(element("rect", {class: `cell${late}`, x: x(cell.bank), y, width: this.bankCell - 1, height: this.waveHeight - 1}));
@@ -485,7 +514,7 @@ class Panel {
       this.queue.append(label);
     }
     // The rows around those that are touched now
-    const rows = cells.map((cell) => this.bankRow.get(Math.floor(cell.word / BANKS)));
+    const rows = now.map((cell) => this.bankRow.get(Math.floor(cell.word / BANKS)));
     let top = Math.max(0, this.bankTop);
     if (rows.length) {
       const low = Math.min(...rows), high = Math.max(...rows);
@@ -497,15 +526,19 @@ class Panel {
       let d = "";
       for (let i = 0; i < this.bankShown; ++i) d += `M40 ${i * this.bankHeight}h${BANKS * this.bankCell}v${this.bankHeight}h${-BANKS * this.bankCell}z`;
       this.tileGround.replaceChildren(element("path", {class: "ground", d}));
+      this.wordsChanged = true;
     }
-    const byShade = new Map();
     const box = (word) => `M${x((word % BANKS + BANKS) % BANKS)} ${row(word) * this.bankHeight}h${this.bankCell - 1}v${this.bankHeight - 1}h${1 - this.bankCell}z`;
-    const shown = (word) => row(word) >= 0 && row(word) < this.bankShown;
-    for (const [word, {shade}] of this.words) {
-      if (shown(word)) byShade.set(shade, (byShade.get(shade) || "") + box(word));
+    const inView = (word) => row(word) >= 0 && row(word) < this.bankShown;
+    if (this.wordsChanged) {
+      const byShade = new Map();
+      for (const [word, {shade}] of this.words) {
+        if (inView(word)) byShade.set(shade, (byShade.get(shade) || "") + box(word));
+      }
+      this.tileCells.replaceChildren(...shades(byShade));
+      this.wordsChanged = false;
     }
-    this.tileCells.replaceChildren(...shades(byShade));
-    this.tileNow.setAttribute("d", cells.filter((cell) => shown(cell.word)).map((cell) => box(cell.word)).join(""));
+    this.tileNow.setAttribute("d", now.filter((cell) => inView(cell.word)).map((cell) => box(cell.word)).join(""));
     this.tile.setAttribute("aria-label", `${this.words.size} words of shared memory have been written`);
   }
 
@@ -528,6 +561,7 @@ class Panel {
       const [, units, ideal] = sums[row.kind.key];
       row.bar.style.setProperty("--units", units / player.mostUnits);
       row.bar.style.visibility = units ? "visible" : "hidden";
+      row.bar.classList.toggle("over", isWaste(units, ideal));
       row.fill.style.setProperty("--share", units ? Math.min(1, ideal / units) : 0);
       const unit = row.kind.unit === "sector" ? "sector" : "turn";
       row.text.textContent = `${plural(units, unit)}, ${ideal.toLocaleString("en")} would do`;
@@ -543,19 +577,27 @@ class Panel {
     const list = this.trace.list;
     const warps = [...new Set(list.filter((s) => s.warp >= 0).map((s) => s.warp))].sort((a, b) => a - b);
     const engine = list.some((s) => s.note === "bulk load" || s.note === "landed" || s.op === "cpa");
-    const names = [...warps.map((w) => `warp ${w}`), ...(engine ? ["copies"] : [])];
-    this.timeline.replaceChildren(element("h3", {}, element("b", {}, "Who does what, who waits for whom"), ": the order in which the executor ran the steps. It is order, not time"));
-    const left = 58, width = Math.max(580, Math.min(list.length * 14, 6000)), rowHeight = 18;
-    const x = (i) => left + (i + 0.5) * width / list.length, row = (warp) => warps.indexOf(warp) * rowHeight + 4;
-    const height = names.length * rowHeight + 20;
-    const svg = element("svg", {viewBox: `0 0 ${left + width} ${height}`, role: "img", "aria-label": "Steps of every warp in their order; a click goes there"});
-    if (width > 580) svg.style.width = `${left + width}px`;
+    const slots = [...new Set(list.filter((s) => s.note === "bulk load").map((s) => s.object))].sort((a, b) => a - b);
+    const copies = slots.length ? slots.map((object) => `→ ${this.trace.barriers.get(object)}`) : engine ? ["copies"] : [];
+    const names = [...warps.map((w) => `warp ${w}`), ...copies];
+    const scroll = element("div", {class: "scroll"}), rows = element("div", {class: "rows"});
+    this.timeline.replaceChildren(element("h3", {}, element("b", {}, "Who does what, who waits for whom"), ": the order in which the executor ran the steps. It is order, not time"), rows,
+      element("div", {class: "caption"}, "Dark: big memory. Light: shared memory. Grey: asks, arrives. Hatched: more than needed, or a wait. " +
+        (list.some((s) => s.type === "b") ? "Upright line: all warps meet. " : "") + (slots.length ? "Green: the copy engine fills a buffer; blue: it is full. " : engine ? "Green: a group of copies of the first warp is on its way. " : "") + "A click goes there."));
+    const width = Math.max(580, Math.min(list.length * 14, 6000)), rowHeight = 18;
+    const x = (i) => (i + 0.5) * width / list.length, row = (warp) => warps.indexOf(warp) * rowHeight + 4;
+    const height = names.length * rowHeight + 4;
+    const svg = element("svg", {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": "Steps of every warp in their order; a click goes there"});
+    if (width > 580) svg.style.width = `${width}px`;
+    const labels = element("svg", {class: "labels", viewBox: `0 0 62 ${height}`, "aria-hidden": "true"});
     names.forEach((name, i) => {
       const text = element("text", {x: 0, y: i * rowHeight + 15});
       text.textContent = name;
-      svg.append(text, element("line", {class: "row-line", x1: left, x2: left + width, y1: i * rowHeight + 11, y2: i * rowHeight + 11}));
+      labels.append(text);
+      svg.append(element("line", {class: "row-line", x1: 0, x2: width, y1: i * rowHeight + 11, y2: i * rowHeight + 11}));
     });
-    const waiting = new Map(), flights = [], engineY = warps.length * rowHeight + 4;
+    const waiting = new Map(), flights = [], full = new Map(), engineY = warps.length * rowHeight + 4;
+    const slotY = (object) => engineY + slots.indexOf(object) * rowHeight;
     const groups = new Map();
     const size = Math.max(1.2, Math.min(9, 0.7 * width / list.length));
     const spanFrom = (from, to, y, kind) => svg.append(element("rect", {class: kind, x: x(from), y: y + 3, width: Math.max(1, x(to) - x(from)), height: rowHeight - 10}));
@@ -568,10 +610,13 @@ class Panel {
         spanFrom(waiting.get(step.warp), i, row(step.warp), "wait");
         waiting.delete(step.warp);
       } else if (step.note === "bulk load") {
+        if (full.has(step.object)) spanFrom(full.get(step.object), i, slotY(step.object), "full");
+        full.delete(step.object);
         flights.push({object: step.object, from: i});
       } else if (step.note === "landed") {
         const at = flights.findIndex((f) => f.object === step.object);
-        if (at >= 0) spanFrom(flights.splice(at, 1)[0].from, i, engineY, "flight");
+        if (at >= 0) spanFrom(flights.splice(at, 1)[0].from, i, slotY(step.object), "flight");
+        if (!flights.some((f) => f.object === step.object)) full.set(step.object, i);
       } else if (step.op === "cpa") {
         const g = groups.get(step.warp) || {open: null, closed: []};
         g.open ??= i;
@@ -594,25 +639,25 @@ class Panel {
       const h = step.type === "q" ? 11 : 4;
       svg.append(element("rect", {class: kind, x: x(i) - size / 2, y: row(step.warp) + (15 - h) / 2, width: size, height: h}));
     });
-    const key = element("text", {x: left, y: height - 4});
-    key.textContent = "dark: big memory · light: shared memory · hatched: more than needed, or waiting · line: all meet" + (engine ? " · green: a copy on its way" : "");
-    this.cursor = element("line", {class: "cursor", y1: 0, y2: height - 16});
-    svg.append(key, this.cursor);
+    for (const [object, from] of full) spanFrom(from, list.length - 1, slotY(object), "full");
+    this.cursor = element("line", {class: "cursor", y1: 0, y2: height});
+    svg.append(this.cursor);
     svg.addEventListener("click", (event) => {
       const box = svg.getBoundingClientRect();
-      const at = ((event.clientX - box.left) / box.width * (left + width) - left) / width * list.length;
+      const at = (event.clientX - box.left) / box.width * list.length;
       player.goTo(this, Math.max(0, Math.min(list.length - 1, Math.floor(at))));
     });
     this.timeX = x;
     this.timeSvg = svg;
-    this.timeWide = width > 580;
-    this.timeline.append(svg);
+    this.timeWide = width > 580 ? scroll : null;
+    scroll.append(svg);
+    rows.append(labels, scroll);
   }
 
   showTimeline(at) {
     this.cursor.setAttribute("x1", this.timeX(at));
     this.cursor.setAttribute("x2", this.timeX(at));
-    if (this.timeWide) this.timeline.scrollLeft = this.timeX(at) - this.timeline.clientWidth / 2;
+    if (this.timeWide) this.timeWide.scrollLeft = this.timeX(at) - this.timeWide.clientWidth / 2;
   }
 }
 
@@ -644,15 +689,16 @@ class MemoryView {
     this.shown = Math.min(lines.length, 33);
     this.height = this.shown > 20 ? 6.5 : 10;
     this.left = 62;
-    this.sector = Math.min(64, (640 - this.left - 4) / this.across);
+    this.sector = Math.min(56, (640 - this.left - 4) / this.across);
     this.top = -1;
     const shape = array.shape ? array.shape.join(" × ") + " " : "";
     const width = this.left + this.across * this.sector + 4;
     this.svg = element("svg", {viewBox: `0 0 ${width} ${this.shown * this.height + 2}`, role: "img"});
     this.ground = element("g"); this.history = element("g"); this.now = element("path", {class: "sector"}); this.used = element("path", {class: "used"});
     this.svg.append(this.ground, this.history, this.now, this.used);
-    const box = element("div", {}, element("h3", {}, element("b", {}, array.name), ` ${shape}${array.dtype}, ${array.role}`), this.svg);
+    const box = element("div", {class: width < 300 ? "narrow" : "wide"}, element("h3", {}, element("b", {}, array.name), ` ${shape}${array.dtype}, ${array.role}`), this.svg);
     box.style.flexBasis = `${width}px`;
+    this.svg.style.maxWidth = `${width}px`;
     parent.append(box);
   }
 
@@ -676,13 +722,17 @@ class MemoryView {
     }
     if (top !== this.top) {
       this.top = top;
+      this.changed = true;
       this.drawGround();
     }
-    const byShade = new Map();
-    for (const [address, {shade, width}] of this.touched) {
-      if (this.visible(address)) byShade.set(shade, (byShade.get(shade) || "") + this.box(address, width, 0.8));
+    if (this.changed) {
+      const byShade = new Map();
+      for (const [address, {shade, width}] of this.touched) {
+        if (this.visible(address)) byShade.set(shade, (byShade.get(shade) || "") + this.box(address, width, 0.8));
+      }
+      this.history.replaceChildren(...shades(byShade));
+      this.changed = false;
     }
-    this.history.replaceChildren(...shades(byShade));
     let now = "", used = "";
     if (step) {
       for (const sector of sectorsOf(step)) if (this.visible(sector * SECTOR)) now += this.box(sector * SECTOR, SECTOR, 0.3);
@@ -713,6 +763,7 @@ class MemoryView {
 
 // ---- Why one is faster than the other
 
+const duration = (us) => us < 1000 ? `${us < 100 ? us.toFixed(1) : Math.round(us)} µs` : `${(us / 1000).toFixed(us < 10000 ? 2 : 1)} ms`;
 const kilobytes = (bytes) => bytes < 10240 ? `${bytes.toLocaleString("en")} bytes` : `${Math.round(bytes / 1024).toLocaleString("en")} KiB`;
 const sumOf = (trace, pick) => KINDS.reduce((n, kind) => n + (pick(kind) && trace.counters[kind.key] ? trace.counters[kind.key].requests : 0), 0);
 
@@ -731,7 +782,7 @@ function storyOf(a, b) {
     const excess = (of) => of.ideal ? of.units / of.ideal : 1;
     const amount = (n) => `${times(n)} ${unit}${n === 1 ? "" : "s"}`;
     if (isWaste(x.units, x.ideal)) {
-      faults.push({text: `${na}: each ${kind.one} takes ${amount(each(x))} on average where ${times(fewest(x))} would do: ${times(excess(x))} times as many.`, panel: 0, step: example(a, kind, true), bad: true});
+      faults.push({text: `${na}: each ${kind.one} takes ${amount(each(x))} where ${times(fewest(x))} would do: ${times(excess(x))} times as many.`, panel: 0, step: example(a, kind, true), bad: true});
     }
     const better = x.requests && y.requests && excess(x) / excess(y) >= 1.25;
     if (better) {
@@ -750,7 +801,7 @@ function storyOf(a, b) {
   if (b.lanes - a.lanes >= 2) gains.push({text: `${nb} keeps more lanes busy: ${times(b.lanes)} of 32 on average instead of ${times(a.lanes)}.`, panel: 1});
   if (b.syncs && a.syncs / b.syncs >= 1.25) gains.push({text: `${nb}'s warps wait for each other less often: ${plural(b.syncs, "barrier")} instead of ${a.syncs.toLocaleString("en")}.`, panel: 1, step: b.list.find((s) => s.type === "b")});
   if (Math.abs(Math.log(a.moved / b.moved)) > 0.2) {
-    (a.moved > b.moved ? gains : prices).push({text: `In all, ${na} moves ${kilobytes(a.moved)} to and from the big memory, ${nb} ${kilobytes(b.moved)}; ${kilobytes(b.compulsory)} have to be.`, panel: 1});
+    (a.moved > b.moved ? gains : prices).push({text: `In all, ${na} moves ${kilobytes(a.moved)} to and from the big memory, ${nb} ${kilobytes(b.moved)}; ${kilobytes(b.compulsory)} is the least possible.`, panel: 1});
   }
   return [...faults, ...means, ...gains, ...prices];
 }
@@ -769,14 +820,22 @@ function showWhy(a, b) {
     const line = element("li", {}, item.text);
     if (item.step) {
       const button = element("button", {type: "button"}, "Show me");
-      button.addEventListener("click", () => player.goTo(player.panels[Math.min(item.panel, player.panels.length - 1)], item.step.index));
+      button.addEventListener("click", () => {
+        player.goTo(player.panels[Math.min(item.panel, player.panels.length - 1)], item.step.index);
+        $("stage").scrollIntoView({behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth"});
+      });
       line.append(" ", button);
     }
     list.append(line);
   }
-  if (a !== b && b.vs) verdict.append(element("p", {}, element("b", {}, `${nb}: `), b.vs));
+  if (a !== b && DATA.measured.us) {
+    const ta = DATA.measured.us[a.label], tb = DATA.measured.us[b.label], ratio = ta / tb;
+    const speed = ratio > 1.02 ? `${times(ratio)} times as fast` : ratio < 0.98 ? `${times(1 / ratio)} times as slow` : "the same within 2 %";
+    verdict.append(element("p", {}, `Measured on an ${DATA.measured.device}, ${DATA.measured.problem}: ${na} takes ${duration(ta)}, ${nb} `, element("b", {}, `${duration(tb)}: ${speed}`), ". What changed:"));
+  }
   if (list.children.length === 0) list.append(element("li", {}, "Neither wastes sectors or turns: the counts of both are the fewest possible, or the same."));
   verdict.append(list);
+  if (a !== b && b.vs) verdict.append(element("p", {class: "note"}, element("b", {}, b.vs_of && b.vs_of !== na ? `In its author's words, against ${b.vs_of}: ` : `In its author's words: `), b.vs));
 }
 
 // ---- The player
@@ -815,8 +874,8 @@ const player = {
     $("scrubber").addEventListener("input", (event) => this.go(Number(event.target.value)));
     $("speed").addEventListener("change", () => { if (this.timer) { this.pause(); this.play(); } });
     document.addEventListener("keydown", (event) => this.key(event));
-    this.show(Number(wanted[2]) || 0);
     this.tab(0);
+    this.show(Number(wanted[2]) || 0);
   },
 
   show(at = 0) {
@@ -845,6 +904,7 @@ const player = {
     this.panels.forEach((panel, i) => {
       panel.root.classList.toggle("shown", i === side);
       if (panel.tab) { panel.tab.setAttribute("aria-selected", i === side); panel.tab.tabIndex = i === side ? 0 : -1; }
+      if (i === side && panel.trace) panel.showLine(panel.trace.list[panel.at]);
     });
   },
 

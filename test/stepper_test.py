@@ -1,0 +1,525 @@
+#!/usr/bin/env python3
+"""Tests of ./bench --trace and scripts/stepper.py: the counts, the site as it is committed, and its pages
+in a headless Chromium where there is one.
+
+Usage: stepper_test.py BENCH [--full] [unittest's arguments]; --full builds every page of the site anew.
+Exits with 77 if Chromium is missing and what could run passed."""
+
+from __future__ import annotations
+
+import collections
+import csv
+import json
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+from typing import Any
+
+import browser
+from browser import Browser
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import stepper  # noqa: E402
+
+SCRIPT = ROOT / "scripts" / "stepper.py"
+SITE = ROOT / "docs" / "site"
+PAGES = [page.file for page in stepper.SITE]
+SKIPPED = 77
+BENCH = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and sys.argv[1][0] != "-" else Path()
+FULL = "--full" in sys.argv
+sys.argv = [argument for argument in sys.argv if argument != "--full"]
+browses = unittest.skipUnless(browser.CHROMIUM, "needs Chromium")
+
+Step = list[Any]
+# What --explain calls the steps of a trace.
+LINES = {"ld": ("global", "load"), "st": ("global", "store"), "atom": ("global", "atomic"),
+         "lds": ("shared", "load"), "sts": ("shared", "store"), "atoms": ("shared", "atomic"),
+         "cpa": ("shared", "async"), "stmatrix": ("shared", "stmatrix"), "ldc": ("cluster", "load"),
+         "stc": ("cluster", "store")}  # fmt: skip
+# Problems that are one block, so that a trace of all its warps is the whole launch.
+ONE_BLOCK = {
+    "transpose/f32/v01_naive": "8x32", "transpose/f32/v02_smem_tile": "32x32",
+    "transpose/f32/v03_padded": "31x30", "transpose/f32/v05_vec128": "32x32",
+    "reduction/sum/f32/v01_divergent": "250", "reduction/sum/f32/v05_unrolled_warp": "512",
+    "softmax/f32/v02_smem_tree": "1x100", "softmax/f32/v05_vec128": "1x128",
+    "gemm/f32/v05_tile2d": "64x64x8", "gemm/f32/v09_double_buffer": "128x128x16",
+    "gemm/f32/v12_cp_async": "64x128x32", "gemm_tensor/nt/bf16/v12_warp_specialised": "128x256x128",
+    "transpose/f32/v10_tma": "32x32",
+}  # fmt: skip
+HARDWARE = {"global_ld_sectors": "global_load", "global_st_sectors": "global_store",
+            "shared_ld_wavefronts": "shared_load", "shared_st_wavefronts": "shared_store"}  # fmt: skip
+
+
+def bench(*flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([BENCH, "--backend=host", *flags], capture_output=True, encoding="utf-8")
+
+
+def selected(name: str, problem: str) -> list[str]:
+    return [f"--{name.split('/')[0]}={problem}", f"--benchmark_filter=^{name}/{problem}$", "--seed=1"]
+
+
+def traced(name: str, problem: str, *flags: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        result = bench(f"--trace={path}", *selected(name, problem), *flags)
+        assert result.returncode == 0, result.stdout + result.stderr
+        (trace,) = json.loads(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = trace
+    return found
+
+
+def of_page(text: str) -> list[dict[str, Any]]:
+    data = text.split('<script id="data" type="application/json">')[1].split("</script>")[0]
+    traces: list[dict[str, Any]] = json.loads(data)["traces"]
+    return traces
+
+
+class Counts(unittest.TestCase):
+    EVERYONE = "--trace-warps=" + ",".join(map(str, range(32)))
+
+    def test_the_steps_of_a_whole_launch_add_up_to_what_explain_counts_at_every_line(self) -> None:
+        for name, problem in ONE_BLOCK.items():
+            with self.subTest(name):
+                trace = traced(name, problem, self.EVERYONE)
+                self.assertEqual(trace["left_out"], 0)
+                explained = json.loads(bench("--explain=json", *selected(name, problem)).stdout)
+                (explain,) = (one for one in explained if one["kernel"] == name.rsplit("/", 1)[1])
+                self.assertEqual(trace["explain"], explain)
+                blocks = [launch["grid"] for launch in trace["launches"]]
+                self.assertEqual({tuple(grid) for grid in blocks}, {(1, 1, 1)})
+                sums: dict[Any, list[int]] = collections.defaultdict(lambda: [0, 0, 0, 0])
+                for step in trace["steps"]:
+                    if step[0] != "q":
+                        continue
+                    _, op, _, place, lanes, width, units, ideal, *_ = step
+                    file, line = trace["places"][place]
+                    key = (trace["files"][file]["path"], line, *LINES[op], width)
+                    added = (1, units, ideal, lanes.bit_count())
+                    sums[key] = [a + b for a, b in zip(sums[key], added)]
+                lines = {
+                    (one["file"], one["line"], one["space"], one["access"], one["width"]):
+                    [one["requests"], one["units"], one["ideal"], one["lanes"]]
+                    for one in explain["lines"]
+                }  # fmt: skip
+                self.assertGreater(len(lines), 0)
+                self.assertEqual(dict(sums), lines)
+                barriers = sum(step[0] == "b" for step in trace["steps"])
+                self.assertEqual(barriers, explain["barriers"])
+                phases = sum(step[:2] == ["n", "phase"] for step in trace["steps"])
+                self.assertEqual(phases, explain["mbarrier_phases"])
+
+    def test_what_the_pages_count_is_what_the_hardware_counted(self) -> None:
+        hardware: dict[tuple[str, str], dict[str, int]] = collections.defaultdict(dict)
+        for path in (ROOT / "results").glob("*/counters.csv"):
+            with open(path, newline="", encoding="utf-8") as file:
+                for row in csv.DictReader(file):
+                    if row["counter"] in HARDWARE and row["host"] == row["hardware"]:
+                        hardware[row["kernel"], row["problem"]][row["counter"]] = int(row["hardware"])
+        compared = 0
+        for page in PAGES:
+            for trace in of_page((SITE / page).read_text(encoding="utf-8")):
+                key = [trace["family"], trace["op"], trace["dtype"], trace["label"]]
+                name = "/".join(part for part in key if part)
+                problem = trace["problem"]
+                counters = trace["counters"]
+                if (name, problem) not in hardware:  # the first that was
+                    problem = next(p for n, p in hardware if n == name)
+                    counters = traced(name, problem)["explain"]["counters"]
+                for counter, value in hardware[name, problem].items():
+                    with self.subTest(name, counter=counter):
+                        self.assertEqual(counters[HARDWARE[counter]]["units"], value)
+                        compared += 1
+        self.assertGreater(compared, 60)
+
+    def test_a_copy_lands_between_its_request_and_those_who_wait_for_it(self) -> None:
+        steps = traced("gemm_tensor/nt/bf16/v12_warp_specialised", "128x256x512", "--trace-warps=0,8")["steps"]
+        asked: dict[int, int] = collections.Counter()
+        landed: dict[int, int] = collections.Counter()
+        phases: dict[int, int] = collections.Counter()
+        seen = collections.Counter(step[1] for step in steps if step[0] == "n")
+        for step in steps:
+            if step[0] != "n":
+                continue
+            _, note, warp, _, _, barrier, detail = step
+            if note == "bulk load":
+                asked[barrier] += detail
+            elif note == "landed":
+                landed[barrier] += detail
+                self.assertLessEqual(landed[barrier], asked[barrier])
+            elif note == "phase":
+                phases[barrier] += 1
+                self.assertEqual(phases[barrier], detail)
+            elif note == "passed" and warp == 0:
+                self.assertGreater(phases[barrier], 0, "a consumer goes on once its tile is there")
+                self.assertEqual(landed[barrier], asked[barrier])
+        for note in ("bulk load", "landed", "phase", "arrive", "wait", "passed", "wgmma", "wgmma wait"):
+            self.assertGreater(seen[note], 2, note)
+
+    def test_other_warps_and_blocks_can_be_chosen(self) -> None:
+        name = "transpose/f32/v02_smem_tile"
+        first = traced(name, "64x64", "--trace-warps=3")
+        other = traced(name, "64x64", "--trace-warps=3", "--trace-block=1,1")
+        self.assertEqual({step[2] for step in first["steps"] if step[0] == "q"}, {3})
+        begins = [next(step[8][1] for step in one["steps"] if step[0] == "q") for one in (first, other)]
+        self.assertEqual(begins[1] - begins[0], 4 * (32 * 64 + 32))
+        self.assertEqual(first["explain"], other["explain"])
+
+    def test_traces_are_small(self) -> None:
+        for page in PAGES:
+            for trace in of_page((SITE / page).read_text(encoding="utf-8")):
+                size = len(json.dumps(trace, separators=(",", ":")))
+                self.assertLess(size, stepper.LIMIT, f"{page}: {trace['label']}")
+                self.assertEqual(trace["left_out"], 0)
+
+    def test_mistakes_are_one_sentence(self) -> None:
+        one = "--benchmark_filter=transpose/f32/v01"
+        for flags, said in (
+            (["--trace-warps=1"], "say what --trace=PATH records; add it"),
+            (["--trace=t.json", "--explain"], "--trace writes its file and nothing else"),
+            (["--trace=t.json", "--trace-warps=one", one], "a whole number is expected"),
+            (["--trace=t.json", "--trace-block=1,2,3,4", one], "X, X,Y or X,Y,Z is expected"),
+            (["--trace=no/such/folder/t.json", one], "No such file or directory; choose another path"),
+            (["--trace=t.json"], "narrow --benchmark_filter"),
+        ):
+            with self.subTest(flags):
+                result = bench(*flags)
+                self.assertNotEqual(result.returncode, 0)
+                self.assertIn(said, result.stderr)
+                self.assertEqual(result.stderr.strip().count("\n"), 0, result.stderr)
+                self.assertFalse(Path("t.json").exists())
+
+
+class Pages(unittest.TestCase):
+    def script(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, SCRIPT, *map(str, arguments), f"--build={BENCH.parent}"]
+        return subprocess.run(command, capture_output=True, encoding="utf-8")
+
+    def refuses(self, said: str, *arguments: object) -> None:
+        result = self.script(*arguments)
+        self.assertEqual((result.returncode, result.stdout), (1, ""), result.stderr)
+        self.assertIn(said, result.stderr)
+        self.assertEqual(result.stderr.strip().count("\n"), 0, result.stderr)
+
+    def test_the_site_is_what_the_command_makes_now(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for page in ["index.html", *(PAGES if FULL else PAGES[:1])]:
+                result = self.script("--site", folder, "--page", page)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                same = (Path(folder) / page).read_bytes() == (SITE / page).read_bytes()
+                self.assertTrue(same, f"docs/site/{page} is not what scripts/stepper.py --site docs/site makes")
+        self.assertEqual({path.name for path in SITE.iterdir()}, {"index.html", *PAGES})
+        self.assertLess(sum(path.stat().st_size for path in SITE.iterdir()), 3_000_000)
+
+    def test_a_page_needs_no_network_and_tells_nothing_of_this_machine(self) -> None:
+        for path in SITE.iterdir():
+            text = path.read_text(encoding="utf-8")
+            self.assertEqual(re.findall(r'(?:src|href)="(?!#)[^"]*//', text), [])
+            self.assertNotIn(str(ROOT), text)
+            self.assertIn("default-src 'none'", text)
+
+    def test_a_kernel_of_ones_own_is_one_command(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "new" / "page.html"
+            result = self.script("elementwise/add/f32/v01", "-o", page)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            (trace,) = of_page(page.read_text(encoding="utf-8"))
+            self.assertEqual(trace["label"], "v01_naive")
+            self.assertEqual([array["shape"] for array in trace["buffers"]], [[65536]] * 3)
+
+    def test_mistakes_are_one_sentence(self) -> None:
+        self.refuses("Either kernels are named")
+        self.refuses("There is no family transposed; there are attention,", "transposed/f32/v01")
+        self.refuses("There is no version transpose/f32/v77", "transpose/f32/v77")
+        self.refuses("There is no version transpose/v01", "transpose/v01")
+        self.refuses("could not be traced: --transpose=12: ", "transpose/f32/v01/12")
+        self.refuses("touch no memory: choose others", "transpose/f32/v01", "--warps", "9")
+        self.refuses("--warps one: whole numbers are expected", "transpose/f32/v01", "--warps", "one")
+        self.refuses("--page=none.html: with --site, one of", "--site", "x", "--page", "none.html")
+        self.refuses("cannot be written", "transpose/f32/v01", "-o", "/dev/null/page.html")
+
+
+CONTRAST = """(() => {
+  const parse = (c) => { const n = c.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
+  const light = ([r, g, b]) => { const [x, y, z] = [r, g, b].map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * x + 0.7152 * y + 0.0722 * z; };
+  const ground = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c[3] === 1) return c; } return parse(getComputedStyle(document.body).backgroundColor); };
+  const found = [];
+  for (const e of document.querySelectorAll("body *")) {
+    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
+    if (!own || !e.getClientRects().length || e.closest("script, style, noscript, option, :disabled, .past, .skip")) continue;
+    const style = getComputedStyle(e), svg = e.namespaceURI.endsWith("svg");
+    let back = ground(e);
+    if (svg && /cell-lane|lane-number on/.test(e.getAttribute("class") || "")) {
+      const name = e.classList.contains("late") ? "--waste-ground" : "--used";
+      const probe = document.body.appendChild(document.createElement("i"));
+      probe.style.color = `var(${name})`;
+      back = parse(getComputedStyle(probe).color);
+      probe.remove();
+    }
+    const a = light(parse(svg ? style.fill : style.color)), b = light(back);
+    found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.tagName, e.className.baseVal ?? e.className, e.textContent.slice(0, 30)]);
+  }
+  return found.filter((one) => one[0] < 4.5).concat([["texts", found.length]]);
+})()"""
+
+COLOURS = """(() => {
+  const probe = document.body.appendChild(document.createElement("i")), found = {};
+  for (const name of ["ground", "panel", "used", "used-ink", "waste", "waste-ground", "good", "good-ground", "ink", "edge"]) {
+    probe.style.color = `var(--${name})`;
+    found[name] = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
+  }
+  for (const lane of [0, 31]) {
+    const rect = document.querySelector("#legend .shade").cloneNode();
+    rect.style.setProperty("--l", lane);
+    document.querySelector("#legend svg").append(rect);
+    found[`lane ${lane}`] = getComputedStyle(rect).fill.match(/\\d+/g).map(Number);
+    rect.remove();
+  }
+  probe.remove();
+  return found;
+})()"""
+# Machado, Oliveira and Fernandes (2009), of full severity, for linear RGB; and no colour at all.
+EYES = {
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.011820, 0.042940, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.303900)),
+    "achromatopsia": ((0.2126, 0.7152, 0.0722),) * 3,
+}  # fmt: skip
+# What must be told apart in the pictures. WCAG asks for 3 of graphics.
+PAIRS = [("used", "waste-ground"), ("used", "ground"), ("used", "panel"), ("waste", "waste-ground"),
+         ("waste", "panel"), ("lane 0", "lane 31"), ("used", "used-ink"), ("good", "good-ground"),
+         ("edge", "ground")]  # fmt: skip
+
+
+def contrast(a: list[int], b: list[int], eye: tuple[tuple[float, ...], ...]) -> float:
+    def luminance(color: list[int]) -> float:
+        linear = [v / 255 / 12.92 if v / 255 <= 0.04045 else ((v / 255 + 0.055) / 1.055) ** 2.4 for v in color]
+        seen = [min(1, max(0, sum(m * v for m, v in zip(row, linear)))) for row in eye]
+        return 0.2126 * seen[0] + 0.7152 * seen[1] + 0.0722 * seen[2]
+
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@browses
+class InChromium(unittest.TestCase):
+    browser: Browser
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.browser = Browser(seconds=240)
+        cls.addClassCleanup(cls.browser.__exit__)
+
+    def setUp(self) -> None:
+        self.browser.errors.clear()
+
+    def tearDown(self) -> None:
+        self.assertEqual(self.browser.errors, [])
+
+    def open(self, page: str, *arguments: Any, **more: Any) -> None:
+        self.browser.open(SITE / page, *arguments, **more)
+
+    def js(self, expression: str) -> Any:
+        return self.browser.run(expression)
+
+    def said(self, side: int) -> str:
+        text: str = self.js(f"document.querySelectorAll('.say')[{side}].innerText")
+        return text
+
+    def at(self) -> int:
+        number: int = self.js("Number(document.getElementById('scrubber').value)")
+        return number
+
+    def test_every_picture_shows_as_much_as_was_counted(self) -> None:
+        for page in PAGES:
+            self.open(page)
+            checked, wrong = self.js("""(() => { const wrong = []; let checked = 0;
+              for (const trace of DATA.traces) for (const step of trace.list) {
+                if (step.type !== "q" || step.op === "atom" || step.op === "atoms") continue;
+                const shown = step.shared ? Math.max(...step.cells.map((cell) => cell.wave)) + 1 : sectorsOf(step).length;
+                ++checked;
+                if (shown !== step.units) wrong.push([trace.label, step.index, step.op, shown, step.units]);
+              }
+              return [checked, wrong]; })()""")  # fmt: skip
+            self.assertGreater(checked, 100, page)
+            self.assertEqual(wrong, [], page)
+
+    def test_the_drawing_itself_has_as_many_sectors_and_turns(self) -> None:
+        drawn = """(() => { const count = (panel, path) => (document.querySelectorAll(`#panel-${panel} ${path}`)[%d].getAttribute("d").match(/M/g) || []).length;
+          const turns = (panel) => new Set([...document.querySelectorAll(`#panel-${panel} .banks svg .cell`)].map((cell) => cell.getAttribute("y"))).size;
+          return [count(0, "path.sector"), count(1, "path.sector"), turns(0), turns(1)]; })()"""  # fmt: skip
+        self.open("transpose.html", "v01,v02,32")
+        self.assertEqual(self.js(drawn % 1), [32, 4, 0, 32], "the stores of v01 and v02")
+        self.open("transpose.html", "v02,v03,17")
+        self.assertEqual(self.js(drawn % 1), [0, 0, 32, 1], "the loads from shared memory of v02 and v03")
+
+    def test_a_newcomer_is_told_why(self) -> None:
+        self.open("transpose.html")
+        words = self.js("document.querySelector('#why').innerText")
+        for part in ("What v02 changes against v01", "v01: each store takes 32 sectors where 4 would do",
+                     "v02: each store takes 4 sectors, the fewest possible", "3.2 times as fast",
+                     "In all, v01 moves 576 KiB to and from the big memory, v02 128 KiB",
+                     "v02 pays a price: each load from shared memory takes 32 turns where 1 would do",
+                     "a warp, its threads are lanes 0 to 31", "pieces of 32 bytes, sectors"):  # fmt: skip
+            self.assertIn(part, words)
+        self.open("transpose.html", "v02,v03")
+        words = self.js("document.querySelector('#why').innerText")
+        for part in ("v02: each load from shared memory takes 32 turns where 1 would do",
+                     "v03: each load from shared memory takes 1 turn, the fewest possible"):  # fmt: skip
+            self.assertIn(part, words)
+        self.js("document.querySelector('#verdict button').click()")
+        self.assertIn("32 turns where 1 would do. All of them lie in bank 0.", self.said(0))
+        self.assertIn("1 turn, the fewest possible. Every word is in a bank of its own.", self.said(1))
+
+    def test_running_counts_end_at_the_sums_of_the_steps(self) -> None:
+        for page in PAGES:
+            self.open(page)
+            self.browser.press("End")
+            for side in (0, 1):
+                rows = self.js(f"[...document.querySelectorAll('#panel-{side} .counts tr')].map((row) => row.innerText.trim())")
+                sums = self.js(f"""(() => {{ const of = {{}}; for (const step of player.panels[{side}].trace.list) if (step.kind) {{
+                  const sum = of[step.kind.name] ??= [0, 0]; sum[0] += step.units; sum[1] += step.ideal; }} return of; }})()""")
+                self.assertEqual(len(rows), len(sums), page)
+                for row in rows:
+                    name = next(name for name in sorted(sums, key=len, reverse=True) if row.startswith(name))
+                    numbers = [int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?= sector| turn| would)", row)]
+                    self.assertEqual(numbers, sums[name], f"{page}: {row}")
+
+    def test_every_control(self) -> None:
+        self.open("transpose.html", prefers_reduced_motion="reduce")
+        steps = self.js("player.steps")
+        self.assertEqual(self.at(), 0)
+        self.assertTrue(self.js("$('first').disabled && $('back').disabled"))
+        for button, expected in (("next", 1), ("next", 2), ("back", 1), ("last", steps - 1), ("first", 0)):
+            self.browser.click(f"#{button}")
+            self.assertEqual(self.at(), expected, button)
+        self.browser.click("#last")
+        self.assertTrue(self.js("$('last').disabled && $('next').disabled"))
+        self.browser.click("#scrubber", x=0.5)
+        self.assertAlmostEqual(self.at(), (steps - 1) / 2, delta=2)
+        self.browser.click("#first")
+        self.browser.click("#waste")
+        self.assertIn("where 4 would do", self.said(0))
+        self.browser.click("#panel-1 .timeline svg:not(.labels)", x=0.99)
+        self.assertEqual(self.at(), steps - 1)
+        self.js("$('speed').value = '250'; $('speed').dispatchEvent(new Event('change'))")
+        self.browser.click("#play")  # from the end: from the beginning
+        self.assertEqual(self.js("$('play').innerText.trim()"), "Pause")
+        self.wait(lambda: self.at() >= 2)
+        self.browser.click("#play")
+        stopped = self.at()
+        time.sleep(0.4)
+        self.assertEqual((self.at(), self.js("$('play').innerText.trim()")), (stopped, "Play"))
+        self.js("const c = document.querySelector('#panel-0-version'); c.value = 2; c.dispatchEvent(new Event('change'))")
+        self.assertEqual(self.js("$('why-title').textContent"), "What v02 changes against v03")
+        self.assertEqual(self.js("location.hash"), "#v03,v02,0")
+
+    def wait(self, done: Any) -> None:
+        end = time.monotonic() + 20
+        while not done():
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.05)
+
+    def test_the_keyboard_is_enough(self) -> None:
+        self.open("gemm.html", "v08,v09")
+        press = self.browser.press
+        last = self.js("player.steps") - 1
+        for key, shift, expected in (("ArrowRight", False, 1), ("ArrowRight", True, 11), ("ArrowLeft", False, 10),
+                                     ("End", False, last), ("ArrowRight", False, last), ("ArrowLeft", True, last - 10),
+                                     ("Home", False, 0), ("ArrowLeft", False, 0)):  # fmt: skip
+            press(key, shift=shift)
+            self.assertEqual(self.at(), expected, key)
+        press(" ")
+        self.assertEqual(self.js("$('play').innerText.trim()"), "Pause")
+        press(" ")
+        self.assertEqual(self.js("$('play').innerText.trim()"), "Play")
+        self.open("transpose.html")
+        press("n")
+        self.assertIn("where 4 would do", self.said(0))
+        reached: list[str] = []
+        for _ in range(40):
+            press("Tab")
+            reached.append(self.js("(document.activeElement.id || document.activeElement.className || document.activeElement.tagName) + "
+                                   "(getComputedStyle(document.activeElement).outlineStyle === 'none' ? ' unseen' : '')"))  # fmt: skip
+        for control in ("skip", "BUTTON", "panel-0-version", "source", "panel-1-version", "back", "play", "next", "last",
+                        "waste", "scrubber", "speed"):  # fmt: skip
+            self.assertIn(control, reached)
+        self.js("$('play').focus()")
+        at = self.at()
+        press("ArrowRight")
+        self.assertEqual(self.at(), at + 1, "the keys work wherever the focus is")
+        self.js("$('scrubber').focus()")
+        press("ArrowRight")
+        self.assertEqual(self.at(), at + 2, "and make one step on the scrubber, too")
+
+    def test_it_fits_a_phone(self) -> None:
+        for page in ("index.html", *PAGES):
+            self.open(page, width=360, height=740)
+            self.assertEqual(self.js("document.documentElement.scrollWidth"), 360, page)
+        self.open("transpose.html", width=360, height=740)
+        shown = "[...document.querySelectorAll('.panel')].map((panel) => panel.getClientRects().length > 0)"
+        self.assertEqual(self.js(shown), [True, False])
+        self.browser.click("#tabs button:nth-child(2)")
+        self.assertEqual(self.js(shown), [False, True])
+        self.assertTrue(self.js("document.querySelector('#panel-1 .source').scrollTop > 0"), "its line is in sight")
+        self.browser.click("#next")
+        self.assertEqual(self.at(), 1)
+        small = self.js("[...document.querySelectorAll('button, select, input')].filter((e) => e.getClientRects().length "
+                        "&& Math.min(e.offsetWidth, e.offsetHeight) < 24).map((e) => e.outerHTML.slice(0, 60))")  # fmt: skip
+        self.assertEqual(small, [], "a finger needs 24 pixels")
+
+    def test_texts_have_contrast_and_colours_differ_in_lightness(self) -> None:
+        for scheme in ("light", "dark"):
+            for page, at in (("index.html", ""), ("transpose.html", "v02,v03,17"), ("transpose.html", "v01,v02,32"),
+                             ("ring.html", "v11,v12,60")):  # fmt: skip
+                self.open(page, at, prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
+                *poor, (_, texts) = self.js(CONTRAST)
+                self.assertGreater(texts, 5)
+                self.assertEqual(poor, [], f"{page} {scheme}")
+            self.open("transpose.html", prefers_color_scheme=scheme)
+            colours = self.js(COLOURS)
+            for eye, matrix in EYES.items():
+                for a, b in PAIRS:
+                    with self.subTest(scheme=scheme, eye=eye, pair=(a, b)):
+                        self.assertGreaterEqual(contrast(colours[a], colours[b], matrix), 3)
+
+    def test_names_and_roles(self) -> None:
+        self.open("transpose.html")
+        unnamed = self.js("""[...document.querySelectorAll('button, select, input, [role=img], [role=region]')].filter((e) =>
+          !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.innerText || e.closest('label'))).map((e) => e.outerHTML.slice(0, 80))""")
+        self.assertEqual(unnamed, [])
+        self.assertEqual(self.js("document.documentElement.lang"), "en")
+        self.assertEqual(self.js("document.querySelectorAll('h1').length"), 1)
+        self.assertEqual(self.js("$('scrubber').getAttribute('aria-valuetext')"), "Step 1 of 33")
+        self.assertEqual(self.js("new Set([...document.querySelectorAll('[id]')].map((e) => e.id)).size === document.querySelectorAll('[id]').length"), True)
+        self.js("player.go(17)")
+        self.assertNotEqual(self.js("getComputedStyle(document.querySelector('.drop')).animationName"), "none")
+        self.open("transpose.html", "v02,v03,17", prefers_reduced_motion="reduce")
+        self.assertEqual(self.js("getComputedStyle(document.querySelector('.drop')).animationName"), "none")
+
+    def test_a_slow_phone_keeps_up(self) -> None:
+        self.browser.call("Emulation.setCPUThrottlingRate", rate=4)
+        try:
+            for page, at in (("transpose.html", "v01,v02"), ("gemm.html", "v05,v06"), ("softmax.html", "v01,v02")):
+                for _ in range(5):  # others may use the machine
+                    self.open(page, at)
+                    taken = self.js("""(() => { const each = []; for (let i = 0; i < 30 && player.at < player.steps - 1; ++i) {
+                      const begin = performance.now(); player.go(player.at + 1); document.body.offsetHeight; each.push(performance.now() - begin); }
+                      return each.sort((a, b) => a - b)[each.length >> 1]; })()""")  # fmt: skip
+                    if taken < 200:
+                        break
+                self.assertLess(taken, 200, f"{page}: milliseconds of a step")
+        finally:
+            self.browser.call("Emulation.setCPUThrottlingRate", rate=1)
+
+
+if __name__ == "__main__":
+    if not BENCH.is_file():
+        sys.exit(__doc__)
+    result = unittest.main(exit=False).result
+    sys.exit(1 if not result.wasSuccessful() else SKIPPED if result.skipped else 0)
