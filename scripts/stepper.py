@@ -2,7 +2,8 @@
 """Makes a page that plays what a kernel's warps do, step by step, beside another version of it.
 
 The steps are those of the real kernel, run by the host executor (./bench --trace), with its counts.
-The page is one file and needs no network. Needs no GPU, but a build (scripts/test makes one).
+The page is one file and needs no network. It needs no GPU, and builds
+./bench where there is none yet.
 
 examples:
   scripts/stepper.py transpose/f32/v01 transpose/f32/v02 -o step.html   two versions side by side
@@ -85,6 +86,10 @@ SITE = (
     Page("gemm.html", "Multiplying matrices",
          "Every element of C needs a row of A and a column of B. Who fetches them, how often, and in which pieces?",
          of_family("gemm/f32", "128x128x32", {f"v{n:02}": "0" for n in range(1, 10)})),
+    Page("pipeline.html", "Copies that run ahead",
+         "The next tile is on its way while this one is multiplied: through registers (v09), or by copies "
+         "that no one waits for until they are needed (cp.async).",
+         of_family("gemm/f32", "128x128x64", {"v09": "0", "v12": "0", "v13": "0"})),
     Page("ring.html", "A ring of buffers on Hopper",
          "One warp asks the copy engine (TMA) for the next tiles while two groups of warps multiply the last "
          "ones. Mbarriers tell who may go on.",
@@ -92,8 +97,9 @@ SITE = (
 )  # fmt: skip
 
 
-def resolve(choice: Choice, known: Sequence[str], families: set[str]) -> tuple[str, list[str]]:
+def resolve(choice: Choice, known: Sequence[str]) -> tuple[str, list[str]]:
     """The full name that a choice means, and the flags that make ./bench run it."""
+    families = {name.split("/")[0] for name in known}
     parts = choice.name.strip("/").split("/")
     versions = {name.rsplit("/", 1)[0]: name for name in reversed(known)}  # and its first problem
 
@@ -130,8 +136,7 @@ def trace_text(program: Path, name: str, flags: Sequence[str]) -> str:
 
 def record(program: Path, choice: Choice, known: Sequence[str]) -> Trace:
     """What ./bench --trace writes of one kernel."""
-    families = {name.split("/")[0] for name in known}
-    name, flags = resolve(choice, known, families)
+    name, flags = resolve(choice, known)
     everyone = ",".join(map(str, range(32)))
     for warps, limit in ((everyone, BESIDE), (choice.warps, LIMIT)):
         text = trace_text(program, name, [*flags, f"--trace-warps={warps}", f"--trace-block={choice.block}"])
@@ -195,7 +200,7 @@ def head(source: str) -> dict[str, str]:
 def trimmed(trace: Trace) -> Trace:
     """What the page needs of a trace, with paths that don't depend on where the checkout is."""
     explain = trace["explain"]
-    files = [{**file, "path": file["path"].removeprefix(f"{ROOT}/")} for file in trace["files"]]
+    files = [{**file, "path": re.sub("^.*/(?=src/)", "", file["path"])} for file in trace["files"]]
     entries = head(files[0]["text"])
     counters = {kind: {name: count[name] for name in ("requests", "units", "ideal")}
                 for kind, count in explain["counters"].items() if count.get("requests")}  # fmt: skip
@@ -218,13 +223,14 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + ("" if not text or text.endswith(".") else ".")
 
 
-def measured(traces: Sequence[Trace]) -> dict[str, Any]:
+def measured(names: Sequence[str]) -> dict[str, Any]:
     """How long the kernels took on a GPU, all in the newest run of results/ that has them all at one
-    problem; empty if none has."""
-    one = {(trace["family"], trace["op"], trace["dtype"]) for trace in traces}
-    labels = [trace["label"] for trace in traces]
+    problem; empty if none has. Of names without the problem."""
+    one = {(parts[0], "/".join(parts[1:-2]), parts[-2]) for parts in (n.split("/") for n in names)}
+    labels = [name.rsplit("/", 1)[1] for name in names]
     if len(one) > 1:
         return {}
+    (family, _, _), = one
     runs = sorted(ROOT.glob("results/*/20[0-9][0-9]-[0-9][0-9]-[0-9][0-9].csv"), key=lambda p: p.name)
     for path in reversed(runs):
         by_problem: dict[str, dict[str, ladder_csv.Row]] = {}
@@ -234,7 +240,7 @@ def measured(traces: Sequence[Trace]) -> dict[str, Any]:
         whole = {problem: rows for problem, rows in by_problem.items() if all(n in rows for n in labels)}
         if not whole:
             continue
-        main = ladder_csv.MAIN_PROBLEMS.get(traces[0]["family"], ())
+        main = ladder_csv.MAIN_PROBLEMS.get(family, ())
         problem = next((p for p in main if p in whole), "")
         problem = problem or max(whole, key=lambda p: whole[p][labels[0]].bytes)
         rows = whole[problem]
@@ -255,7 +261,8 @@ def render(title: str, lead: str, traces: Sequence[Trace], first: bool = False) 
     parts = {name: (TEMPLATES / name).read_text(encoding="utf-8") for name in
              ("page.html", "page.css", "page.js")}  # fmt: skip
     distinct_titles(traces)
-    text = json.dumps({"traces": traces, "measured": measured(traces)}, separators=(",", ":"), ensure_ascii=False)
+    names = ["/".join(filter(None, (t["family"], t["op"], t["dtype"], t["label"]))) for t in traces]
+    text = json.dumps({"traces": traces, "measured": measured(names)}, separators=(",", ":"), ensure_ascii=False)
     return string.Template(parts["page.html"]).substitute(
         title=html.escape(f"{title}: step by step"),
         heading=html.escape(title),
@@ -276,13 +283,26 @@ def write(path: Path, text: str) -> None:
     print(path)
 
 
-def index() -> str:
+def card(page: Page, known: Sequence[str]) -> str:
+    """A page's link, and how long its versions took on a GPU."""
+    names = [resolve(choice, known)[0].rsplit("/", 1)[0] for choice in page.choices]
+    found = measured(names) or {"us": {}}
+    most = max(found["us"].values(), default=0)
+    bars = "".join(
+        f"<tr><th>{label.replace('_', ' ')}</th><td>{ladder_csv.time_text(us)}</td>"
+        f'<td class="span"><div style="width: {100 * us / most:.1f}%"></div></td></tr>'
+        for label, us in found["us"].items()
+    )
+    table = bars and (f"<table><caption>{found['problem']} on an {found['device']}</caption>"
+                      f"{bars}</table>")  # fmt: skip
+    return (f'<li><a href="{page.file}">{html.escape(page.title)}</a><p>{html.escape(page.lead)}</p>'
+            f"{table}</li>")  # fmt: skip
+
+
+def index(known: Sequence[str]) -> str:
     parts = {name: (TEMPLATES / name).read_text(encoding="utf-8") for name in
              ("index.html", "page.css")}  # fmt: skip
-    cards = "\n".join(
-        f'<li><a href="{page.file}">{html.escape(page.title)}</a><p>{html.escape(page.lead)}</p></li>'
-        for page in SITE
-    )
+    cards = "\n".join(card(page, known) for page in SITE)
     return string.Template(parts["index.html"]).substitute(style=parts["page.css"], cards=cards)
 
 
@@ -292,7 +312,20 @@ def make_site(folder: Path, program: Path, known: Sequence[str], only: str) -> N
             traces = [record(program, choice, known) for choice in page.choices]
             write(folder / page.file, render(page.title, page.lead, traces, page is SITE[0]))
     if only in ("", "index.html"):
-        write(folder / "index.html", index())
+        write(folder / "index.html", index(known))
+
+
+def built(build: Path | None) -> Path:
+    """./bench; it is built first where there is none."""
+    try:
+        return ladder.bench(build)
+    except LadderError:
+        if build:
+            raise
+    print("There is no ./bench yet: scripts/bench builds it.", file=sys.stderr)
+    if subprocess.run([ROOT / "scripts" / "bench", "--help"], stdout=sys.stderr).returncode != 0:
+        raise LadderError("scripts/bench could not build ./bench; above it says why.")
+    return ladder.bench(build)
 
 
 def main() -> None:
@@ -314,7 +347,7 @@ def main() -> None:
     pages = [page.file for page in SITE] + ["index.html"]
     if options.page and (not options.site or options.page not in pages):
         raise LadderError(f"--page={options.page}: with --site, one of {', '.join(pages)}.")
-    program = ladder.bench(options.build)
+    program = built(options.build)
     known = ladder.names(program)
     if options.site:
         return make_site(options.site, program, known, options.page)

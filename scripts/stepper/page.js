@@ -44,7 +44,7 @@ function spread(numbers, mask) {
 }
 
 function readTrace(trace) {
-  const steps = [];
+  const steps = [], lastOf = new Map();
   let launch = 0, beside = [];  // steps of warps that are not followed
   for (const raw of trace.steps) {
     if (raw[0] === "l") { launch = raw[1]; continue; }
@@ -55,6 +55,9 @@ function readTrace(trace) {
       if (raw[9]) step.from = spread(raw[9], step.mask);
       step.kind = KINDS.find((kind) => kind.ops.includes(step.op));
       step.shared = step.place === SHARED;
+      const last = lastOf.get(step.warp);
+      step.ofCopy = step.op === "ld" && last !== undefined && last.op === "cpa" && last.at === step.at;
+      lastOf.set(step.warp, step);
     } else if (raw[0] === "c") {
       [, step.what, step.warp, step.at, step.mask] = raw;
     } else if (raw[0] === "b") {
@@ -85,7 +88,8 @@ function readTrace(trace) {
 /** Names of mbarriers by where they are, as the source calls them: "full[1]". */
 function nameBarriers(trace, steps) {
   const names = new Map();
-  const own = (step) => step.at >= 0 && trace.places[step.at][0] === 0;  // in the kernel's own file
+  // Best is where the kernel itself waits for it; elsewhere it may be a parameter.
+  const own = (step) => (step.at >= 0 && trace.places[step.at][0] === 0 ? 1 : 0) + (step.note === "passed" || step.note === "wait" ? 1 : 0);
   for (const step of [...steps].sort((a, b) => own(b) - own(a))) {
     if (!step.note || step.object < 0 || step.note.startsWith("named")) continue;
     if (!names.has(step.object)) names.set(step.object, "mbarrier");
@@ -202,7 +206,7 @@ function sayRequest(trace, step) {
   } else {
     const verb = {ld: "loads", st: "stores", atom: "updates", lds: "loads", sts: "stores", atoms: "updates", stmatrix: "stores"}[step.op] || "moves";
     const where = {ld: " from ", st: " to ", atom: " of ", lds: " from ", sts: " to ", atoms: " of ", stmatrix: " to ", ldc: " from ", stc: " to "}[step.op];
-    out.push(`Warp ${step.warp} ${verb} ${amount}${where}${step.op.endsWith("c") ? "the cluster's shared memory" : arrayOf(trace, step.place).name}${step.shared ? "" : pattern(step)}: `);
+    out.push(step.ofCopy ? `The copies of warp ${step.warp} read ` : `Warp ${step.warp} ${verb} `, `${amount}${where}${step.op.endsWith("c") ? "the cluster's shared memory" : arrayOf(trace, step.place).name}${step.shared ? "" : pattern(step)}: `);
   }
   const unit = step.shared ? "turn" : "sector";
   const count = plural(step.units, unit);
@@ -314,7 +318,8 @@ class Panel {
     this.at = at;
     const {out, bad, good} = say(trace, step);
     this.saying.className = `say${bad ? " bad" : good ? " good" : ""}`;
-    this.saying.replaceChildren(element("span", {class: "tag"}, `${short(trace.label)}, step ${at + 1} of ${trace.list.length}${trace.launches > 1 ? `, launch ${step.launch + 1}` : ""}`), ...out);
+    const cut = trace.left_out && at === trace.list.length - 1 ? `. ${plural(trace.left_out, "step")} more were not recorded` : "";
+    this.saying.replaceChildren(element("span", {class: "tag"}, `${short(trace.label)}, step ${at + 1} of ${trace.list.length}${trace.launches > 1 ? `, launch ${step.launch + 1}` : ""}${cut}`), ...out);
     this.showLine(step);
     if (at + 1 < this.done || this.done === 0) this.forget();
     while (this.done <= at) {
@@ -361,7 +366,7 @@ class Panel {
     step.lanes.forEach((lane, i) => {
       const key = step.warp * LANES + lane, address = step.addresses[i];
       let shade = lane;
-      if (step.op === "ld") this.hands.set(key, {shade: lane, what: elementName(this.trace, step.place, address)});
+      if (step.op === "ld" && !step.ofCopy) this.hands.set(key, {shade: lane, what: elementName(this.trace, step.place, address)});
       const hand = this.hands.get(key);
       if (step.op === "lds") {
         const word = this.words.get(Math.floor(address / WORD));
@@ -465,7 +470,7 @@ class Panel {
     }
     const most = Math.min(Math.max(...player.shown.map((trace) => trace.mostWaves)), LANES);
     this.bankCell = 18;
-    this.waveHeight = most > 16 ? 8 : 12;
+    this.waveHeight = most > 16 ? 9 : 12;
     this.banks.append(element("h3", {}, element("b", {}, "Shared memory"), ": 32 banks side by side. The lanes of this request queue at their banks; each row is one turn (wavefront)"));
     this.queue = element("svg", {viewBox: `0 0 620 ${14 + most * this.waveHeight}`, role: "img"});
     this.banks.append(this.queue);
@@ -578,11 +583,13 @@ class Panel {
     const warps = [...new Set(list.filter((s) => s.warp >= 0).map((s) => s.warp))].sort((a, b) => a - b);
     const engine = list.some((s) => s.note === "bulk load" || s.note === "landed" || s.op === "cpa");
     const slots = [...new Set(list.filter((s) => s.note === "bulk load").map((s) => s.object))].sort((a, b) => a - b);
-    const copies = slots.length ? slots.map((object) => `→ ${this.trace.barriers.get(object)}`) : engine ? ["copies"] : [];
+    const groups = copyGroups(list, warps[0]);
+    const rowsOfGroups = Math.max(0, ...groups.map((group) => group.row + 1));
+    const copies = slots.length ? slots.map((object) => `→ ${this.trace.barriers.get(object)}`) : Array.from({length: rowsOfGroups}, (_, i) => i ? "" : "copies");
     const names = [...warps.map((w) => `warp ${w}`), ...copies];
     const scroll = element("div", {class: "scroll"}), rows = element("div", {class: "rows"});
     this.timeline.replaceChildren(element("h3", {}, element("b", {}, "Who does what, who waits for whom"), ": the order in which the executor ran the steps. It is order, not time"), rows,
-      element("div", {class: "caption"}, "Dark: big memory. Light: shared memory. Grey: asks, arrives. Hatched: more than needed, or a wait. " +
+      element("div", {class: "caption"}, "Filled: big memory. Outlined: shared memory. Small: asks, arrives. Hatched: more than needed, or a wait. " +
         (list.some((s) => s.type === "b") ? "Upright line: all warps meet. " : "") + (slots.length ? "Green: the copy engine fills a buffer; blue: it is full. " : engine ? "Green: a group of copies of the first warp is on its way. " : "") + "A click goes there."));
     const width = Math.max(580, Math.min(list.length * 14, 6000)), rowHeight = 18;
     const x = (i) => (i + 0.5) * width / list.length, row = (warp) => warps.indexOf(warp) * rowHeight + 4;
@@ -598,9 +605,9 @@ class Panel {
     });
     const waiting = new Map(), flights = [], full = new Map(), engineY = warps.length * rowHeight + 4;
     const slotY = (object) => engineY + slots.indexOf(object) * rowHeight;
-    const groups = new Map();
     const size = Math.max(1.2, Math.min(9, 0.7 * width / list.length));
     const spanFrom = (from, to, y, kind) => svg.append(element("rect", {class: kind, x: x(from), y: y + 3, width: Math.max(1, x(to) - x(from)), height: rowHeight - 10}));
+    for (const group of groups) spanFrom(group.from, group.to, engineY + group.row * rowHeight, "flight");
     list.forEach((step, i) => {
       if (step.type === "b") {
         svg.append(element("line", {class: "meet", x1: x(i), x2: x(i), y1: 2, y2: warps.length * rowHeight}));
@@ -617,21 +624,6 @@ class Panel {
         const at = flights.findIndex((f) => f.object === step.object);
         if (at >= 0) spanFrom(flights.splice(at, 1)[0].from, i, slotY(step.object), "flight");
         if (!flights.some((f) => f.object === step.object)) full.set(step.object, i);
-      } else if (step.op === "cpa") {
-        const g = groups.get(step.warp) || {open: null, closed: []};
-        g.open ??= i;
-        groups.set(step.warp, g);
-      } else if (step.note === "cp.async commit") {
-        const g = groups.get(step.warp) || {open: null, closed: []};
-        g.closed.push(g.open);
-        g.open = null;
-        groups.set(step.warp, g);
-      } else if (step.note === "cp.async wait") {
-        const g = groups.get(step.warp);
-        while (g && g.closed.length > step.detail) {
-          const from = g.closed.shift();
-          if (from !== null && step.warp === warps[0]) spanFrom(from, i, engineY, "flight");
-        }
       }
       if (step.warp < 0) return;
       const over = step.kind && isWaste(step.units, step.ideal);
@@ -659,6 +651,28 @@ class Panel {
     this.cursor.setAttribute("x2", this.timeX(at));
     if (this.timeWide) this.timeWide.scrollLeft = this.timeX(at) - this.timeWide.clientWidth / 2;
   }
+}
+
+/** A warp's groups of cp.async from their first copy to the wait for them, in rows so that none overlap. */
+function copyGroups(list, warp) {
+  const found = [], closed = [];
+  let open = null;
+  list.forEach((step, i) => {
+    if (step.warp !== warp) return;
+    if (step.op === "cpa") open ??= i;
+    if (step.note === "cp.async commit") { closed.push(open); open = null; }
+    while (step.note === "cp.async wait" && closed.length > step.detail) {
+      const from = closed.shift();
+      if (from !== null) found.push({from, to: i});
+    }
+  });
+  const free = [];  // by row: where its last group ends
+  for (const group of found) {
+    group.row = free.findIndex((end) => end <= group.from);
+    if (group.row < 0) group.row = free.length;
+    free[group.row] = group.to;
+  }
+  return found;
 }
 
 function shades(byShade) {
@@ -794,6 +808,7 @@ function storyOf(a, b) {
   if (!sumOf(a, isShared) && sumOf(b, isShared)) {
     means.push({text: `${nb} passes its data through shared memory, so that each side is read or written in the order that suits it.`, panel: 1, step: b.list.find((s) => s.kind && s.shared)});
   }
+  if (a.problem !== b.problem) return [...faults, ...means, ...gains, ...prices];  // totals don't compare
   for (const [where, pick] of [["the big memory", (k) => !isShared(k)], ["shared memory", isShared]]) {
     const x = sumOf(a, pick), y = sumOf(b, pick);
     if (y && x / y >= 1.25) gains.push({text: `${nb} makes ${times(x / y)} times fewer requests to ${where} for the same work: ${y.toLocaleString("en")} instead of ${x.toLocaleString("en")}.`, panel: 1, step: b.list.find((s) => s.kind && pick(s.kind))});

@@ -1,5 +1,5 @@
-"""A headless Chromium that tests drive by its DevTools protocol, through a pipe: real keys and clicks,
-other screens, slower CPUs, simulated eyes. Nothing is installed for it."""
+"""A headless Chromium that a script drives by its DevTools protocol, through a pipe: real keys and clicks,
+other screens, slower CPUs. Nothing is installed for it."""
 
 from __future__ import annotations
 
