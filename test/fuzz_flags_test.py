@@ -49,11 +49,14 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--benchmark_counters_tabular": (["true", "0", "off"], ["maybe", "2"]),
     "--benchmark_out_format": (["json", "csv"], ["xml", ""]),
     "--explain": (["table", "lines", "json"], ["", "xml", "Table"]),
+    "--trace": (["mine.trace"], ["no/such/folder/x.trace", "."]),
+    "--trace-warps": ([], ["0", "one", "-1", "0,"]),  # right only beside --trace
+    "--trace-block": ([], ["0,0", "x", "1,2,3,4"]),
     "--csv": (["mine.csv"], ["no/such/folder/x.csv", "."]),
     "--samples": (["mine.json"], ["no/such/folder/x.json"]),
     "--profile": (["gemm/f32/v01_naive/8x8x8"], ["gemm/f32/v99_none", "gemm/f32/v01_naive/8", "(", ",", "gemm,,softmax"]),
 }  # fmt: skip
-LATE = ("--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile")  # see Line
+LATE = ("--trace", "--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile")  # see Line
 SWITCHES = ["--help", "--list", "--benchmark_list_tests", "-h"]
 NONSENSE = ["gemm", "--", "-", "", "--no_such_flag", "--benchmark_no_such_flag=1", "---gemm=1x1x1",
             "--Gemm=1x1x1", "é", "\x7f", "%s%n"]  # fmt: skip
@@ -128,7 +131,7 @@ def missing(line: Line, folder: str, printed: str) -> str:
 
     if not printed:
         return "nothing was printed"
-    if names & {*SWITCHES, "--explain", "--profile"}:
+    if names & {*SWITCHES, "--explain", "--profile", "--trace"}:
         return ""
     form = value("--benchmark_format", "console")
     files = [(flags.get("--csv", "results.csv"), "csv")]

@@ -158,6 +158,7 @@ Options parse_options(int argc, char** argv) {
   Options options;
   options.seed = std::random_device{}();
   options.passed_on.emplace_back(argv[0]);
+  bool chooses_steps = false;
   const auto pass_on = [&](const std::string& flag, const std::string& value) {
     options.passed_on.push_back(value.empty() ? flag : fmt::format("{}={}", flag, value));
   };
@@ -261,8 +262,13 @@ Options parse_options(int argc, char** argv) {
                fmt::format("{}={}: a block's index X, X,Y or X,Y,Z is expected.", f, v));
          }
          std::ranges::copy(index, options.recording.block.begin());
+         chooses_steps = true;
        }},
-      {"--trace-warps", [&](Text f, Text v) { options.recording.warps = numbers(f, v); }},
+      {"--trace-warps",
+       [&](Text f, Text v) {
+         options.recording.warps = numbers(f, v);
+         chooses_steps = true;
+       }},
       {"--benchmark_format",
        [&](Text f, Text v) {
          options.format = one_of(f, v, {"console", "json", "csv"});
@@ -349,8 +355,7 @@ Options parse_options(int argc, char** argv) {
         "--profile, --device-info, --lock-clocks, --benchmark_format, --benchmark_out and "
         "--benchmark_repetitions.");
   }
-  if (options.trace.empty() && (options.recording.block != RecordingChoice{}.block ||
-                                options.recording.warps != RecordingChoice{}.warps)) {
+  if (options.trace.empty() && chooses_steps) {
     throw UsageError("--trace-block and --trace-warps say what --trace=PATH records; add it.");
   }
   if (!options.trace.empty() &&

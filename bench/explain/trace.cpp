@@ -321,7 +321,9 @@ bool trace(const Options& options, Device& device) {
         options.trace, selected, kMostTraces));
   }
   ResultFile file({"--trace", options.trace});
-  std::size_t traced = 0, bad = 0;
+  std::size_t traced = 0;
+  bool all_passed = true;
+  std::vector<std::string> refusals;
   for (const Group& group : groups) {
     for (const Kernel* kernel : group.kernels) {
       const std::string name = group.name_of(*kernel);
@@ -329,22 +331,24 @@ bool trace(const Options& options, Device& device) {
       Row row = unmeasured_row(group, *kernel);
       const std::string text = trace_one(row, group, options, device);
       if (text.empty()) {
-        fmt::print("{}: {}: {}\n", name, to_string(row.check.verdict), row.check.reason);
-        bad += row.check.verdict != Verdict::unsupported;
+        refusals.push_back(
+            fmt::format("{}: {}: {}", name, to_string(row.check.verdict), row.check.reason));
+        all_passed = all_passed && row.check.verdict == Verdict::unsupported;
         continue;
       }
       file.append((traced++ == 0 ? "[\n" : ",\n") + text);
     }
   }
   if (traced == 0) {
-    fmt::print(stderr, "Nothing was traced; {} is as it was.\n", options.trace);
-    return false;
+    throw UsageError(fmt::format("Nothing was traced, and {} is as it was: {}", options.trace,
+                                 refusals.front()));
   }
   file.append("\n]\n");
   file.place();
   file.sync();
+  for (const std::string& refusal : refusals) fmt::print("{}\n", refusal);
   fmt::print("{}: {} {}\n", options.trace, traced, traced == 1 ? "kernel" : "kernels");
-  return bad == 0;
+  return all_passed;
 }
 
 }  // namespace ladder
