@@ -175,6 +175,10 @@ class Counts(unittest.TestCase):
             elif note == "passed" and warp == 0:
                 self.assertGreater(phases[barrier], 0, "a consumer goes on once its tile is there")
                 self.assertEqual(landed[barrier], asked[barrier])
+        consumer = [step[1] for step in steps if step[0] == "n" and step[2] == 0]
+        for before, note in zip(consumer, consumer[1:]):
+            if note == "arrive":  # one lane's, after what all of them have waited for
+                self.assertEqual(before, "wgmma passed")
         for note in ("bulk load", "landed", "phase", "arrive", "wait", "passed", "wgmma", "wgmma wait"):
             self.assertGreater(seen[note], 2, note)
 
@@ -392,6 +396,40 @@ class InChromium(unittest.TestCase):
         self.js("document.querySelector('#verdict button').click()")
         self.assertIn("32 turns where 1 would do. All of them lie in bank 0.", self.said(0))
         self.assertIn("1 turn, the fewest possible. Every word is in a bank of its own.", self.said(1))
+
+    def test_steps_are_told_in_words(self) -> None:
+        for page, at, side, words in (
+            ("transpose.html", "v01,v02,8", 0, "Warp 1 stores 32 floats to out, 512 bytes apart: 32 sectors where 4 "
+             "would do. 1,024 bytes travel, 128 are used."),
+            ("transpose.html", "v01,v02,0", 1, "Warp 0 loads 32 floats from in that lie side by side: 4 sectors, the "
+             "fewest possible."),
+            ("transpose.html", "v01,v02,16", 1, "All warps of the block meet here (__syncthreads): no one goes on before "
+             "everyone has come."),
+            ("gemm.html", "v01,v02,0", 1, "Warp 0 loads 32 floats from A, the same place for all lanes: 1 sector, the "
+             "fewest possible."),
+            ("gemm.html", "v05,v06,0", 1, "Warp 0 loads 32 × 16 bytes (4 floats for each lane) from A, in 16 pieces: 16 "
+             "sectors, the fewest possible."),
+            ("softmax.html", "v02,v03,40", 1, "Warp 0: the lanes hand values to each other from register to register "
+             "(__shfl_xor_sync). No memory is touched."),
+            ("reduction.html", "v01,v02,20", 1, "Warp 1 loads 32 words from shared memory: 4 turns where 1 would do. They "
+             "lie in only 8 of the 32 banks."),
+        ):  # fmt: skip
+            with self.subTest(page=page, at=at):
+                self.open(page, at)
+                self.assertEqual(self.said(side).split("\n", 1)[1], words)
+        notes = "DATA.traces[%d].list.filter((s) => s.note === '%s').map((s) => say(DATA.traces[%d], s).out[0])[0]"
+        self.open("ring.html")
+        for note, words in (
+            ("bulk load", "Warp 8 asks the copy engine (TMA) for 16,384 bytes, and does not wait. The mbarrier full[0] "
+             "will tell."),
+            ("landed", "The copy engine has written 16,384 bytes to shared memory, and tells the mbarrier full[0]."),
+            ("wait", "Warp 8 has to wait at the mbarrier empty[0]: what it needs is not there yet."),
+            ("passed", "Warp 8 goes on past the mbarrier empty[0]: in its first round there is nobody to wait for."),
+        ):  # fmt: skip
+            self.assertEqual(self.js(notes % (1, note, 1)), words)
+        self.open("pipeline.html")
+        self.assertEqual(self.js(notes % (2, "cp.async wait", 2)),
+                         "Warp 0 waits until all its copies but those of the latest group have arrived.")  # fmt: skip
 
     def test_running_counts_end_at_the_sums_of_the_steps(self) -> None:
         for page in PAGES:

@@ -238,7 +238,7 @@ function sayNote(trace, step) {
     case "cp.async wait": return `${who} waits until ${groups} have arrived.`;
     case "arrive": return step.detail > 0 ? `${who} arrives at ${barrier} and says that ${step.detail.toLocaleString("en")} bytes will come.` : `${who} arrives at ${barrier}: it is done with that buffer.`;
     case "wait": return `${who} has to wait at ${barrier}: what it needs is not there yet.`;
-    case "passed": return `${who} goes on past ${barrier}: its phase has ended.`;
+    case "passed": return step.detail === 0 ? `${who} goes on past ${barrier}: in its first round there is nobody to wait for.` : `${who} goes on past ${barrier}: its phase has ended.`;
     case "phase": return `Phase ${step.detail} of ${barrier} ends: those who wait for it may go on.`;
     case "bulk load": return `${who} asks the copy engine (TMA) for ${step.detail.toLocaleString("en")} bytes, and does not wait. ${barrier[0].toUpperCase()}${barrier.slice(1)} will tell.`;
     case "landed": return `The copy engine has written ${step.detail.toLocaleString("en")} bytes to shared memory, and tells ${barrier}.`;
