@@ -323,7 +323,7 @@ def built(build: Path | None) -> Path:
         if build:
             raise
     print("There is no ./bench yet: scripts/bench builds it.", file=sys.stderr)
-    if subprocess.run([ROOT / "scripts" / "bench", "--help"], stdout=sys.stderr).returncode != 0:
+    if subprocess.run([ROOT / "scripts" / "bench", "--list"], stdout=subprocess.DEVNULL).returncode != 0:
         raise LadderError("scripts/bench could not build ./bench; above it says why.")
     return ladder.bench(build)
 
