@@ -27,6 +27,8 @@ const plural = (n, noun) => `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "
 const short = (label) => label.split("_")[0];
 const times = (x) => (x >= 9.95 ? Math.round(x) : x >= 1.95 ? Math.round(x * 10) / 10 : Math.round(x * 100) / 100).toString();
 const isWaste = (units, ideal) => units > 1.2 * ideal;
+const FEW_LANES = 16;
+const isPoor = (step) => step.kind !== undefined && (isWaste(step.units, step.ideal) || step.lanes.length < FEW_LANES);
 
 // ---- A trace
 
@@ -206,7 +208,9 @@ function sayRequest(trace, step) {
   } else {
     const verb = {ld: "loads", st: "stores", atom: "updates", lds: "loads", sts: "stores", atoms: "updates", stmatrix: "stores"}[step.op] || "moves";
     const where = {ld: " from ", st: " to ", atom: " of ", lds: " from ", sts: " to ", atoms: " of ", stmatrix: " to ", ldc: " from ", stc: " to "}[step.op];
-    out.push(step.ofCopy ? `The copies of warp ${step.warp} read ` : `Warp ${step.warp} ${verb} `, `${amount}${where}${step.op.endsWith("c") ? "the cluster's shared memory" : arrayOf(trace, step.place).name}${step.shared ? "" : pattern(step)}: `);
+    out.push(step.ofCopy ? `The copies of warp ${step.warp} read ` : `Warp ${step.warp} ${verb} `, `${amount}${where}`,
+      step.op.endsWith("c") ? "the cluster's shared memory" : step.shared ? "shared memory" : element("b", {}, arrayOf(trace, step.place).name),
+      `${step.shared ? "" : pattern(step)}: `);
   }
   const unit = step.shared ? "turn" : "sector";
   const count = plural(step.units, unit);
@@ -224,9 +228,10 @@ function sayRequest(trace, step) {
     out.push(` ${moved.toLocaleString("en")} bytes travel, ${used.toLocaleString("en")} are used.`);
   }
   if (step.lanes.length < LANES) {
-    out.push(` Only ${step.lanes.length} of 32 lanes ${step.lanes.length === 1 ? "takes" : "take"} part.`);
+    const some = `${step.lanes.length} of 32 lanes ${step.lanes.length === 1 ? "takes" : "take"} part.`;
+    out.push(" ", step.lanes.length < FEW_LANES ? mark(`Only ${some}`, true) : some);
   }
-  return {bad: waste, good: !waste, out};
+  return {bad: isPoor(step), good: !isPoor(step), out};
 }
 
 function sayNote(trace, step) {
@@ -589,7 +594,7 @@ class Panel {
     const names = [...warps.map((w) => `warp ${w}`), ...copies];
     const scroll = element("div", {class: "scroll"}), rows = element("div", {class: "rows"});
     this.timeline.replaceChildren(element("h3", {}, element("b", {}, "Who does what, who waits for whom"), ": the order in which the executor ran the steps. It is order, not time"), rows,
-      element("div", {class: "caption"}, "Filled: big memory. Outlined: shared memory. Small: asks, arrives. Hatched: more than needed, or a wait. " +
+      element("div", {class: "caption"}, "Filled: big memory. Outlined: shared memory. Small: asks, arrives. Hatched: more than needed, few lanes, or a wait. " +
         (list.some((s) => s.type === "b") ? "Upright line: all warps meet. " : "") + (slots.length ? "Green: the copy engine fills a buffer; blue: it is full. " : engine ? "Green: a group of copies of the first warp is on its way. " : "") + "A click goes there."));
     const width = Math.max(580, Math.min(list.length * 14, 6000)), rowHeight = 18;
     const x = (i) => (i + 0.5) * width / list.length, row = (warp) => warps.indexOf(warp) * rowHeight + 4;
@@ -626,7 +631,7 @@ class Panel {
         if (!flights.some((f) => f.object === step.object)) full.set(step.object, i);
       }
       if (step.warp < 0) return;
-      const over = step.kind && isWaste(step.units, step.ideal);
+      const over = isPoor(step);
       const kind = step.type === "q" ? (over ? "mark over" : step.shared ? "mark shared" : "mark") : "mark note";
       const h = step.type === "q" ? 11 : 4;
       svg.append(element("rect", {class: kind, x: x(i) - size / 2, y: row(step.warp) + (15 - h) / 2, width: size, height: h}));
@@ -802,7 +807,7 @@ function storyOf(a, b) {
     if (better) {
       gains.push({text: `${nb}: each ${kind.one} takes ${amount(each(y))}${isWaste(y.units, y.ideal) ? `, still ${times(excess(y))} times the fewest` : ", the fewest possible"}.`, panel: 1, step: example(b, kind, isWaste(y.units, y.ideal)) });
     } else if (isWaste(y.units, y.ideal)) {
-      prices.push({text: `${nb} ${x.requests ? "still pays" : "pays a price"}: each ${kind.one} takes ${amount(each(y))} where ${times(fewest(y))} would do.`, panel: 1, step: example(b, kind, true), bad: true});
+      prices.push({text: `${nb} ${isWaste(x.units, x.ideal) ? "still pays" : "pays a price"}: each ${kind.one} takes ${amount(each(y))} where ${times(fewest(y))} would do.`, panel: 1, step: example(b, kind, true), bad: true});
     }
   }
   if (!sumOf(a, isShared) && sumOf(b, isShared)) {
@@ -812,6 +817,9 @@ function storyOf(a, b) {
   for (const [where, pick] of [["the big memory", (k) => !isShared(k)], ["shared memory", isShared]]) {
     const x = sumOf(a, pick), y = sumOf(b, pick);
     if (y && x / y >= 1.25) gains.push({text: `${nb} makes ${times(x / y)} times fewer requests to ${where} for the same work: ${y.toLocaleString("en")} instead of ${x.toLocaleString("en")}.`, panel: 1, step: b.list.find((s) => s.kind && pick(s.kind))});
+  }
+  if (a.lanes < 24 && b.lanes - a.lanes >= 2) {
+    faults.push({text: `${na}: on average only ${times(a.lanes)} of 32 lanes take part in a request; the others wait.`, panel: 0, step: a.list.find((s) => s.kind && s.lanes.length < FEW_LANES)});
   }
   if (b.lanes - a.lanes >= 2) gains.push({text: `${nb} keeps more lanes busy: ${times(b.lanes)} of 32 on average instead of ${times(a.lanes)}.`, panel: 1});
   if (b.syncs && a.syncs / b.syncs >= 1.25) gains.push({text: `${nb}'s warps wait for each other less often: ${plural(b.syncs, "barrier")} instead of ${a.syncs.toLocaleString("en")}.`, panel: 1, step: b.list.find((s) => s.type === "b")});
@@ -825,11 +833,9 @@ function showWhy(a, b) {
   const na = short(a.label), nb = short(b.label);
   const verdict = $("verdict");
   verdict.replaceChildren();
-  if (a === b) {
-    $("why-title").textContent = `What ${na} does`;
-  } else {
-    $("why-title").textContent = `What ${nb} changes against ${na}`;
-  }
+  const us = DATA.measured.us, ratio = us ? us[a.label] / us[b.label] : 1;
+  const faster = ratio > 1.02 ? "faster" : ratio < 0.98 ? "slower" : "";
+  $("why-title").textContent = a === b ? `What ${na} does` : faster ? `Why ${nb} is ${faster} than ${na}` : `What ${nb} changes against ${na}`;
   const list = element("ul");
   for (const item of storyOf(a, b).filter((one) => a !== b || one.panel === 0)) {
     const line = element("li", {}, item.text);
@@ -843,10 +849,9 @@ function showWhy(a, b) {
     }
     list.append(line);
   }
-  if (a !== b && DATA.measured.us) {
-    const ta = DATA.measured.us[a.label], tb = DATA.measured.us[b.label], ratio = ta / tb;
+  if (a !== b && us) {
     const speed = ratio > 1.02 ? `${times(ratio)} times as fast` : ratio < 0.98 ? `${times(1 / ratio)} times as slow` : "the same within 2 %";
-    verdict.append(element("p", {}, `Measured on an ${DATA.measured.device}, ${DATA.measured.problem}: ${na} takes ${duration(ta)}, ${nb} `, element("b", {}, `${duration(tb)}: ${speed}`), ". What changed:"));
+    verdict.append(element("p", {}, `Measured on an ${DATA.measured.device}, ${DATA.measured.problem}: ${na} takes ${duration(us[a.label])}, ${nb} `, element("b", {}, `${duration(us[b.label])}: ${speed}`), ". What changed:"));
   }
   if (list.children.length === 0) list.append(element("li", {}, "Neither wastes sectors or turns: the counts of both are the fewest possible, or the same."));
   verdict.append(list);
@@ -956,7 +961,7 @@ const player = {
       const at = (this.at + i) % this.steps;
       const hit = this.panels.find((panel) => {
         const now = this.stepOf(panel, at), before = at > 0 ? this.stepOf(panel, at - 1) : -1, step = panel.trace.list[now];
-        return now !== before && step.kind && isWaste(step.units, step.ideal);
+        return now !== before && isPoor(step);
       });
       if (hit) { this.tab(this.panels.indexOf(hit)); return this.go(at); }
     }
