@@ -31,6 +31,8 @@ import ladder_csv
 from ladder_csv import ROOT, LadderError
 
 TEMPLATES = Path(__file__).resolve().parent / "stepper"
+SCRIPTS = ("basics", "trace", "wavefronts", "words", "history", "lanes", "memory", "banks", "counts",
+           "timeline", "panel", "story", "player")  # fmt: skip
 SEED = 1  # of the inputs: a page is the same whenever it is made
 LIMIT = 200_000  # bytes of a kernel's trace
 BESIDE = 100_000  # or, with the warps that are not stepped through
@@ -259,7 +261,7 @@ def distinct_titles(traces: Sequence[Trace]) -> None:
 
 def render(title: str, lead: str, traces: Sequence[Trace], first: bool = False) -> str:
     parts = {name: (TEMPLATES / name).read_text(encoding="utf-8") for name in
-             ("page.html", "page.css", "page.js")}  # fmt: skip
+             ("page.html", "page.css", *(f"{script}.js" for script in SCRIPTS))}  # fmt: skip
     distinct_titles(traces)
     names = ["/".join(filter(None, (t["family"], t["op"], t["dtype"], t["label"]))) for t in traces]
     text = json.dumps({"traces": traces, "measured": measured(names)}, separators=(",", ":"), ensure_ascii=False)
@@ -269,7 +271,7 @@ def render(title: str, lead: str, traces: Sequence[Trace], first: bool = False) 
         lead=html.escape(lead),
         primer_open=" open" if first else "",
         style=parts["page.css"],
-        script=parts["page.js"],
+        script="\n".join(parts[f"{script}.js"] for script in SCRIPTS),
         data=text.replace("<", "\\u003c"),  # no text can end the element that holds it
     )
 

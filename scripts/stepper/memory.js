@@ -1,0 +1,122 @@
+// The arrays in global memory, as lines of sectors.
+
+/** Lines of sectors of an array: its rows, or stretches of it. Only those that the trace touches. */
+class MemoryView {
+  constructor(array, place, sectors, parent) {
+    this.place = place;
+    this.array = array;
+    const size = BYTES[array.dtype] || 4;
+    const rowBytes = array.shape && array.shape.length === 2 ? array.shape[1] * size : 0;
+    sectors.sort((a, b) => a - b);
+    const columns = sectors.map((s) => Math.floor(s * SECTOR % rowBytes / SECTOR));
+    this.byRows = rowBytes > 0 && rowBytes % SECTOR === 0 && Math.max(...columns) - Math.min(...columns) < 40;
+    this.lineSectors = this.byRows ? rowBytes / SECTOR : 32;
+    this.first = this.byRows ? Math.min(...columns) : 0;
+    this.across = this.byRows ? Math.max(...columns) - this.first + 1 : 32;
+    const lines = [...new Set(sectors.map((s) => Math.floor(s / this.lineSectors)))];
+    this.lineAt = new Map(lines.map((line, i) => [line, i]));
+    this.lines = lines;
+    this.shown = Math.min(lines.length, 33);
+    this.height = this.shown > 20 ? 6.5 : 10;
+    this.left = 62;
+    this.sector = Math.min(56, (640 - this.left - 4) / this.across);
+    this.top = -1;
+    const shape = array.shape ? array.shape.join(" × ") + " " : "";
+    const width = this.left + this.across * this.sector + 4;
+    this.svg = element("svg", {viewBox: `0 0 ${width} ${this.shown * this.height + 2}`, role: "img"});
+    this.ground = element("g");
+    this.history = element("g");
+    this.now = element("path", {class: "sector"});
+    this.used = element("path", {class: "used"});
+    this.svg.append(this.ground, this.history, this.now, this.used);
+    const box = element(
+        "div", {class: width < 300 ? "narrow" : "wide"},
+        element("h3", {}, element("b", {}, array.name), ` ${shape}${array.dtype}, ${array.role}`), this.svg);
+    box.style.flexBasis = `${width}px`;
+    this.svg.style.maxWidth = `${width}px`;
+    parent.append(box);
+  }
+
+  line(byte) { return this.lineAt.get(Math.floor(byte / SECTOR / this.lineSectors)); }
+  x(byte) { return this.left + (byte / SECTOR % this.lineSectors - this.first) * this.sector; }
+  box(byte, bytes, inset) {
+    const h = this.height - 2 * inset;
+    return `M${this.x(byte).toFixed(2)} ${(this.line(byte) - this.top) * this.height + inset}h${
+        (bytes / SECTOR * this.sector).toFixed(2)}v${h}h${(-bytes / SECTOR * this.sector).toFixed(2)}z`;
+  }
+  visible(byte) {
+    const line = this.line(byte);
+    return line !== undefined && line >= this.top && line < this.top + this.shown;
+  }
+
+  show(step, history) {
+    let top = Math.max(0, this.top);
+    if (step) {
+      const rows = step.addresses.map((a) => this.line(a)).filter((line) => line !== undefined);
+      const low = Math.min(...rows), high = Math.max(...rows);
+      if (low < top || high >= top + this.shown) top = Math.max(0, Math.min(low, this.lines.length - this.shown));
+    }
+    if (top !== this.top) {
+      this.top = top;
+      this.drawn = "";
+      this.drawGround();
+    }
+    if (this.drawn !== history.versionOf(this.place)) {
+      this.drawn = history.versionOf(this.place);
+      const byShade = new Map();
+      for (const [address, {shade, width}] of history.touched(this.place)) {
+        if (this.visible(address)) byShade.set(shade, (byShade.get(shade) || "") + this.box(address, width, 0.8));
+      }
+      this.history.replaceChildren(...shades(byShade));
+    }
+    let now = "", used = "";
+    if (step) {
+      for (const sector of sectorsOf(step))
+        if (this.visible(sector * SECTOR)) now += this.box(sector * SECTOR, SECTOR, 0.3);
+      for (const address of step.addresses)
+        if (this.visible(address)) used += this.box(address, step.width, 1);
+    }
+    this.now.setAttribute("d", now);
+    this.used.setAttribute("d", used);
+    const sectors = step ? sectorsOf(step).length : 0;
+    this.svg.setAttribute(
+        "aria-label",
+        step ? `${plural(sectors, "sector")} of ${this.array.name} touched by this step` :
+               `this step does not touch ${this.array.name}`);
+  }
+
+  drawGround() {
+    let d = "";
+    const labels = [];
+    for (let i = 0; i < this.shown; ++i) {
+      const line = this.lines[this.top + i];
+      const y = i * this.height;
+      for (let s = 0; s < this.across; ++s)
+        d += `M${(this.left + s * this.sector).toFixed(2)} ${y}h${this.sector.toFixed(2)}v${this.height - 0.6}h${
+            (-this.sector).toFixed(2)}z`;
+      if (i === 0 || i === this.shown - 1 || this.height > 8 && i % 2 === 0) {
+        const text = element("text", {x: 0, y: y + this.height - 1.2});
+        text.textContent = this.byRows ?
+            `row ${line}` :
+            `[${(line * this.lineSectors * SECTOR / (BYTES[this.array.dtype] || 4)).toLocaleString("en")}]`;
+        labels.push(text);
+      }
+    }
+    this.ground.replaceChildren(element("path", {class: "ground", d}), ...labels);
+  }
+}
+
+/** A view of each array that the trace touches. */
+function memoryViews(trace, parent) {
+  parent.replaceChildren();
+  const views = [];
+  trace.buffers.forEach((array, place) => {
+    const sectors = new Set();
+    for (const step of trace.list) {
+      for (const one of [step, ...step.beside])
+        if (one.place === place) sectorsOf(one).forEach((s) => sectors.add(s));
+    }
+    if (sectors.size > 0) views.push(new MemoryView(array, place, [...sectors], parent));
+  });
+  return views;
+}
