@@ -99,6 +99,9 @@ SITE = (
 )  # fmt: skip
 
 
+BACK = '<p class="back"><a href="index.html">All pages</a></p>'
+
+
 def resolve(choice: Choice, known: Sequence[str]) -> tuple[str, list[str]]:
     """The full name that a choice means, and the flags that make ./bench run it."""
     families = {name.split("/")[0] for name in known}
@@ -214,7 +217,7 @@ def trimmed(trace: Trace) -> Trace:
         "counters": counters, "syncs": explain["barriers"],
         "moved": explain["moved_bytes"], "compulsory": explain["compulsory_bytes"],
         "lanes": round(explain["mean_active_lanes"], 2),
-        "launches": len(trace["launches"]), "launch": trace["launches"][0],
+        "launches": trace["launches"],
         "follow": trace["warps"], "block": trace["block"], "left_out": trace["left_out"],
         "buffers": describe(trace, explain["family"], explain["problem"]),
         "files": files, "places": trace["places"], "steps": trace["steps"],
@@ -259,7 +262,7 @@ def distinct_titles(traces: Sequence[Trace]) -> None:
                 trace["title"] += f" · {trace[key]}"
 
 
-def render(title: str, lead: str, traces: Sequence[Trace], first: bool = False) -> str:
+def render(title: str, lead: str, traces: Sequence[Trace], back: str = "", first: bool = False) -> str:
     parts = {name: (TEMPLATES / name).read_text(encoding="utf-8") for name in
              ("page.html", "page.css", *(f"{script}.js" for script in SCRIPTS))}  # fmt: skip
     distinct_titles(traces)
@@ -269,6 +272,7 @@ def render(title: str, lead: str, traces: Sequence[Trace], first: bool = False) 
         title=html.escape(f"{title}: step by step"),
         heading=html.escape(title),
         lead=html.escape(lead),
+        back=back,
         primer_open=" open" if first else "",
         style=parts["page.css"],
         script="\n".join(parts[f"{script}.js"] for script in SCRIPTS),
@@ -312,7 +316,7 @@ def make_site(folder: Path, program: Path, known: Sequence[str], only: str) -> N
     for page in SITE:
         if only in ("", page.file):
             traces = [record(program, choice, known) for choice in page.choices]
-            write(folder / page.file, render(page.title, page.lead, traces, page is SITE[0]))
+            write(folder / page.file, render(page.title, page.lead, traces, BACK, page is SITE[0]))
     if only in ("", "index.html"):
         write(folder / "index.html", index(known))
 

@@ -11,6 +11,7 @@ class Panel {
     this.choice.value = chosen;
     this.choice.addEventListener("change", () => player.show());
     this.idea = element("span", {class: "idea"});
+    this.whom = element("span", {class: "idea"});
     this.saying = element("div", {class: "say", "aria-live": "polite"});
     this.source =
         element("div", {class: "source", tabindex: "0", role: "region", "aria-label": "Source of the kernel"});
@@ -20,13 +21,17 @@ class Panel {
     this.counts = element("table", {class: "counts"});
     this.timeline = element("div", {class: "picture timeline"});
     this.root.append(
-        element("header", {}, this.choice, this.idea), this.saying, this.source, this.lanes, this.memory,
+        element("header", {}, this.choice, this.idea, this.whom), this.saying, this.source, this.lanes, this.memory,
         this.counts, this.banks, this.timeline);
   }
 
   open(trace, mostWaves, mostUnits) {
     this.trace = trace;
     this.idea.textContent = trace.idea;
+    const [{grid, block}] = trace.launches, sides = (of) => of.filter((n, i) => n > 1 || i === 0).join(" × ");
+    const followed = trace.follow.length > 1 ? `Warps ${trace.follow.join(", ")}` : `Warp ${trace.follow[0]}`;
+    this.whom.textContent = `${trace.problem}: ${sides(grid)} blocks of ${sides(block)} threads. ${followed} of block ${
+        trace.block.join(",")}.`;
     this.lists = trace.files.map((file) => {
       const list = element("ol", {"aria-label": file.path});
       for (const line of file.text.replace(/\n$/, "").split("\n")) {
@@ -62,7 +67,7 @@ class Panel {
         element(
             "span", {class: "tag"},
             `${short(trace.label)}, step ${at + 1} of ${trace.list.length}${
-                trace.launches > 1 ? `, launch ${step.launch + 1}` : ""}${cut}`),
+                trace.launches.length > 1 ? `, launch ${step.launch + 1}` : ""}${cut}`),
         ...out);
     this.showLine(step);
     this.history.goTo(at);

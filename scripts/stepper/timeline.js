@@ -20,10 +20,11 @@ class Timeline {
         rows,
         element(
             "div", {class: "caption"},
-            "Filled: big memory. Outlined: shared memory. Small: asks, arrives. Hatched: more than needed, few lanes, or a wait. " +
+            "Filled: big memory. Outlined: shared memory. Small: asks, arrives. Hatched: more than needed, few " +
+                "lanes, or a wait. " +
                 (list.some((s) => s.type === "b") ? "Upright line: all warps meet. " : "") +
-                (slots.length ? "Green: the copy engine fills a buffer; blue: it is full. " :
-                     engine   ? "Green: a group of copies of the first warp is on its way. " :
+                (slots.length ? "Long bar, empty: the copy engine fills a buffer; solid: it is full. " :
+                     engine   ? "Long bar: a group of copies of the first warp is on its way. " :
                                 "") +
                 "A click goes there."));
     const width = Math.max(580, Math.min(list.length * 14, 6000)), rowHeight = 18;

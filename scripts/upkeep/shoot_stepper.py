@@ -12,7 +12,7 @@ ROOT = browser.Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
 SHOTS = (
     # picture, page, versions and step, width, height, colours
-    ("stepper-light.png", "transpose.html", "v02,v03,17", 1400, 1190, "light"),
+    ("stepper-light.png", "transpose.html", "v02,v03,17", 1400, 1330, "light"),
     ("stepper-dark.png", "ring.html", "v11,v12,60", 1400, 1000, "dark"),
     ("stepper-phone.png", "transpose.html", "v01,v02,8", 390, 844, "light"),
 )
