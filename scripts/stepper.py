@@ -83,7 +83,8 @@ SITE = (
          "A block of threads adds up its part of an array, in rounds: who adds in which round makes the difference.",
          of_family("reduction/sum/f32", "16384", {f"v{n:02}": "0,1" for n in range(1, 6)})),
     Page("softmax.html", "Softmax of a row",
-         "The maximum of each row, then the sum of exponentials, then the results: the same row is needed three times.",
+         "The maximum of each row, then the sum of exponentials, then the results: the same row is needed "
+         "three times.",
          of_family("softmax/f32", "32x128", {f"v{n:02}": "0" for n in range(1, 6)})),
     Page("gemm.html", "Multiplying matrices",
          "Every element of C needs a row of A and a column of B. Who fetches them, how often, and in which pieces?",

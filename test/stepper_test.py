@@ -28,6 +28,7 @@ from browser import Browser  # noqa: E402
 
 SCRIPT = ROOT / "scripts" / "stepper.py"
 SITE = ROOT / "docs" / "site"
+IN_PAGE = (ROOT / "test" / "stepper_test.js").read_text(encoding="utf-8")
 PAGES = [page.file for page in stepper.SITE]
 SKIPPED = 77
 BENCH = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and sys.argv[1][0] != "-" else Path()
@@ -265,45 +266,6 @@ class Pages(unittest.TestCase):
         self.refuses("cannot be written", "transpose/f32/v01", "-o", "/dev/null/page.html")
 
 
-CONTRAST = """(() => {
-  const parse = (c) => { const n = c.match(/[\\d.]+/g).map(Number); return n.length < 4 ? [...n, 1] : n; };
-  const light = ([r, g, b]) => { const [x, y, z] = [r, g, b].map((v) => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * x + 0.7152 * y + 0.0722 * z; };
-  const ground = (e) => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c[3] === 1) return c; } return parse(getComputedStyle(document.body).backgroundColor); };
-  const found = [];
-  for (const e of document.querySelectorAll("body *")) {
-    const own = [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim());
-    if (!own || !e.getClientRects().length || e.closest("script, style, noscript, option, :disabled, .past, .skip")) continue;
-    const style = getComputedStyle(e), svg = e.namespaceURI.endsWith("svg");
-    let back = ground(e);
-    if (svg && /cell-lane|lane-number on/.test(e.getAttribute("class") || "")) {
-      const name = e.classList.contains("late") ? "--waste-ground" : "--used";
-      const probe = document.body.appendChild(document.createElement("i"));
-      probe.style.color = `var(${name})`;
-      back = parse(getComputedStyle(probe).color);
-      probe.remove();
-    }
-    const a = light(parse(svg ? style.fill : style.color)), b = light(back);
-    found.push([(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), e.tagName, e.className.baseVal ?? e.className, e.textContent.slice(0, 30)]);
-  }
-  return found.filter((one) => one[0] < 4.5).concat([["texts", found.length]]);
-})()"""
-
-COLOURS = """(() => {
-  const probe = document.body.appendChild(document.createElement("i")), found = {};
-  for (const name of ["ground", "panel", "used", "used-ink", "waste", "waste-ground", "good", "good-ground", "ink", "edge"]) {
-    probe.style.color = `var(--${name})`;
-    found[name] = getComputedStyle(probe).color.match(/\\d+/g).map(Number);
-  }
-  for (const lane of [0, 31]) {
-    const rect = document.querySelector("#legend .shade").cloneNode();
-    rect.style.setProperty("--l", lane);
-    document.querySelector("#legend svg").append(rect);
-    found[`lane ${lane}`] = getComputedStyle(rect).fill.match(/\\d+/g).map(Number);
-    rect.remove();
-  }
-  probe.remove();
-  return found;
-})()"""
 # Machado, Oliveira and Fernandes (2009), of full severity, for linear RGB; and no colour at all.
 EYES = {
     "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
@@ -344,6 +306,7 @@ class InChromium(unittest.TestCase):
 
     def open(self, page: str, *arguments: Any, **more: Any) -> None:
         self.browser.open(SITE / page, *arguments, **more)
+        self.js(IN_PAGE)
 
     def js(self, expression: str) -> Any:
         return self.browser.run(expression)
@@ -359,25 +322,15 @@ class InChromium(unittest.TestCase):
     def test_every_picture_shows_as_much_as_was_counted(self) -> None:
         for page in PAGES:
             self.open(page)
-            checked, wrong = self.js("""(() => { const wrong = []; let checked = 0;
-              for (const trace of DATA.traces) for (const step of trace.list) {
-                if (step.type !== "q" || step.op === "atom" || step.op === "atoms") continue;
-                const shown = step.shared ? Math.max(...step.cells.map((cell) => cell.wave)) + 1 : sectorsOf(step).length;
-                ++checked;
-                if (shown !== step.units) wrong.push([trace.label, step.index, step.op, shown, step.units]);
-              }
-              return [checked, wrong]; })()""")  # fmt: skip
+            checked, wrong = self.js("inTest.wrongPictures()")
             self.assertGreater(checked, 100, page)
             self.assertEqual(wrong, [], page)
 
     def test_the_drawing_itself_has_as_many_sectors_and_turns(self) -> None:
-        drawn = """(() => { const count = (panel, path) => (document.querySelectorAll(`#panel-${panel} ${path}`)[%d].getAttribute("d").match(/M/g) || []).length;
-          const turns = (panel) => new Set([...document.querySelectorAll(`#panel-${panel} .banks svg .cell`)].map((cell) => cell.getAttribute("y"))).size;
-          return [count(0, "path.sector"), count(1, "path.sector"), turns(0), turns(1)]; })()"""  # fmt: skip
         self.open("transpose.html", "v01,v02,32")
-        self.assertEqual(self.js(drawn % 1), [32, 4, 0, 32], "the stores of v01 and v02")
+        self.assertEqual(self.js("inTest.drawn()"), [32, 4, 0, 32], "the stores of v01 and v02")
         self.open("transpose.html", "v02,v03,17")
-        self.assertEqual(self.js(drawn % 1), [0, 0, 32, 1], "the loads from shared memory of v02 and v03")
+        self.assertEqual(self.js("inTest.drawn()"), [0, 0, 32, 1], "the loads from shared memory of v02 and v03")
 
     def test_a_newcomer_is_told_why(self) -> None:
         self.open("transpose.html")
@@ -386,7 +339,8 @@ class InChromium(unittest.TestCase):
                      "v02: each store takes 4 sectors, the fewest possible", "3.2 times as fast",
                      "In all, v01 moves 576 KiB to and from the big memory, v02 128 KiB",
                      "v02 pays a price: each load from shared memory takes 32 turns where 1 would do",
-                     "groups of 32, a warp", "lanes 0 to 31, run the same line", "pieces of 32 bytes, sectors"):  # fmt: skip
+                     "groups of 32, a warp", "lanes 0 to 31, run the same line",
+                     "pieces of 32 bytes, sectors"):  # fmt: skip
             self.assertIn(part, words)
         self.open("transpose.html", "v02,v03")
         words = self.js("document.querySelector('#why').innerText")
@@ -399,36 +353,39 @@ class InChromium(unittest.TestCase):
 
     def test_steps_are_told_in_words(self) -> None:
         for page, at, side, words in (
-            ("transpose.html", "v01,v02,8", 0, "Warp 1 stores 32 floats to out, 512 bytes apart: 32 sectors where 4 "
-             "would do. 1,024 bytes travel, 128 are used."),
-            ("transpose.html", "v01,v02,0", 1, "Warp 0 loads 32 floats from in that lie side by side: 4 sectors, the "
-             "fewest possible."),
-            ("transpose.html", "v01,v02,16", 1, "All warps of the block meet here (__syncthreads): no one goes on before "
-             "everyone has come."),
-            ("gemm.html", "v01,v02,0", 1, "Warp 0 loads 32 floats from A, the same place for all lanes: 1 sector, the "
-             "fewest possible."),
-            ("gemm.html", "v05,v06,0", 1, "Warp 0 loads 32 × 16 bytes (4 floats for each lane) from A, in 16 pieces: 16 "
-             "sectors, the fewest possible."),
-            ("softmax.html", "v02,v03,40", 1, "Warp 0: the lanes hand values to each other from register to register "
-             "(__shfl_xor_sync). No memory is touched."),
-            ("reduction.html", "v01,v02,20", 1, "Warp 1 loads 32 words from shared memory: 4 turns where 1 would do. They "
-             "lie in only 8 of the 32 banks."),
+            ("transpose.html", "v01,v02,8", 0,
+             "Warp 1 stores 32 floats to out, 512 bytes apart: 32 sectors where 4 would do. "
+             "1,024 bytes travel, 128 are used."),
+            ("transpose.html", "v01,v02,0", 1,
+             "Warp 0 loads 32 floats from in that lie side by side: 4 sectors, the fewest possible."),
+            ("transpose.html", "v01,v02,16", 1,
+             "All warps of the block meet here (__syncthreads): no one goes on before everyone has come."),
+            ("gemm.html", "v01,v02,0", 1,
+             "Warp 0 loads 32 floats from A, the same place for all lanes: 1 sector, the fewest possible."),
+            ("gemm.html", "v05,v06,0", 1,
+             "Warp 0 loads 32 × 16 bytes (4 floats for each lane) from A, in 16 pieces: "
+             "16 sectors, the fewest possible."),
+            ("softmax.html", "v02,v03,40", 1,
+             "Warp 0: the lanes hand values to each other from register to register (__shfl_xor_sync). "
+             "No memory is touched."),
+            ("reduction.html", "v01,v02,20", 1,
+             "Warp 1 loads 32 words from shared memory: 4 turns where 1 would do. "
+             "They lie in only 8 of the 32 banks."),
         ):  # fmt: skip
             with self.subTest(page=page, at=at):
                 self.open(page, at)
                 self.assertEqual(self.said(side).split("\n", 1)[1], words)
-        notes = "DATA.traces[%d].list.filter((s) => s.note === '%s').map((s) => say(DATA.traces[%d], s).out[0])[0]"
         self.open("ring.html")
         for note, words in (
-            ("bulk load", "Warp 8 asks the copy engine (TMA) for 16,384 bytes, and does not wait. The mbarrier full[0] "
-             "will tell."),
+            ("bulk load", "Warp 8 asks the copy engine (TMA) for 16,384 bytes, and does not wait. "
+             "The mbarrier full[0] will tell."),
             ("landed", "The copy engine has written 16,384 bytes to shared memory, and tells the mbarrier full[0]."),
             ("wait", "Warp 8 has to wait at the mbarrier empty[0]: what it needs is not there yet."),
             ("passed", "Warp 8 goes on past the mbarrier empty[0]: in its first round there is nobody to wait for."),
         ):  # fmt: skip
-            self.assertEqual(self.js(notes % (1, note, 1)), words)
+            self.assertEqual(self.js(f"inTest.note(1, '{note}')"), words)
         self.open("pipeline.html")
-        self.assertEqual(self.js(notes % (2, "cp.async wait", 2)),
+        self.assertEqual(self.js("inTest.note(2, 'cp.async wait')"),
                          "Warp 0 waits until all its copies but those of the latest group have arrived.")  # fmt: skip
 
     def test_running_counts_end_at_the_sums_of_the_steps(self) -> None:
@@ -436,9 +393,8 @@ class InChromium(unittest.TestCase):
             self.open(page)
             self.browser.press("End")
             for side in (0, 1):
-                rows = self.js(f"[...document.querySelectorAll('#panel-{side} .counts tr')].map((row) => row.innerText.trim())")
-                sums = self.js(f"""(() => {{ const of = {{}}; for (const step of player.panels[{side}].trace.list) if (step.kind) {{
-                  const sum = of[step.kind.name] ??= [0, 0]; sum[0] += step.units; sum[1] += step.ideal; }} return of; }})()""")
+                rows = self.js(f"inTest.countsShown({side})")
+                sums = self.js(f"inTest.sumsOfSteps({side})")
                 self.assertEqual(len(rows), len(sums), page)
                 for row in rows:
                     name = next(name for name in sorted(sums, key=len, reverse=True) if row.startswith(name))
@@ -462,7 +418,7 @@ class InChromium(unittest.TestCase):
         self.assertIn("where 4 would do", self.said(0))
         self.browser.click("#panel-1 .timeline svg:not(.labels)", x=0.99)
         self.assertEqual(self.at(), steps - 1)
-        self.js("$('speed').value = '250'; $('speed').dispatchEvent(new Event('change'))")
+        self.js("inTest.choose('speed', '250')")
         self.browser.click("#play")  # from the end: from the beginning
         self.assertEqual(self.js("$('play').innerText.trim()"), "Pause")
         self.wait(lambda: self.at() >= 2)
@@ -470,7 +426,7 @@ class InChromium(unittest.TestCase):
         stopped = self.at()
         time.sleep(0.4)
         self.assertEqual((self.at(), self.js("$('play').innerText.trim()")), (stopped, "Play"))
-        self.js("const c = document.querySelector('#panel-0-version'); c.value = 2; c.dispatchEvent(new Event('change'))")
+        self.js("inTest.choose('panel-0-version', 2)")
         self.assertEqual(self.js("$('why-title').textContent"), "Why v02 is slower than v03")
         self.assertEqual(self.js("location.hash"), "#v03,v02,0")
 
@@ -499,10 +455,9 @@ class InChromium(unittest.TestCase):
         reached: list[str] = []
         for _ in range(40):
             press("Tab")
-            reached.append(self.js("(document.activeElement.id || document.activeElement.className || document.activeElement.tagName) + "
-                                   "(getComputedStyle(document.activeElement).outlineStyle === 'none' ? ' unseen' : '')"))  # fmt: skip
-        for control in ("skip", "BUTTON", "panel-0-version", "source", "panel-1-version", "back", "play", "next", "last",
-                        "waste", "scrubber", "speed"):  # fmt: skip
+            reached.append(self.js("inTest.focused()"))
+        for control in ("skip", "BUTTON", "panel-0-version", "source", "panel-1-version", "back", "play", "next",
+                        "last", "waste", "scrubber", "speed"):  # fmt: skip
             self.assertIn(control, reached)
         self.js("$('play').focus()")
         at = self.at()
@@ -517,27 +472,24 @@ class InChromium(unittest.TestCase):
             self.open(page, width=360, height=740)
             self.assertEqual(self.js("document.documentElement.scrollWidth"), 360, page)
         self.open("transpose.html", width=360, height=740)
-        shown = "[...document.querySelectorAll('.panel')].map((panel) => panel.getClientRects().length > 0)"
-        self.assertEqual(self.js(shown), [True, False])
+        self.assertEqual(self.js("inTest.panelsInSight()"), [True, False])
         self.browser.click("#tabs button:nth-child(2)")
-        self.assertEqual(self.js(shown), [False, True])
+        self.assertEqual(self.js("inTest.panelsInSight()"), [False, True])
         self.assertTrue(self.js("document.querySelector('#panel-1 .source').scrollTop > 0"), "its line is in sight")
         self.browser.click("#next")
         self.assertEqual(self.at(), 1)
-        small = self.js("[...document.querySelectorAll('button, select, input')].filter((e) => e.getClientRects().length "
-                        "&& Math.min(e.offsetWidth, e.offsetHeight) < 24).map((e) => e.outerHTML.slice(0, 60))")  # fmt: skip
-        self.assertEqual(small, [], "a finger needs 24 pixels")
+        self.assertEqual(self.js("inTest.smallControls()"), [], "a finger needs 24 pixels")
 
     def test_texts_have_contrast_and_colours_differ_in_lightness(self) -> None:
         for scheme in ("light", "dark"):
             for page, at in (("index.html", ""), ("transpose.html", "v02,v03,17"), ("transpose.html", "v01,v02,32"),
                              ("ring.html", "v11,v12,60")):  # fmt: skip
                 self.open(page, at, prefers_color_scheme=scheme, prefers_reduced_motion="reduce")
-                *poor, (_, texts) = self.js(CONTRAST)
+                poor, texts = self.js("inTest.poorTexts()")
                 self.assertGreater(texts, 5)
                 self.assertEqual(poor, [], f"{page} {scheme}")
             self.open("transpose.html", prefers_color_scheme=scheme)
-            colours = self.js(COLOURS)
+            colours = self.js("inTest.colours()")
             for eye, matrix in EYES.items():
                 for a, b in PAIRS:
                     with self.subTest(scheme=scheme, eye=eye, pair=(a, b)):
@@ -545,13 +497,11 @@ class InChromium(unittest.TestCase):
 
     def test_names_and_roles(self) -> None:
         self.open("transpose.html")
-        unnamed = self.js("""[...document.querySelectorAll('button, select, input, [role=img], [role=region]')].filter((e) =>
-          !(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.innerText || e.closest('label'))).map((e) => e.outerHTML.slice(0, 80))""")
-        self.assertEqual(unnamed, [])
+        self.assertEqual(self.js("inTest.withoutName()"), [])
         self.assertEqual(self.js("document.documentElement.lang"), "en")
         self.assertEqual(self.js("document.querySelectorAll('h1').length"), 1)
         self.assertEqual(self.js("$('scrubber').getAttribute('aria-valuetext')"), "Step 1 of 33")
-        self.assertEqual(self.js("new Set([...document.querySelectorAll('[id]')].map((e) => e.id)).size === document.querySelectorAll('[id]').length"), True)
+        self.assertEqual(self.js("inTest.sameIds()"), [])
         self.js("player.go(17)")
         self.assertNotEqual(self.js("getComputedStyle(document.querySelector('.drop')).animationName"), "none")
         self.open("transpose.html", "v02,v03,17", prefers_reduced_motion="reduce")
@@ -563,9 +513,7 @@ class InChromium(unittest.TestCase):
             for page, at in (("transpose.html", "v01,v02"), ("gemm.html", "v05,v06")):
                 for _ in range(5):  # others may use the machine
                     self.open(page, at)
-                    taken = self.js("""(() => { const each = []; for (let i = 0; i < 12; ++i) {
-                      const begin = performance.now(); player.go(player.at + 1); document.body.offsetHeight; each.push(performance.now() - begin); }
-                      return each.sort((a, b) => a - b)[each.length >> 1]; })()""")  # fmt: skip
+                    taken = self.js("inTest.stepTime()")
                     if taken < 250:
                         break
                 self.assertLess(taken, 250, f"{page}: milliseconds of a step")
