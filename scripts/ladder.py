@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Iterable
 
 import ladder_csv
 from ladder_csv import ROOT, LadderError
@@ -54,6 +55,13 @@ def bench(build: Path | None) -> Path:
             return folder / "bench"
     where = " or ".join(str(b.relative_to(ROOT) if b.is_relative_to(ROOT) else b) for b in builds)
     raise LadderError(f"There is no bench in {where}: run scripts/test first, which builds it.")
+
+
+def tell_of_changed(files: Iterable[Path], program: Path) -> None:
+    """Of kernels that are older in ./bench than in their files."""
+    library = program.parent / "libladder_host.so"
+    for changed in (p.name for p in files if p.stat().st_mtime > library.stat().st_mtime):
+        print(f"{changed} has changed since it was built: scripts/test builds it.", file=sys.stderr)
 
 
 def names(program: Path) -> list[str]:
@@ -109,9 +117,7 @@ def main() -> None:
     if gpu_only:
         print(f"{' and '.join(gpu_only)} can run on a GPU only: there are no counts to compare.")
         return
-    library = program.parent / "libladder_host.so"
-    for changed in (p.name for p in files if p.stat().st_mtime > library.stat().st_mtime):
-        print(f"{changed} has changed since it was built: scripts/test builds it.", file=sys.stderr)
+    tell_of_changed(files, program)
     command = [program, "--backend=host", "--explain", f"--benchmark_filter={pattern}"]
     sys.exit(subprocess.run(command).returncode)
 

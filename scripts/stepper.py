@@ -45,7 +45,7 @@ class Choice:
     """A kernel by the beginning of its name, family[/op]/dtype/version[/problem], and whom to follow."""
 
     name: str
-    warps: str = "0,1"  # to step through; of the others the pictures show what they have done
+    warps: str = ""  # to step through, by default see worth_following(); of others pictures show the past
     block: str = "0"
 
 
@@ -120,7 +120,8 @@ def resolve(choice: Choice, known: Sequence[str]) -> tuple[str, list[str]]:
         found = [full for full in versions if matches(full, wanted)]
         if len(found) == 1:
             problem = problem or versions[found[0]].rsplit("/", 1)[1]
-            return f"{found[0]}/{problem}", [f"--{wanted[0]}={problem}"]
+            name = f"{found[0]}/{problem}"
+            return name, [] if name in known else [f"--{wanted[0]}={problem}"]
     if parts[0] not in families:
         raise LadderError(f"There is no family {parts[0]}; there are {', '.join(sorted(families))}.")
     some = [full for full in versions if full.startswith(parts[0] + "/")]
@@ -140,21 +141,33 @@ def trace_text(program: Path, name: str, flags: Sequence[str]) -> str:
         return path.read_text(encoding="utf-8")
 
 
+def worth_following(trace: Trace) -> str:
+    """The first two warps that touch memory; or of a pipeline a warp of each of two warpgroups that
+    multiply, and the one that asks the copy engine."""
+    notes = {(step[1], step[2]) for step in trace["steps"] if step[0] == "n"}
+    multiply = sorted(warp for note, warp in notes if note == "wgmma" and warp % 4 == 0)
+    copy = sorted(warp for note, warp in notes if note == "bulk load")
+    touch = sorted({step[2] for step in trace["steps"] if step[0] == "q"})
+    return ",".join(map(str, sorted({*(multiply or touch)[:2], *copy[:1]}))) or "0"
+
+
 def record(program: Path, choice: Choice, known: Sequence[str]) -> Trace:
     """What ./bench --trace writes of one kernel."""
     name, flags = resolve(choice, known)
     everyone = ",".join(map(str, range(32)))
-    for warps, limit in ((everyone, BESIDE), (choice.warps, LIMIT)):
-        text = trace_text(program, name, [*flags, f"--trace-warps={warps}", f"--trace-block={choice.block}"])
-        if len(text) <= limit:
-            break
-    else:
+    flags.append(f"--trace-block={choice.block}")
+    text = trace_text(program, name, [*flags, f"--trace-warps={everyone}"])
+    follow = choice.warps or worth_following(json.loads(text)[0])
+    if len(text) > BESIDE:
+        text = trace_text(program, name, [*flags, f"--trace-warps={follow}"])
+    if len(text) > LIMIT:
         print(f"{name}: the trace has {len(text):,} bytes; with fewer --warps or a smaller problem the "
               "page is quicker.", file=sys.stderr)  # fmt: skip
     (trace,) = json.loads(text)
-    trace["warps"] = [int(warp) for warp in choice.warps.split(",")]
+    ladder.tell_of_changed([Path(trace["files"][0]["path"])], program)
+    trace["warps"] = [int(warp) for warp in follow.split(",")]
     if not any(step[0] == "q" and step[2] in trace["warps"] for step in trace["steps"]):
-        raise LadderError(f"Warps {choice.warps} of block {choice.block} of {name} touch no memory: choose "
+        raise LadderError(f"Warps {follow} of block {choice.block} of {name} touch no memory: choose "
                           "others with --warps and --block.")  # fmt: skip
     return trimmed(trace)
 
@@ -343,7 +356,8 @@ def main() -> None:
                         help="family[/op]/type/version[/problem], as transpose/f32/v02")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, default=Path("stepper.html"), metavar="FILE",
                         help="where the page goes (default: stepper.html)")  # fmt: skip
-    parser.add_argument("--warps", default="0,1", help="of the block (default: 0,1)")
+    parser.add_argument("--warps", default="", metavar="N,…",
+                        help="of the block, to step through (default: two, and one that asks for copies)")  # fmt: skip
     parser.add_argument("--block", default="0", help="X, X,Y or X,Y,Z (default: 0)")
     parser.add_argument("--site", type=Path, metavar="FOLDER", help="make every page of the site there")
     parser.add_argument("--page", default="", help="with --site: this one alone")
@@ -359,7 +373,7 @@ def main() -> None:
     if options.site:
         return make_site(options.site, program, known, options.page)
     for flag, text in (("--warps", options.warps), ("--block", options.block)):
-        if not re.fullmatch(r"\d+(,\d+)*", text):
+        if text and not re.fullmatch(r"\d+(,\d+)*", text):
             raise LadderError(f"{flag} {text}: whole numbers are expected, as 0,1.")
     choices = [Choice(name, options.warps, options.block) for name in options.kernels]
     traces = [record(program, choice, known) for choice in choices]

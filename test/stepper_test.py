@@ -253,6 +253,11 @@ class Pages(unittest.TestCase):
             (trace,) = of_page(page.read_text(encoding="utf-8"))
             self.assertEqual(trace["label"], "v01_naive")
             self.assertEqual([array["shape"] for array in trace["buffers"]], [[65536]] * 3)
+            self.assertEqual(trace["follow"], [0, 1])
+            for kernel in ("gemm_tensor/nt/bf16/v12", "roofs/fma/f32/v01"):  # a pipeline; no flag of its own
+                self.assertEqual(self.script(kernel, "-o", page).returncode, 0)
+                (trace,) = of_page(page.read_text(encoding="utf-8"))
+                self.assertEqual(trace["follow"], [0, 4, 8] if "gemm" in kernel else [0, 1])
 
     def test_mistakes_are_one_sentence(self) -> None:
         self.refuses("Either kernels are named")
