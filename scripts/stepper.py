@@ -104,10 +104,13 @@ BACK = '<p class="back"><a href="index.html">All pages</a></p>'
 
 
 def resolve(choice: Choice, known: Sequence[str]) -> tuple[str, list[str]]:
-    """The full name that a choice means, and the flags that make ./bench run it."""
+    """The full name that a choice means, without the problem; and the problem it names, or all that the
+    kernel has."""
     families = {name.split("/")[0] for name in known}
     parts = choice.name.strip("/").split("/")
-    versions = {name.rsplit("/", 1)[0]: name for name in reversed(known)}  # and its first problem
+    problems: dict[str, list[str]] = {}
+    for full, problem in (name.rsplit("/", 1) for name in known):
+        problems.setdefault(full, []).append(problem)
 
     def matches(full: str, wanted: Sequence[str]) -> bool:
         have = full.split("/")
@@ -115,18 +118,14 @@ def resolve(choice: Choice, known: Sequence[str]) -> tuple[str, list[str]]:
             have[-1] == wanted[-1] or have[-1].startswith(wanted[-1] + "_"))  # fmt: skip
 
     for wanted, problem in ((parts, ""), (parts[:-1], parts[-1])):
-        if len(wanted) < 3:
-            continue
-        found = [full for full in versions if matches(full, wanted)]
+        found = [full for full in problems if len(wanted) > 2 and matches(full, wanted)]
         if len(found) == 1:
-            problem = problem or versions[found[0]].rsplit("/", 1)[1]
-            name = f"{found[0]}/{problem}"
-            return name, [] if name in known else [f"--{wanted[0]}={problem}"]
+            return found[0], [problem] if problem else problems[found[0]]
     if parts[0] not in families:
         raise LadderError(f"There is no family {parts[0]}; there are {', '.join(sorted(families))}.")
-    some = [full for full in versions if full.startswith(parts[0] + "/")]
+    some = next(full for full in problems if full.startswith(parts[0] + "/"))
     raise LadderError(f"There is no version {choice.name} on the host executor: a name is "
-                      f"family[/op]/type/version[/problem], as {some[0]}.")  # fmt: skip
+                      f"family[/op]/type/version[/problem], as {some}.")  # fmt: skip
 
 
 def trace_text(program: Path, name: str, flags: Sequence[str]) -> str:
@@ -136,8 +135,7 @@ def trace_text(program: Path, name: str, flags: Sequence[str]) -> str:
                    f"--benchmark_filter=^{re.escape(name)}$"]  # fmt: skip
         result = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
         if result.returncode != 0:
-            said = (result.stderr.strip() or result.stdout.strip()).removeprefix("bench: ")
-            raise LadderError(f"{name} could not be traced: {said}")
+            raise LadderError(result.stderr.strip().removeprefix("bench: "))
         return path.read_text(encoding="utf-8")
 
 
@@ -153,10 +151,19 @@ def worth_following(trace: Trace) -> str:
 
 def record(program: Path, choice: Choice, known: Sequence[str]) -> Trace:
     """What ./bench --trace writes of one kernel."""
-    name, flags = resolve(choice, known)
+    full, problems = resolve(choice, known)
     everyone = ",".join(map(str, range(32)))
-    flags.append(f"--trace-block={choice.block}")
-    text = trace_text(program, name, [*flags, f"--trace-warps={everyone}"])
+    for problem in problems:
+        name = f"{full}/{problem}"
+        flags = [f"--trace-block={choice.block}"]
+        if name not in known:
+            flags.append(f"--{full.split('/')[0]}={problem}")
+        try:
+            text = trace_text(program, name, [*flags, f"--trace-warps={everyone}"])
+            break
+        except LadderError as error:
+            if "unsupported: " not in str(error) or problem == problems[-1]:
+                raise
     follow = choice.warps or worth_following(json.loads(text)[0])
     if len(text) > BESIDE:
         text = trace_text(program, name, [*flags, f"--trace-warps={follow}"])
@@ -305,7 +312,7 @@ def write(path: Path, text: str) -> None:
 
 def card(page: Page, known: Sequence[str]) -> str:
     """A page's link, and how long its versions took on a GPU."""
-    names = [resolve(choice, known)[0].rsplit("/", 1)[0] for choice in page.choices]
+    names = [resolve(choice, known)[0] for choice in page.choices]
     found = measured(names) or {"us": {}}
     most = max(found["us"].values(), default=0)
     bars = "".join(

@@ -259,12 +259,20 @@ class Pages(unittest.TestCase):
                 (trace,) = of_page(page.read_text(encoding="utf-8"))
                 self.assertEqual(trace["follow"], [0, 4, 8] if "gemm" in kernel else [0, 1])
 
+    def test_a_problem_that_a_version_can_run(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            page = Path(folder) / "page.html"
+            self.assertEqual(self.script("softmax/f32/v08", "-o", page).returncode, 0)
+            (trace,) = of_page(page.read_text(encoding="utf-8"))
+            self.assertEqual(trace["problem"], "2x20000")
+        self.refuses("16x1024: unsupported: rows of 16384 elements or fewer", "softmax/f32/v08/16x1024")
+
     def test_mistakes_are_one_sentence(self) -> None:
         self.refuses("Either kernels are named")
         self.refuses("There is no family transposed; there are attention,", "transposed/f32/v01")
         self.refuses("There is no version transpose/f32/v77", "transpose/f32/v77")
         self.refuses("There is no version transpose/v01", "transpose/v01")
-        self.refuses("could not be traced: --transpose=12: ", "transpose/f32/v01/12")
+        self.refuses("--transpose=12: ", "transpose/f32/v01/12")
         self.refuses("touch no memory: choose others", "transpose/f32/v01", "--warps", "9")
         self.refuses("--warps one: whole numbers are expected", "transpose/f32/v01", "--warps", "one")
         self.refuses("--page=none.html: with --site, one of", "--site", "x", "--page", "none.html")

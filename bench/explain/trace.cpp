@@ -340,8 +340,7 @@ bool trace(const Options& options, Device& device) {
     }
   }
   if (traced == 0) {
-    throw UsageError(fmt::format("Nothing was traced, and {} is as it was: {}", options.trace,
-                                 refusals.front()));
+    throw UsageError(fmt::format("Nothing was traced: {}.", refusals.front()));
   }
   file.append("\n]\n");
   file.place();
