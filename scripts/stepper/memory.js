@@ -32,7 +32,7 @@ class MemoryView {
     const box = element(
         "div", {class: width < 300 ? "narrow" : "wide"},
         element("h3", {}, element("b", {}, array.name), ` ${shape}${array.dtype}, ${array.role}`), this.svg);
-    box.style.flexBasis = `${width}px`;
+    box.style.setProperty("--width", `${width}px`);
     this.svg.style.maxWidth = `${width}px`;
     parent.append(box);
   }

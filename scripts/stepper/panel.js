@@ -28,10 +28,13 @@ class Panel {
   open(trace, mostWaves, mostUnits) {
     this.trace = trace;
     this.idea.textContent = trace.idea;
-    const [{grid, block}] = trace.launches, sides = (of) => of.filter((n, i) => n > 1 || i === 0).join(" × ");
-    const followed = trace.follow.length > 1 ? `Warps ${trace.follow.join(", ")}` : `Warp ${trace.follow[0]}`;
-    this.whom.textContent = `${trace.problem}: ${sides(grid)} blocks of ${sides(block)} threads. ${followed} of block ${
-        trace.block.join(",")}.`;
+    const [{grid, block}] = trace.launches, {follow} = trace;
+    const sides = (of) => of.filter((n, i) => n > 1 || i === 0).join(" × ");
+    const all = follow.length > 2 && follow.every((warp, i) => warp === follow[0] + i);
+    const warps = follow.length === 1 ? `Warp ${follow[0]}` :
+                                        `Warps ${all ? `${follow[0]} to ${follow.at(-1)}` : follow.join(", ")}`;
+    this.whom.textContent = `${trace.problem}: ${sides(grid)} ${sides(grid) === "1" ? "block" : "blocks"} of ${
+        sides(block)} threads. ${warps} of block ${trace.block.join(",")}.`;
     this.lists = trace.files.map((file) => {
       const list = element("ol", {"aria-label": file.path});
       for (const line of file.text.replace(/\n$/, "").split("\n")) {
