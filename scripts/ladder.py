@@ -19,13 +19,7 @@ from typing import Iterable
 
 import ladder_csv
 from ladder_csv import ROOT, LadderError
-
-KERNELS = ROOT / "src" / "kernels"
-
-
-def label(path: Path) -> str:
-    """v05_tile2d of v05_tile2d.cu and of v05_tile2d.gpu.cu."""
-    return path.name.split(".")[0]
+from ladder_sources import KERNELS, label
 
 
 def versions(family: str) -> list[Path]:
