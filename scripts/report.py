@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Makes one interactive page of one or more CSVs that ./bench wrote.
 
-The page is a single file and needs no network: plotly's JavaScript is inside. It has an overview of
-every run, the fastest version of every ladder, and for the ladder chosen a chart, its table and its
-roofline. Several CSVs stand side by side. Source files and CSVs are linked by relative paths.
+The page is a single file that needs no network and nothing beside it: the versions' sources and
+what is written about them are inside. It says what each step of a ladder gains and why, which
+version is the fastest for a shape, how far from the roof each is, and what two runs differ in.
 
 examples:
   scripts/report.py results.csv                           report.html
@@ -15,21 +15,22 @@ examples:
 from __future__ import annotations
 
 import argparse
+import base64
 import collections
 import csv
 import html
-import importlib.machinery
 import json
 import math
-import os
+import re
 import string
-import sys
 import urllib.parse
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
 import ladder_csv
+import ladder_sources
 from ladder_csv import (
     Ladder,
     LadderError,
@@ -44,8 +45,17 @@ from ladder_csv import (
 
 TEMPLATES = Path(__file__).resolve().parent / "report"
 ONE_ROW = ("backend", "family", "op", "kernel", "dtype", "problem", "cache")
-ONE_KERNEL = ("family", "op", "dtype", "kernel")
-COUNTED = ("global_ld", "global_st", "shared_ld", "shared_st", "moved")
+COUNTED = (  # columns of a row that the host executor counts
+    "global_ld_requests", "global_ld_sectors", "global_ld_ideal",
+    "global_st_requests", "global_st_sectors", "global_st_ideal",
+    "global_atomic_requests", "global_atomic_sectors",
+    "shared_ld_requests", "shared_ld_wavefronts", "shared_ld_ideal",
+    "shared_st_requests", "shared_st_wavefronts", "shared_st_ideal",
+    "shared_atomic_requests", "shared_atomic_wavefronts",
+    "async_requests", "async_wavefronts", "mean_active_lanes", "barriers", "moved_bytes",
+)  # fmt: skip
+SCRIPTS = ("data", "elements", "charts", "difference", "search", "tables",
+           "story", "why", "fastest", "roof", "compare", "page")  # fmt: skip
 ONE_LADDER = ("family", "op", "dtype", "problem", "cache")
 
 
@@ -57,6 +67,15 @@ class Run:
     name: str
     rows: tuple[Row, ...]
     cells: dict[Row, dict[str, str]]
+
+    @property
+    def gpu(self) -> str:
+        """H200 of an NVIDIA H200; host if nothing ran on a GPU."""
+        if all(row.backend == "host" for row in self.rows):
+            return "host"
+        name = " ".join(self.texts("device"))
+        found = re.search(r"(?:RTX )?\b[A-Z]{1,2}\d+\w*", name)
+        return found[0] if found else name
 
     def number(self, row: Row, column: str) -> float:
         text = self.cells[row].get(column, "")
@@ -101,65 +120,38 @@ def read(paths: Sequence[Path]) -> list[Run]:
     return runs
 
 
-# ---- What the host executor counted
-
-Counts = dict[str, Any]  # multiples of the fewest possible, and the problem they were counted at
-
-
-def counts_of(run: Run, row: Row) -> Counts:
-    """What a row's kernel does to memory; empty if nobody counted."""
-
-    def over(actual: str, ideal: str) -> float:
-        fewest = run.number(row, ideal)
-        return run.number(row, actual) / fewest if fewest > 0 else math.nan
-
-    if not row.moved_bytes > 0:
-        return {}
-    return {
-        "global_ld": over("global_ld_sectors", "global_ld_ideal"),
-        "global_st": over("global_st_sectors", "global_st_ideal"),
-        "shared_ld": over("shared_ld_wavefronts", "shared_ld_ideal"),
-        "shared_st": over("shared_st_wavefronts", "shared_st_ideal"),
-        "moved": row.moved_bytes / row.bytes if row.bytes > 0 else math.nan,
-        "counted": row.problem,
-    }
-
-
-def all_counts(runs: Sequence[Run]) -> dict[tuple[str, ...], Counts]:
-    """The counts of every kernel by its ONE_KERNEL, at the first problem it was counted at. Counted
-    problems are small, but what a warp's request costs is the same in large ones; how often a
-    kernel moves the same bytes is not."""
-    found: dict[tuple[str, ...], Counts] = {}
-    for run in runs:
-        for row in run.rows:
-            if counts := counts_of(run, row):
-                key = tuple(getattr(row, name) for name in ONE_KERNEL)
-                found.setdefault(key, {**counts, "moved": math.nan})
-    return found
-
-
 # ---- What the page's script draws
 
 
-def record(run: Run, at: int, ladder: Ladder, row: Row, others: Counts) -> dict[str, Any]:
-    """A row as the page's script knows it, with its numbers and how they are written. `others` are
-    the counts of its kernel, for when the row has none itself."""
+def counts(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """What the host executor counted: a row's COUNTED, under what they were counted of."""
+    return [
+        {
+            **{name: getattr(row, name) for name in ("family", "op", "dtype", "problem", "kernel")},
+            "bytes": plain(row.bytes),
+            **{name: plain(run.number(row, name)) for name in COUNTED},
+        }
+        for run in runs for row in run.rows if row.moved_bytes > 0
+    ]  # fmt: skip
+
+
+def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
+    """A row as the page's script knows it, with its numbers and how they are written."""
     speed = ladder.speed(row)
-    counts = counts_of(run, row) or others
     return {
         "run": at, "family": row.family, "op": row.op, "dtype": row.dtype, "problem": row.problem,
         "cache": row.cache, "kernel": row.kernel, "idea": run.cells[row].get("idea", ""),
         "verdict": row.verdict, "reason": run.cells[row].get("reason", ""),
-        "vendor": row.is_baseline, "best": row in ladder.tied,
+        "vendor": row.is_baseline, "peer": row.is_peer, "best": row in ladder.tied,
+        "simplest": row is ladder.best,
         "tied": ladder.tied_with(row).removeprefix(", "), "suspect": row.is_suspect,
         "throttled": run.throttled(row), "limited": row.at_power_limit, "against": ladder.vendor,
-        "compute": ladder.is_compute, "time": row.time_us, "speed": speed,
+        "compute": ladder.is_compute, "time": row.time_us if row.timed else math.nan,
+        "speed": speed, "work": row.flops if ladder.is_compute else row.bytes,
         "share": row.roof_pct, "ratio": row.vs_baseline, "ratio_text": ratio_text(row),
         "low": row.vs_baseline_low, "high": row.vs_baseline_high,
         "resolution": row.resolution_pct,
         "gflops": row.gflops, "intensity": row.flops / row.bytes if row.bytes > 0 else math.nan,
-        **{name: counts.get(name, math.nan) for name in COUNTED},
-        "counted": counts.get("counted", ""),
         "registers": row.registers, "occupancy": row.occupancy,
         "mhz": run.number(row, "sm_mhz"), "watts": run.number(row, "power_w"),
         "roof": roof_title(row.roof),
@@ -177,14 +169,11 @@ def plain(value: Any) -> Any:
     return value
 
 
-def data(runs: Sequence[Run], page: Path) -> dict[str, Any]:
+def data(runs: Sequence[Run], versions: dict[str, ladder_sources.Version]) -> dict[str, Any]:
     records, roofs = [], []
-    counts = all_counts(runs)
     for at, run in enumerate(runs):
         for ladder in run.ladders():
-            for row in ladder.rows:
-                others = counts.get(tuple(getattr(row, name) for name in ONE_KERNEL), {})
-                records.append(record(run, at, ladder, row, others))
+            records += [record(run, at, ladder, row) for row in ladder.rows]
             for roof in ladder_csv.roofs(run.rows, ladder) if not ladder_csv.is_roofs(ladder.family) else []:
                 rates = [
                     rate_text(rate, roof.is_compute) + kind if rate > 0 else ""
@@ -198,17 +187,34 @@ def data(runs: Sequence[Run], page: Path) -> dict[str, Any]:
                 })  # fmt: skip
     records.sort(key=order)
     return {
-        "runs": [run.name for run in runs],
+        "runs": [{"name": run.name, "gpu": run.gpu} for run in runs],
         "columns": list(records[0]),
         "rows": [[plain(value) for value in one.values()] for one in records],
         "roofs": roofs,
+        "counts": counts(runs),
         "main": main_problems(runs),
-        "links": {
-            name: link(path, page)
-            for name, path in sources().items()
-            if any(name == f"{one['family']}/{one['kernel']}" for one in records)
+        "versions": {
+            name: {"before": one.before, **one.head} for name, one in versions.items()
         },
     }
+
+
+def used_versions(runs: Sequence[Run]) -> dict[str, ladder_sources.Version]:
+    """Those of the tree that the runs have rows of."""
+    there = {f"{row.family}/{row.kernel}" for run in runs for row in run.rows}
+    return {name: ladder_sources.version(name) for name in ladder_sources.files() if name in there}
+
+
+def texts(versions: dict[str, ladder_sources.Version]) -> str:
+    """The versions' sources and what is written about them: JSON, compressed, in base64."""
+    found = {
+        name: {
+            "file": one.file, "source": one.source, "paragraphs": one.paragraphs,
+            "drawings": [drawing._asdict() for drawing in one.drawings],
+        }
+        for name, one in versions.items()
+    }  # fmt: skip
+    return base64.b64encode(zlib.compress(json.dumps(found).encode(), 9)).decode()
 
 
 def order(one: dict[str, Any]) -> tuple[Any, ...]:
@@ -217,37 +223,25 @@ def order(one: dict[str, Any]) -> tuple[Any, ...]:
             ladder_csv.place(one["kernel"]), one["run"])  # fmt: skip
 
 
-def main_problems(runs: Sequence[Run]) -> dict[str, str]:
-    """The problem that each ladder shows first: the main one of the run with most of its versions.
-    The longest ladder comes first, which the page opens with."""
-    groups: dict[str, list[list[Row]]] = {}
-    for run in runs:
-        of: dict[str, list[Row]] = {}
+def main_problems(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """The problem and the run that each ladder shows first: the main problem of the run that timed
+    most of its versions. The longest ladder comes first."""
+    groups: dict[str, dict[int, list[Row]]] = {}
+    for at, run in enumerate(runs):
         for row in run.rows:
-            of.setdefault("/".join((row.family, row.op, row.dtype)), []).append(row)
-        for name, rows in of.items():
-            groups.setdefault(name, []).append(rows)
+            name = "/".join((row.family, row.op, row.dtype))
+            groups.setdefault(name, {}).setdefault(at, []).append(row)
 
-    def versions(rows: list[Row]) -> int:
-        return len({row.kernel for row in rows}) if not rows[0].is_roof else 0
+    def versions(rows: list[Row]) -> tuple[bool, int]:
+        ours = [row for row in rows if not (row.is_roof or row.is_baseline or row.is_peer)]
+        return any(row.timed for row in rows), len({row.kernel for row in ours})
 
-    most = {name: max(parts, key=versions) for name, parts in groups.items()}
-    names = sorted(most, key=lambda name: versions(most[name]), reverse=True)
-    return {name: ladder_csv.main_problem(most[name]) for name in names}
-
-
-# ---- Links
-
-
-def sources() -> dict[str, Path]:
-    """The source of every version, by its name family/kernel."""
-    files = ladder_csv.ROOT.glob("src/kernels/*/v*.cu")
-    return {f"{file.parent.name}/{file.name.split('.')[0]}": file for file in files}
-
-
-def link(path: Path, page: Path) -> str:
-    relative = os.path.relpath(path.resolve(), page.resolve().parent)
-    return urllib.parse.quote(relative.replace(os.sep, "/"))
+    found = {}
+    for name, of in groups.items():
+        at = max(of, key=lambda one: versions(of[one]))
+        found[name] = (versions(of[at]), {"run": at, "problem": ladder_csv.main_problem(of[at])})
+    longest = sorted(found.items(), key=lambda one: one[1][0], reverse=True)
+    return {name: main for name, (_, main) in longest}
 
 
 # ---- What stands in the page without its script
@@ -256,21 +250,21 @@ def link(path: Path, page: Path) -> str:
 def tag(name: str, inside: str, **attributes: str) -> str:
     """An element; `inside` is HTML, the attributes are text."""
     written = "".join(
-        f' {key.rstrip("_")}="{html.escape(value)}"' for key, value in attributes.items() if value
+        f' {key.rstrip("_").replace("_", "-")}="{html.escape(value)}"' for key, value in attributes.items() if value
     )
     return f"<{name}{written}>{inside}</{name}>"
 
 
-def table(head: Sequence[tuple[str, str]], lines: Iterable[Sequence[str]]) -> str:
+def table(name: str, head: Sequence[tuple[str, str]], lines: Iterable[Sequence[str]]) -> str:
     """A table of cells that are HTML; its head has a text and a class for each column."""
     classes = [kind for _, kind in head]
-    top = "".join(tag("th", html.escape(text), class_=kind) for text, kind in head)
+    top = "".join(tag("th", html.escape(text), class_=kind, scope="col") for text, kind in head)
     body = "\n".join(
         tag("tr", "".join(tag("td", cell, class_=kind) for cell, kind in zip(line, classes)))
         for line in lines
     )
     whole = tag("table", f"{tag('thead', tag('tr', top))}\n{tag('tbody', body)}")
-    return tag("div", whole, class_="scroll")
+    return tag("div", whole, class_="scroll", role="region", tabindex="0", aria_label=name)
 
 
 def breakable(name: str) -> str:
@@ -308,7 +302,7 @@ def aa_facts(run: Run) -> dict[str, str]:
     }
 
 
-def run_card(run: Run, at: int, page: Path) -> str:
+def run_card(run: Run) -> str:
     """Where a run comes from, and how it went."""
     verdicts = collections.Counter(row.verdict for row in run.rows)
     marks = {
@@ -334,8 +328,7 @@ def run_card(run: Run, at: int, page: Path) -> str:
     items = "".join(
         tag("dt", key) + tag("dd", html.escape(value)) for key, value in facts.items() if value
     )
-    title = tag("a", html.escape(run.name), href=link(run.path, page))
-    return tag("article", tag("h3", title) + tag("dl", items), class_=f"run run{at % 5}")
+    return tag("article", tag("h3", html.escape(run.name)) + tag("dl", items), class_="run")
 
 
 def badges(run: Run, row: Row) -> str:
@@ -352,7 +345,7 @@ def badges(run: Run, row: Row) -> str:
 
 def summary(runs: Sequence[Run]) -> str:
     """The fastest version of every ladder in every run, at the run's main problem, cache cold."""
-    head = [("ladder", "name"), ("problem", "wide"), ("fastest", "name"), ("of the roof", "share"),
+    head = [("ladder", "name"), ("problem", "wide"), ("fastest", "fastest"), ("of the roof", "share"),
             ("roof", "wide"), ("vs baseline", "number"), ("time", "number"), ("speed", "number"),
             ("run", "run-name")][: 9 if len(runs) > 1 else 8]  # fmt: skip
     lines = []
@@ -362,7 +355,8 @@ def summary(runs: Sequence[Run]) -> str:
             best = one.best
             if best is None:
                 continue
-            query = urllib.parse.urlencode({name: getattr(one, name) for name in ONE_LADDER})
+            choice = {name: getattr(one, name) for name in ONE_LADDER}
+            query = urllib.parse.urlencode({"view": "why", **choice, "run": runs.index(run)})
             ratio = " ".join(filter(None, (ratio_text(best), best.is_level and "with")))
             ratio += f" {one.vendor}" if ratio else ""
             time = time_text(best.time_us)
@@ -380,7 +374,7 @@ def summary(runs: Sequence[Run]) -> str:
     lines.sort(key=lambda line: (line[0].family, line[0].op, ladder_csv.dtype_order(line[0].dtype)))
     if not lines:
         return tag("p", "No version of a kernel was timed.")
-    return table(head, (cells for _, cells in lines))
+    return table("the fastest version of every ladder", head, (cells for _, cells in lines))
 
 
 def problems(runs: Sequence[Run]) -> str:
@@ -398,34 +392,25 @@ def problems(runs: Sequence[Run]) -> str:
     ]  # fmt: skip
     if not lines:
         return tag("p", "Every row passed, and none is suspect.")
-    return table(head, lines)
+    return table("rows that did not pass, or are suspect", head, lines)
 
 
 # ---- The page
 
 
-def plotly() -> str:
-    """plotly's JavaScript, all that is used of it: from this Python, or from build/venv."""
-    places = [*sys.path, *map(str, ladder_csv.VENV.glob("lib/python3*/site-packages"))]
-    spec = importlib.machinery.PathFinder.find_spec("plotly", places)
-    for folder in (spec and spec.submodule_search_locations) or []:
-        script = Path(folder) / "package_data" / "plotly.min.js"
-        if script.exists():
-            return script.read_text(encoding="utf-8")
-    raise LadderError("plotly is missing: scripts/setup installs it into build/venv.")
+def render(runs: Sequence[Run]) -> str:
+    def part(name: str) -> str:
+        return (TEMPLATES / name).read_text(encoding="utf-8")
 
-
-def render(runs: Sequence[Run], page: Path) -> str:
-    """The page, whose links lead from where it will lie."""
-    parts = {name: (TEMPLATES / name).read_text(encoding="utf-8") for name in
-             ("page.html", "page.css", "page.js")}  # fmt: skip
-    text = json.dumps(data(runs, page), separators=(",", ":"), ensure_ascii=False)
-    return string.Template(parts["page.html"]).substitute(
-        style=parts["page.css"],
-        script=parts["page.js"],
-        plotly=plotly(),
+    versions = used_versions(runs)
+    text = json.dumps(data(runs, versions), separators=(",", ":"), ensure_ascii=False)
+    return string.Template(part("page.html")).substitute(
+        style=part("page.css"),
+        script="\n".join(part(f"{name}.js") for name in SCRIPTS),
         data=text.replace("<", "\\u003c"),  # no text can end the element that holds it
-        runs="\n".join(run_card(run, at, page) for at, run in enumerate(runs)),
+        texts=texts(versions),
+        gpus=html.escape(", ".join(dict.fromkeys(run.gpu for run in runs))),
+        runs="\n".join(run_card(run) for run in runs),
         summary=summary(runs),
         problems=problems(runs),
     )
@@ -443,7 +428,7 @@ def main() -> None:
     output: Path = options.output
     if any(path.resolve() == output.resolve() for path in options.csv):
         raise LadderError(f"{output} is one of the CSVs: the page needs another name.")
-    page = render(read(options.csv), output)
+    page = render(read(options.csv))
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(page, encoding="utf-8")
