@@ -346,8 +346,8 @@ def badges(run: Run, row: Row) -> str:
 def summary(runs: Sequence[Run]) -> str:
     """The fastest version of every ladder in every run, at the run's main problem, cache cold."""
     head = [("ladder", "name"), ("problem", "wide"), ("fastest", "fastest"), ("of the roof", "share"),
-            ("roof", "wide"), ("vs baseline", "number"), ("time", "number"), ("speed", "number"),
-            ("run", "run-name")][: 9 if len(runs) > 1 else 8]  # fmt: skip
+            ("roof", "wide"), ("vs baseline", "number"), ("time", "number time"),
+            ("run", "run-name")][: 8 if len(runs) > 1 else 7]  # fmt: skip
     lines = []
     for run in runs:
         cold = [row for row in run.rows if row.cache != "hot" and not row.is_roof]
@@ -367,7 +367,7 @@ def summary(runs: Sequence[Run]) -> str:
                 html.escape(best.name + one.tied_with(best)) + badges(run, best),
                 bar if best.roof_pct > 0 else "",
                 html.escape(roof_title(best.roof)), html.escape(ratio),
-                time, rate_text(one.speed(best), one.is_compute),
+                time,
                 html.escape(run.name),
             ]  # fmt: skip
             lines.append((one, cells))

@@ -44,7 +44,6 @@ class Chromium:
         self._number = 0
         self._session = ""
         self.said: list[str] = []
-        self._loaded = False
         target = self._ask("Target.createTarget", url="about:blank")["targetId"]
         attached = self._ask("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -87,8 +86,6 @@ class Chromium:
             self.said.append(details.get("exception", {}).get("description") or details["text"])
         elif message.get("method") in ("Runtime.consoleAPICalled", "Log.entryAdded"):
             self.said.append(json.dumps(of))
-        elif message.get("method") == "Page.loadEventFired":
-            self._loaded = True
         return message
 
     # ---- What tests do
@@ -96,12 +93,10 @@ class Chromium:
     def open(self, page: Path, fragment: str = "") -> None:
         """Loads a page anew, waits until it is loaded, and forgets what was said before."""
         self._ask("Page.navigate", url="about:blank")
+        self.wait("location.protocol === 'about:' && document.readyState === 'complete'")
         self.said.clear()
-        self._loaded = False
         self._ask("Page.navigate", url=page.as_uri() + fragment)
-        while not self._loaded or self.run("location.protocol") != "file:":
-            if not self._loaded:
-                self._hear()
+        self.wait("location.protocol === 'file:' && document.readyState === 'complete'")
 
     def run(self, script: str) -> Any:
         """What an expression is, or what its promise becomes; as JSON has it."""

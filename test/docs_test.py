@@ -105,7 +105,7 @@ def configure(tree: Path, build: Path) -> str:
     os.environ["CMAKE_GENERATOR"] = cache["CMAKE_GENERATOR"]
     if (venv := ROOT / "build" / "venv").exists():
         (tree / "build").mkdir()
-        (tree / "build" / "venv").symlink_to(venv)  # plotly and matplotlib; CUDA's headers
+        (tree / "build" / "venv").symlink_to(venv)  # matplotlib; CUDA's headers
     result = subprocess.run(["cmake", "--preset", "host", *options], cwd=tree, text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
     return result.stdout if result.returncode else ""

@@ -76,7 +76,7 @@ function look(row) {
   if (row.vendor) return {kind: "vendor", shape: "diamond", r: 4.5};
   if (row.peer) return {kind: "peer", shape: "diamond", r: 3.5};
   if (row.simplest) return {kind: "best", shape: "circle", r: 6};
-  if (row.best) return {kind: "tied", shape: "circle", r: 5};
+  if (row.best) return {kind: "tied", shape: "circle", r: 8};
   return {kind: "other", shape: "circle", r: 3.5};
 }
 
@@ -104,7 +104,7 @@ function keyOf(list) {
   return h("ul", {class: "key", "aria-label": "Marks"}, ...Object.keys(KEY).filter((kind) => looks.has(kind))
       .map((kind) => {
         const {shape, r} = looks.get(kind);
-        return h("li", {}, svg("svg", {width: 16, height: 16, viewBox: "-8 -8 16 16", "aria-hidden": true},
+        return h("li", {}, svg("svg", {width: 16, height: 16, viewBox: "-10 -10 20 20", "aria-hidden": true},
                                svg("g", {class: `point ${kind}`}, svg("path", {d: SHAPES[shape](r)}))),
                  KEY[kind]);
       }));

@@ -37,7 +37,7 @@ function drawShapes() {
     h("label", {}, "follow a version ", follow),
     h("datalist", {id: "measured"}, ...problems.map((problem) => h("option", {value: problem}))));
   const table = shapesTable(winners);
-  box.replaceChildren(form, answer, h("div", {class: "pair"}, time, share), keyOf(list), table,
+  box.replaceChildren(form, answer, h("div", {class: "charts"}, time, share), keyOf(list), table,
     h("p", {class: "note"}, resolutionText(list)));
   const asked = chosen.shape ? nearest(chosen.shape, winners) : [];
   if (chosen.shape) answer.replaceChildren(...answerParts(asked));

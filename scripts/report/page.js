@@ -59,7 +59,7 @@ function draw() {
   hideTip();
   fillFilters();
   for (const section of document.querySelectorAll("section[data-view]"))
-    section.hidden = section.dataset.view !== chosen.view;
+    section.classList.toggle("shown", section.dataset.view === chosen.view);
   for (const link of document.querySelectorAll("nav a[data-view]")) {
     link.toggleAttribute("aria-current", false);
     if (link.dataset.view === chosen.view) link.setAttribute("aria-current", "page");

@@ -74,7 +74,7 @@ function boundsTable(list) {
         ? h("span", {style: `--share: ${row.share}%`}, row.share_text) : ""},
     {title: "left to gain", kind: "number", value: (row) => row.share > 0 ? 100 / row.share : null,
      cell: (row) => row.share > 0 ? row.share < 100 ? asMultiple(100 / row.share) : "–" : ""},
-    {title: "roof", cell: (row) => row.roof},
+    {title: "roof", kind: "wide", cell: (row) => row.roof},
     {title: "speed", kind: "number", value: (row) => row.speed, cell: (row) => row.speed_text},
     {title: "bound by", kind: "idea", cell: (row) => written(row)?.["Bound by"] ?? ""},
   ], list, {row: (row) => ({class: row.best ? "best" : ""})});

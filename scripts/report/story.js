@@ -26,7 +26,7 @@ function records(list) {
   return found;
 }
 
-const percentText = (share) => `${share < 9.95 ? share.toFixed(1) : Math.round(share)} %`;
+const percentText = (share) => `${share < 9.95 ? share.toFixed(1) : Math.round(share)}\u00a0%`;
 
 function storyBar(list) {
   const steps = records(list);
