@@ -128,8 +128,8 @@ def counts(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return [
         {
             **{name: getattr(row, name) for name in ("family", "op", "dtype", "problem", "kernel")},
-            "bytes": plain(row.bytes),
-            **{name: plain(run.number(row, name)) for name in COUNTED},
+            "bytes": exact(row.bytes),
+            **{name: exact(run.number(row, name)) for name in COUNTED},
         }
         for run in runs for row in run.rows if row.moved_bytes > 0
     ]  # fmt: skip
@@ -167,6 +167,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return float(f"{value:.6g}") if math.isfinite(value) else None
     return value
+
+
+def exact(count: float) -> float | None:
+    """A count as JSON has it: of all its digits, but NaN is null."""
+    return int(count) if count.is_integer() else count if math.isfinite(count) else None
 
 
 def data(runs: Sequence[Run], versions: dict[str, ladder_sources.Version]) -> dict[str, Any]:

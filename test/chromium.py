@@ -101,7 +101,7 @@ class Chromium:
     def run(self, script: str) -> Any:
         """What an expression is, or what its promise becomes; as JSON has it."""
         answer = self._ask("Runtime.evaluate", expression=script, returnByValue=True,
-                           awaitPromise=True, replMode=True)  # fmt: skip
+                           awaitPromise=True)  # fmt: skip
         if "exceptionDetails" in answer:
             details = answer["exceptionDetails"]
             raise AssertionError(details.get("exception", {}).get("description") or details)

@@ -3,7 +3,7 @@
 
 // The sources and what is written about them, unpacked when they are first asked for.
 let unpacked = null;
-function texts() {
+function unpackedTexts() {
   unpacked ??= (async () => {
     const packed = Uint8Array.from(atob(byId("texts").textContent), (c) => c.charCodeAt(0));
     const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -59,7 +59,7 @@ function stepParts(step, steps) {
   const spine = steps.filter((one) => one.onSpine);
   const at = spine.indexOf(step);
   const next = at >= 0 ? spine[at + 1] : spine.find((one) => one.row.kernel > row.kernel);
-  const select = h("select", {onchange: (event) => go({against: event.target.value})},
+  const select = h("select", {name: "against", onchange: (event) => go({against: event.target.value})},
     h("option", {value: ""}, step.before ? `${spoken(step.before.kernel)} (its Vs)` : "nothing: it is the first"),
     ...steps.filter((one) => one !== step && one.row !== step.before)
         .map((one) => h("option", {value: one.row.kernel}, spoken(one.row.kernel))));
@@ -67,7 +67,7 @@ function stepParts(step, steps) {
   const description = ["Idea", "Vs", "Bound by", "Limits", "Tile"].filter((name) => head?.[name])
       .flatMap((name) => [h("dt", {}, name), h("dd", {}, head[name])]);
   const texted = h("div", {class: "texts"}, h("p", {class: "note"}, "…"));
-  texts().then((all) => texted.replaceChildren(...writtenParts(row, before, all)),
+  unpackedTexts().then((all) => texted.replaceChildren(...writtenParts(row, before, all)),
                () => texted.replaceChildren(h("p", {class: "note"},
                    "This browser can't unpack the sources (DecompressionStream).")));
   return [
