@@ -59,9 +59,10 @@ function drawCompare() {
   const figure = h("figure", {});
   const table = pairsTable(list, a, b);
   box.replaceChildren(form,
-    h("p", {class: "lead"}, `Of ${list.length} shared ${what === "same" ? "measurements" : "problems"} the second run takes less time ` +
-      `in ${list.filter((p) => p.told && p.ratio > 1).length} and more in ` +
-      `${list.filter((p) => p.told && p.ratio < 1).length}. Its speed is ${median(ratios).toFixed(2)}× the first's (median)` +
+    h("p", {class: "lead"}, `Of ${list.length} shared ${what === "same" ? "measurements" : "problems"} the ` +
+      `second run takes less time in ${list.filter((p) => p.told && p.ratio > 1).length} and more in ` +
+      `${list.filter((p) => p.told && p.ratio < 1).length}. ` +
+      `Its speed is ${median(ratios).toFixed(2)}× the first's (median)` +
       (roofs.length ? `, its roofs are ${median(roofs).toFixed(2)}× as high.` : ".")),
     figure,
     h("p", {class: "note"}, "A dot is a problem: to the right of 1 the second run takes less time. The short line " +

@@ -34,13 +34,14 @@ function storyBar(list) {
   const vendor = list.find((row) => row.vendor && row.share > 0);
   const end = Math.max(100, ...list.map((row) => row.share ?? 0));
   const at = (share) => `${100 * share / 108}%`;
+  const least = innerWidth > 760 ? 0.055 : 0.1;  // of the bar, for a name to fit
   const pieces = steps.map((row, i) => {
     const from = i ? steps[i - 1].share : 0, wide = (row.share - from) / 108;
     const gain = i ? gainOf(row, steps[i - 1]) : null;
     const piece = h("a", {
       class: `piece ${i ? i % 2 ? "odd" : "even" : "first"}`, href: whyOf(row), tabindex: -1,
       "aria-hidden": true, style: `left: ${at(from)}; width: ${at(row.share - from)}`,
-    }, wide > 0.055 ? short(row.kernel) : "");
+    }, wide > least ? short(row.kernel) : "");
     tells(piece, [`${spoken(row.kernel)}: ${percentText(row.share)} of the roof`, row.idea,
                   gain && `${gain.text} than ${spoken(steps[i - 1].kernel)}`]);
     return piece;
