@@ -28,9 +28,9 @@ import ladder_sources  # isort: skip
 import report  # isort: skip
 
 SCRIPT = SCRIPTS / "report.py"
-MEASURED = sorted(  # but for the hundreds of shapes of scripts/autotune.py, which are no ladder
+MEASURED = sorted(  # of ./bench; but for the hundreds of shapes of scripts/autotune.py, which are no ladder
     path for path in (ladder_csv.ROOT / "results" / "h100").glob("20*.csv")
-    if "-autotune-" not in path.name
+    if "-autotune-" not in path.name and path.read_text("utf-8").startswith("family,")
 )  # fmt: skip
 H200 = ladder_csv.ROOT / "results" / "h200" / "2026-11-23.csv"
 SKIPPED = 77
