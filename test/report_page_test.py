@@ -370,11 +370,18 @@ class Browser(PageCase):
             const lines = differenceOf(of("v01_naive"), of("v02_grid_stride"));
             return ["-", "+"].map((kind) => lines.filter((line) => [" ", kind].includes(line.kind))
                 .map((line) => line.text).join("\\n")); })()""")
+        few = page.run("""differenceOf("a\\nb\\nc\\nd", "a\\nx\\nb\\nd")
+            .map((line) => line.kind + line.text).join(",")""")
+        self.assertEqual(few, " a,+x, b,-c, d")
         folder = ladder_sources.KERNELS / "elementwise"
         for side, name in zip(sides, ("v01_naive.cu", "v02_grid_stride.cu"), strict=True):
             self.assertEqual(side, (folder / name).read_text("utf-8"))
         page.run("choose('against', 'v03_vec128')")
         page.wait("textsOf('.gain-line')[0].includes('than v03')")
+
+    def test_a_gain_that_the_run_cannot_tell_is_none(self) -> None:
+        page = self.open(self.page(self.tied()), view="why", family="elementwise")
+        self.assertEqual(page.run("textsOf('.path .gain')"), ["", "no difference", "1.21× faster"])
 
     def test_a_drawing_is_shown_and_what_to_read_next(self) -> None:
         page = self.open(self.page(H200), view="why", family="gemm", version="v09_double_buffer")
@@ -469,7 +476,9 @@ class Browser(PageCase):
         page.run("location.hash = 'view=roof&family=gemm'")
         page.wait("shown() === 'roof'")
         page.run("""$('#roofline .point[tabindex="0"]')[0].focus()""")
+        slowest = page.run("textsOf('#tip')[0]")
         page.press("ArrowRight")
+        self.assertNotEqual(page.run("textsOf('#tip')[0]"), slowest)
         self.assertIn("rung", page.run("$('#tip')[0].hidden ? '' : textsOf('#tip')[0]"))
         page.press("Escape")
         self.assertTrue(page.run("$('#tip')[0].hidden"))
