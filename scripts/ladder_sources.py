@@ -94,7 +94,8 @@ def earlier(file: Path, vs: str) -> str:
 def rungs(folder: Path) -> dict[str, list[str]]:
     """The Markdown about each rung: from a line that begins with its name in bold to the next such
     line or heading; or the paragraph that has its name in bold."""
-    text = (folder / "README.md").read_text(encoding="utf-8")
+    readme = folder / "README.md"
+    text = readme.read_text(encoding="utf-8") if readme.exists() else ""  # a new family's comes last
     found: dict[str, list[str]] = {}
     for section in re.split(r"^(?:#|<!--).*$", text, flags=re.M):
         for part in re.split(r"^(?=\*\*v\d)", section, flags=re.M):

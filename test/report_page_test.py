@@ -230,6 +230,10 @@ class Sources(unittest.TestCase):
                 self.assertTrue(one.before, name)
             self.assertEqual(one.file, file.name)
 
+    def test_a_family_may_have_no_readme_yet(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(ladder_sources.rungs(Path(folder)), {})
+
     def test_markdown_becomes_safe_html(self) -> None:
         made = ladder_sources.markdown("**v01 a.** x < `a<b>`, [*y*](z.md)\n\n![alt](drawings/p.svg)")
         self.assertEqual(
