@@ -1,4 +1,5 @@
 // ./bench: checks and times the kernels, behind Google Benchmark's front end.
+#include "asm/asm.hpp"
 #include "cli/options.hpp"
 #include "explain/explain.hpp"
 #include "explain/profile.hpp"
@@ -161,8 +162,9 @@ int sweep(Options options) {
 int run(int argc, char** argv) {
   const bool out_is_open = open_standard_streams();
   Options options = parse_options(argc, argv);
-  const bool one_process = !options.profile.empty() || options.explain.has_value() ||
-                           !options.trace.empty() || options.list_names;
+  const bool one_process = !options.profile.empty() || !options.assembly.empty() ||
+                           options.explain.has_value() || !options.trace.empty() ||
+                           options.list_names;
   const bool sweeps = !options.help && !options.list && !one_process;
   if (!out_is_open && (!sweeps || options.format != "console")) {
     throw UsageError("stdout, where this is to be printed, is closed; redirect it to a file.");
@@ -186,6 +188,7 @@ int run(int argc, char** argv) {
   options.draw_problems(device->backend());
   if (!options.profile.empty()) return profile(options, *device, argv[0]);
   if (!options.trace.empty()) return trace(options, *device) ? 0 : 1;
+  if (!options.assembly.empty()) return show_assembly(options, *device) ? 0 : 1;
   if (options.explain) return explain(options, *device) ? 0 : 1;
   for (const Group& group : select_groups(options, device->backend())) {
     for (const std::string& name : group.selected) fmt::print("{}\n", name);

@@ -30,6 +30,7 @@ struct ForwardingDevice : Device {
                      const double* magnitude, std::size_t n, Tolerance tolerance) override {
     return host->compare(dtype, actual, expected, magnitude, n, tolerance);
   }
+  const std::vector<Launch>& launches() const override { return host->launches(); }
   KernelResources resources() override { return host->resources(); }
   void profile(const Kernel&, const void*, const std::string&) override {}
   void run(const Kernel& kernel, const void* args) override { host->run(kernel, args); }

@@ -26,6 +26,7 @@ ROOMS = {
     "bench/report": ["bench/measure", "bench/cli", "bench/process", "src/harness"],
     "bench/explain": ["bench/report", "bench/measure", "bench/cli", "src/harness",
                       "src/host_executor"],
+    "bench/asm": ["bench/explain", "bench/cli", "src/harness"],
 }  # fmt: skip
 INCLUDE = re.compile(r'^\s*#include "([^"]+)"', re.MULTILINE)
 SOURCES = (".hpp", ".cpp", ".cu", ".h")

@@ -163,6 +163,7 @@ Options parse_options(int argc, char** argv) {
     options.passed_on.push_back(value.empty() ? flag : fmt::format("{}={}", flag, value));
   };
 
+  bool form_given = false;
   using Text = const std::string&;
   std::map<std::string, std::function<void(Text flag, Text value)>> flags{
       {"--benchmark_filter", [&](Text, Text v) { options.filter = v == "all" ? "." : v; }},
@@ -269,6 +270,23 @@ Options parse_options(int argc, char** argv) {
          options.recording.warps = numbers(f, v);
          chooses_steps = true;
        }},
+      {"--asm",
+       [&](Text f, Text v) {
+         options.assembly = split(v);
+         if (std::ranges::count(options.assembly, "") > 0) {
+           throw UsageError(fmt::format("{}={}: NAME|REGEX,… is expected.", f, v));
+         }
+       }},
+      {"--asm-form",
+       [&](Text f, Text v) {
+         one_of(f, v, {"lines", "ptx", "sass", "all", "json"});
+         options.asm_form = v == "lines"  ? AsmForm::lines
+                            : v == "ptx"  ? AsmForm::ptx
+                            : v == "sass" ? AsmForm::sass
+                            : v == "all"  ? AsmForm::all
+                                          : AsmForm::json;
+         form_given = true;
+       }},
       {"--benchmark_format",
        [&](Text f, Text v) {
          options.format = one_of(f, v, {"console", "json", "csv"});
@@ -360,14 +378,28 @@ Options parse_options(int argc, char** argv) {
   }
   if (!options.trace.empty() &&
       (options.explain || options.csv != Options{}.csv || !options.samples.empty() ||
-       !options.profile.empty() || options.device_info || !options.resume.empty() ||
-       options.lock_clocks || options.format != Options{}.format || !options.out.empty() ||
-       options.repetitions > 1)) {
+       !options.profile.empty() || !options.assembly.empty() || options.device_info ||
+       !options.resume.empty() || options.lock_clocks || options.format != Options{}.format ||
+       !options.out.empty() || options.repetitions > 1)) {
     throw UsageError(
         "--trace writes its file and nothing else; leave out --explain, --csv, --samples, "
         "--resume, "
-        "--profile, --device-info, --lock-clocks, --benchmark_format, --benchmark_out and "
+        "--profile, --asm, --device-info, --lock-clocks, --benchmark_format, --benchmark_out and "
         "--benchmark_repetitions.");
+  }
+  if (!options.assembly.empty() &&
+      (options.csv != Options{}.csv || !options.samples.empty() || !options.profile.empty() ||
+       options.explain || options.device_info || !options.resume.empty() || options.lock_clocks ||
+       options.format != Options{}.format || !options.out.empty() || options.repetitions > 1)) {
+    throw UsageError(
+        "--asm prints what the compiler made and nothing else; leave out --csv, --samples, "
+        "--resume, "
+        "--profile, --explain, --device-info, --lock-clocks, --benchmark_format, --benchmark_out "
+        "and "
+        "--benchmark_repetitions.");
+  }
+  if (form_given && options.assembly.empty()) {
+    throw UsageError("--asm-form is a form of --asm: add --asm=NAME.");
   }
   if (options.lock_clocks && options.backend == Backend::host) {
     throw UsageError(fmt::format(
@@ -433,6 +465,11 @@ Why a version is faster, without a GPU
                                 step, as JSON; scripts/stepper.py makes a page of it that plays it
   --trace-block=X,Y,Z           another block
   --trace-warps=N,…             other warps of it
+  --asm=NAME|REGEX,…            what the compiler made of kernels, from the compiled file: registers,
+                                spills, occupancy and what limits it, also at other block sizes; the
+                                instructions of every loop and source line
+  --asm-form=lines|ptx|sass|all|json
+                                counts below the lines (default), or the instructions too, or JSON
 
 Results
   --csv=PATH                    (default results.csv; an existing file is kept as PATH.1.bak,

@@ -22,6 +22,9 @@ struct UsageError : std::runtime_error {
 /// What --explain prints: a table per ladder, the kernels' sources with counts, or JSON.
 enum class Explanation { table, lines, json };
 
+/// What --asm prints: counts of instructions below the source lines, or the instructions too.
+enum class AsmForm { lines, ptx, sass, all, json };
+
 struct Options {
   bool help = false;
   bool device_info = false;        ///< --device-info: attributes, pin rates and measured roofs
@@ -45,6 +48,8 @@ struct Options {
   /// Texts by family, instead of its own.
   std::map<std::string, std::vector<std::string>> problems;
   std::vector<std::string> profile;    ///< names and patterns of kernels to launch once
+  std::vector<std::string> assembly;   ///< --asm: names and patterns of kernels
+  AsmForm asm_form = AsmForm::lines;   ///< --asm-form
   std::optional<Explanation> explain;  ///< count instead of timing
   std::string trace;                   ///< --trace: a file for the steps; empty: none
   RecordingChoice recording;           ///< --trace-block, --trace-warps

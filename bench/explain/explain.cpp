@@ -1,6 +1,7 @@
 #include "explain/explain.hpp"
 
 #include "cli/text.hpp"
+#include "explain/listing.hpp"
 #include "explain/moves.hpp"
 #include "measure/suite.hpp"
 #include "report/console.hpp"
@@ -39,19 +40,6 @@ std::string title(const Row& row) {
   const Kernel& kernel = *row.kernel;
   return fmt::format("{}{}{} {} {}", kernel.family, *kernel.op ? " " : "", kernel.op,
                      to_string(kernel.dtype), row.problem);
-}
-
-/// "gemm/v03_smem_tile.cu"
-std::string short_path(const std::string& file) {
-  const std::filesystem::path path(file);
-  return (path.parent_path().filename() / path.filename()).string();
-}
-
-std::vector<std::string> read_lines(const std::string& file) {
-  std::vector<std::string> lines;
-  std::ifstream in(file);
-  for (std::string line; std::getline(in, line);) lines.push_back(line);
-  return lines;
 }
 
 // The table
@@ -295,70 +283,17 @@ std::string annotation(const LineCounters& line, bool worst, bool busy, const Pa
   return (bad ? paint.bad("   ! ┊ " + text) : paint.faint("     ┊ " + text)) + "\n";
 }
 
-/// Which lines of a file are shown: those that have counts with one neighbour on each side, and the
-/// heads of their functions. Gaps of up to three lines are closed.
-std::set<int> shown_lines(const std::vector<std::string>& source, const std::set<int>& counted) {
-  const int n = static_cast<int>(source.size());
-  auto at = [&](int line) -> const std::string& {
-    return source[static_cast<std::size_t>(line - 1)];
-  };
-  auto begins_function = [&](int line) {
-    return at(line).find("__global__") != std::string::npos ||
-           at(line).find("__device__") != std::string::npos;
-  };
-  std::set<int> shown;
-  for (int line : counted) {
-    for (int i = std::max(1, line - 1); i <= std::min(n, line + 1); ++i) shown.insert(i);
-    int head = std::min(line, n);
-    while (head > 0 && !begins_function(head)) --head;
-    for (int i = head; i > 0 && i < line; ++i) {
-      shown.insert(i);
-      if (at(i).find('{') != std::string::npos) break;
-    }
-  }
-  int last = shown.empty() ? 0 : *shown.begin();
-  for (int line : std::set<int>(shown)) {
-    if (line - last <= 4) {
-      for (int i = last + 1; i < line; ++i) shown.insert(i);
-    }
-    last = line;
-  }
-  return shown;
-}
-
 /// The counted lines of one file. `worst`: the largest surplus in each space, of all files.
 std::string annotated_source(const std::string& file, const Counters& counters,
                              const std::map<Space, std::uint64_t>& worst, const Paint& paint) {
   std::multimap<int, std::string> below;
-  std::set<int> counted;
   for (const LineCounters& line : counters.lines) {
     if (line.file != file) continue;
     const bool is_worst = is_bad(line.requests) && surplus(line) == worst.at(line.space);
     const bool busy = over(line.requests.requests, total(counters).requests) >= kShare;
     below.emplace(line.line, annotation(line, is_worst, busy, paint));
-    counted.insert(line.line);
   }
-  if (counted.empty()) return "";
-  const std::vector<std::string> source = read_lines(file);
-  std::set<int> shown = shown_lines(source, counted);
-  std::string text = "  " + short_path(file) + "\n";
-  if (source.empty()) {
-    text = fmt::format("  {} cannot be read; its lines by number:\n", file);
-    shown = counted;
-  }
-  int last = 0;
-  for (int line : shown) {
-    if (!source.empty() && last > 0 && line > last + 1) text += paint.faint("     …") + "\n";
-    last = line;
-    const auto index = static_cast<std::size_t>(line - 1);
-    text += fmt::format("{:>4} │", line);
-    if (index < source.size() && !source[index].empty())
-      text += " " + cut(source[index], kWidth - 7);
-    text += "\n";
-    const auto [begin, end] = below.equal_range(line);
-    for (auto it = begin; it != end; ++it) text += it->second;
-  }
-  return text;
+  return listing(file, below, kWidth, paint);
 }
 
 }  // namespace

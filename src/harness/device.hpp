@@ -95,6 +95,9 @@ class Device {
     return {};
   }
 
+  /// The kernels that the version which ran last has launched.
+  virtual const std::vector<Launch>& launches() const = 0;
+
   /// Resources of the kernel that ran last. On the host executor only the launch is known.
   virtual KernelResources resources() = 0;
 

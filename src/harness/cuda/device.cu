@@ -244,6 +244,8 @@ class CudaDevice final : public Device {
     wait();
   }
 
+  const std::vector<Launch>& launches() const override { return recorded_launches(); }
+
   KernelResources resources() override {
     KernelResources out{.launch = largest_launch(recorded_launches())};
     if (out.launch.function == nullptr) return out;  // a library's kernel

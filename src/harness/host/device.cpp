@@ -118,6 +118,8 @@ class HostDevice final : public Device {
     return api_.record(choice, [&] { run(kernel, args); });
   }
 
+  const std::vector<Launch>& launches() const override { return api_.launches(); }
+
   KernelResources resources() override { return {.launch = largest_launch(api_.launches())}; }
 
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache,

@@ -1,0 +1,383 @@
+#include "asm/asm.hpp"
+
+#include "cli/text.hpp"
+#include "explain/listing.hpp"
+#include "explain/selection.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace ladder {
+namespace {
+
+constexpr std::size_t kWidth = 110;
+constexpr int kBlockSizes[] = {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024};
+
+int threads_of(const dim3& block) { return static_cast<int>(block.x * block.y * block.z); }
+
+Mix mix_of(const MachineCode& code, const std::vector<std::size_t>& body) {
+  Mix mix{};
+  for (const std::size_t i : body) ++mix[static_cast<std::size_t>(work_of(code.instructions[i]))];
+  return mix;
+}
+
+int count_of(const Mix& mix, Work work) { return mix[static_cast<std::size_t>(work)]; }
+
+/// Whether a loop does nothing but to try again until something has happened.
+bool only_waits(const Mix& mix) {
+  int other = 0;
+  for (const Work work :
+       {Work::tensor, Work::fma, Work::arithmetic, Work::special, Work::global_store,
+        Work::shared_load, Work::shared_store, Work::copy, Work::exchange, Work::spill}) {
+    other += count_of(mix, work);
+  }
+  return other == 0 && count_of(mix, Work::wait) + count_of(mix, Work::global_load) > 0;
+}
+
+std::string lines_of(const MachineCode& code, const std::vector<std::size_t>& body,
+                     std::string_view file) {
+  int first = 0, last = 0;
+  const std::string own = file.substr(file.rfind('/') + 1).data();
+  for (const std::size_t i : body) {
+    const SourcePlace& place = code.instructions[i].place;
+    if (place.line == 0 || !place.file.ends_with("/" + own)) continue;
+    first = first == 0 ? place.line : std::min(first, place.line);
+    last = std::max(last, place.line);
+  }
+  if (first == 0) return "in headers";
+  return first == last ? fmt::format("line {}", first) : fmt::format("lines {} to {}", first, last);
+}
+
+std::string occupancy_sentence(const Occupancy& occupancy, int threads) {
+  if (occupancy.blocks == 0) return "0 %: such a block does not run; " + occupancy.limit;
+  return fmt::format("{:.3g} %: {} block{} of {} threads, {} of {} warps per SM; limited by {}",
+                     100 * occupancy.share(), occupancy.blocks, occupancy.blocks > 1 ? "s" : "",
+                     threads, occupancy.warps, occupancy.most_warps, occupancy.limit);
+}
+
+/// Registers, memory, occupancy: what is known without a disassembler.
+std::string resources_text(const Assembly& a, const Paint& paint) {
+  const Resources& r = a.compiled.resources;
+  const int threads = threads_of(a.launch.block);
+  std::string text;
+  const auto line = [&](const char* what, const std::string& value) {
+    text += fmt::format("  {:<15}{}\n", what, value);
+  };
+  line("registers", fmt::format("{} per thread{}", r.registers,
+                                r.max_threads < 1024
+                                    ? fmt::format("; blocks of at most {} threads", r.max_threads)
+                                    : ""));
+  line("local memory", r.local_bytes == 0
+                           ? "none: no spills"
+                           : paint.bad(fmt::format("{} B per thread: spilled registers, or arrays "
+                                                   "indexed at run time",
+                                                   r.local_bytes)));
+  line("shared memory", fmt::format("{} B per block static, {} B dynamic", r.static_shared,
+                                    a.launch.dynamic_shared));
+  const int cc = a.compiled.compute_capability;
+  const auto now = occupancy_of(r, cc, threads, a.launch.dynamic_shared);
+  if (!now) {
+    line("occupancy",
+         fmt::format("unknown: this build's CUDA headers do not know {}", a.compiled.architecture));
+    return text;
+  }
+  line("occupancy", paint.bold(occupancy_sentence(*now, threads)));
+  text +=
+      paint.faint("  at other block sizes, with the same registers and shared memory per block") +
+      "\n";
+  std::string sizes, blocks, shares;
+  std::map<std::string, std::vector<std::string>> limits;
+  for (const int size : kBlockSizes) {
+    const auto at = occupancy_of(r, cc, size, a.launch.dynamic_shared);
+    const bool runs = at && at->blocks > 0;
+    sizes += fmt::format("{:>7}", size);
+    blocks += fmt::format("{:>7}", runs ? fmt::format("{}", at->blocks) : "–");
+    const std::string share =
+        fmt::format("{:>7}", runs ? fmt::format("{:.3g}%", 100 * at->share()) : "–");
+    shares += size == threads ? paint.bold(share) : share;
+    if (at) limits[at->limit].push_back(fmt::format("{}", size));
+  }
+  line("  threads", sizes);
+  line("  blocks", blocks);
+  line("  occupancy", shares);
+  for (const auto& [limit, at] : limits) {
+    line(limits.begin()->first == limit ? "  limited by" : "",
+         fmt::format("  {} at {}", limit, fmt::join(at, ", ")));
+  }
+  return text;
+}
+
+/// A table of what the instructions of the kernel and of its loops do.
+std::string loops_text(const Assembly& a, const MachineCode& code, const Paint& paint) {
+  std::vector<std::size_t> all(code.instructions.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  struct Column {
+    std::string title;
+    Mix mix;
+    int total;
+  };
+  std::vector<Column> columns{{"kernel", mix_of(code, all), static_cast<int>(all.size())}};
+  std::string about;
+  int waits = 0;
+  for (const Loop& loop : loops_of(code)) {
+    const Mix mix = mix_of(code, loop.body);
+    if (only_waits(mix)) {
+      ++waits;
+      continue;
+    }
+    const std::string title = fmt::format("loop {}", columns.size());
+    const auto total = static_cast<int>(loop.body.size());
+    const int useful = count_of(mix, Work::fma) + count_of(mix, Work::tensor);
+    about += fmt::format("  {:<8} {}{}: {} instructions", title, lines_of(code, loop.body, a.file),
+                         loop.depth > 1 ? ", inside another" : "", total);
+    if (useful > 0) {
+      about +=
+          fmt::format(", {:.0f} % of them {}", 100.0 * useful / total,
+                      count_of(mix, Work::fma) == 0      ? "for the tensor cores"
+                      : count_of(mix, Work::tensor) == 0 ? "multiply-adds"
+                                                         : "multiply-adds or for tensor cores");
+    }
+    about += "\n";
+    columns.push_back({title, mix, total});
+  }
+  constexpr std::size_t kMost = 8;  // that fit
+  std::string more;
+  if (columns.size() > kMost) {
+    more =
+        fmt::format("  The table has the first {} of {} loops.\n", kMost - 1, columns.size() - 1);
+    columns.resize(kMost);
+  }
+  if (waits > 0)
+    more += fmt::format("  {} more loop{} only wait{} for memory, copies or other warps.\n", waits,
+                        waits > 1 ? "s" : "", waits > 1 ? "" : "s");
+  std::string text = fmt::format("  {:<34}", "instructions");
+  for (const Column& c : columns) text += fmt::format("{:>9}", c.title);
+  text = paint.bold(text) + "\n";
+  for (int w = 0; w < kWorks; ++w) {
+    const auto work = static_cast<Work>(w);
+    if (count_of(columns.front().mix, work) == 0) continue;
+    std::string row = fmt::format("  {:<34}", words_of(work));
+    for (const Column& c : columns) {
+      const int n = count_of(c.mix, work);
+      row += fmt::format("{:>9}", n == 0 ? "–" : fmt::format("{}", n));
+    }
+    text += (work == Work::spill ? paint.bad(row) : row) + "\n";
+  }
+  text += fmt::format("  {:<34}", "all");
+  for (const Column& c : columns) text += fmt::format("{:>9}", c.total);
+  return text + "\n" + about + more;
+}
+
+/// "64 FFMA, 4 LDS.128", the most frequent first; the sizes of accesses are told apart.
+std::string operations_text(const std::vector<const Instruction*>& instructions) {
+  std::map<std::string, int> counts;
+  for (const Instruction* each : instructions) {
+    std::string name = each->name();
+    switch (work_of(*each)) {
+      case Work::global_load:
+      case Work::global_store:
+      case Work::shared_load:
+      case Work::shared_store:
+      case Work::spill:
+        for (const char* size : {".128", ".64", ".U16", ".U8"}) {
+          if (each->operation.find(size) != std::string::npos) name += size;
+        }
+        break;
+      default:
+        break;
+    }
+    ++counts[name];
+  }
+  std::vector<std::pair<int, std::string>> sorted;
+  for (const auto& [name, n] : counts) sorted.emplace_back(-n, name);
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<std::string> parts;
+  for (const auto& [n, name] : sorted) parts.push_back(fmt::format("{} {}", -n, name));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+/// The files that the instructions come from, the version's own first.
+std::vector<std::string> files_of(const std::vector<Instruction>& instructions) {
+  std::vector<std::string> files;
+  for (const Instruction& each : instructions) {
+    if (each.place.line == 0) continue;
+    if (std::find(files.begin(), files.end(), each.place.file) == files.end()) {
+      files.push_back(each.place.file);
+    }
+  }
+  std::stable_partition(files.begin(), files.end(), [](const std::string& file) {
+    return file.find("/kernels/") != std::string::npos;
+  });
+  return files;
+}
+
+std::string source_text(const MachineCode& code, const std::vector<Instruction>& ptx, AsmForm form,
+                        const Paint& paint) {
+  const bool with_ptx = form == AsmForm::ptx || form == AsmForm::all || code.instructions.empty();
+  const bool with_sass = form == AsmForm::sass || form == AsmForm::all;
+  std::vector<std::string> files = files_of(code.instructions.empty() ? ptx : code.instructions);
+  std::string text;
+  for (const std::string& file : files) {
+    std::map<int, std::vector<const Instruction*>> by_line;
+    std::multimap<int, std::string> below;
+    for (const Instruction& each : code.instructions) {
+      if (each.place.file == file) by_line[each.place.line].push_back(&each);
+    }
+    const auto add = [&](int line, const std::string& what, const std::string& color_less) {
+      below.emplace(line, paint.faint("     ┊ " + what + cut(color_less, kWidth - 14)) + "\n");
+    };
+    for (const auto& [line, instructions] : by_line) {
+      for (const std::string& part : wrap(operations_text(instructions), kWidth - 9)) {
+        below.emplace(line, paint.faint("     ┊ ") + part + "\n");
+      }
+    }
+    if (with_ptx) {
+      for (const Instruction& each : ptx) {
+        if (each.place.file == file) add(each.place.line, "ptx   ", each.text);
+      }
+    }
+    for (const auto& [line, instructions] : by_line) {
+      for (const Instruction* each : instructions) {
+        if (with_sass) add(line, fmt::format("{:04x}  ", each->address), each->text);
+      }
+    }
+    text += listing(file, below, kWidth, paint);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string assembly_text(const Assembly& a, AsmForm form, bool colors) {
+  const Paint paint(colors);
+  std::string text =
+      paint.bold(fmt::format("{} · {} · {}", a.version, a.problem, a.compiled.architecture)) +
+      (a.compiled.assembled ? " · assembled now by ptxas" : "") + "\n";
+  for (const std::string& line : wrap(demangled(a.compiled.name), kWidth - 2)) {
+    text += "  " + line + "\n";
+  }
+  text += "\n" + resources_text(a, paint);
+  const MachineCode code = parse_sass(a.compiled.sass, a.compiled.name, a.file);
+  const std::vector<Instruction> ptx = parse_ptx(a.compiled.ptx, a.compiled.name, a.file);
+  if (!code.instructions.empty()) text += "\n" + loops_text(a, code, paint);
+  for (const std::string& line : wrap(a.compiled.lack, kWidth - 2)) text += "\n  " + line;
+  if (!a.compiled.lack.empty()) text += "\n";
+  if (a.compiled.ptx.empty() && (form == AsmForm::ptx || form == AsmForm::all)) {
+    text +=
+        "\n  This build has no PTX of it; for PTX beside machine code configure with "
+        "CUDAARCHS=90.\n";
+  }
+  return text + "\n" + source_text(code, ptx, form, paint);
+}
+
+std::string assembly_json(const Assembly& a) {
+  const Resources& r = a.compiled.resources;
+  const auto mix_json = [](const Mix& mix) {
+    std::vector<std::string> parts;
+    for (int w = 0; w < kWorks; ++w) {
+      parts.push_back(fmt::format("\"{}\": {}", key_of(static_cast<Work>(w)),
+                                  mix[static_cast<std::size_t>(w)]));
+    }
+    return fmt::format("{{{}}}", fmt::join(parts, ", "));
+  };
+  const MachineCode code = parse_sass(a.compiled.sass, a.compiled.name, a.file);
+  std::vector<std::string> loops, lines, occupancies;
+  std::vector<std::size_t> all(code.instructions.size());
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+  for (const Loop& loop : loops_of(code)) {
+    const Mix mix = mix_of(code, loop.body);
+    loops.push_back(
+        fmt::format(R"({{"lines": {}, "depth": {}, "instructions": {}, "waits": {}, "mix": {}}})",
+                    json_string(lines_of(code, loop.body, a.file)), loop.depth, loop.body.size(),
+                    only_waits(mix), mix_json(mix)));
+  }
+  std::map<std::pair<std::string, int>, Mix> by_line;
+  for (const Instruction& each : code.instructions) {
+    ++by_line[{each.place.file, each.place.line}][static_cast<std::size_t>(work_of(each))];
+  }
+  for (const auto& [place, mix] : by_line) {
+    lines.push_back(fmt::format(R"({{"file": {}, "line": {}, "mix": {}}})",
+                                json_string(place.first), place.second, mix_json(mix)));
+  }
+  std::set<int> sizes(std::begin(kBlockSizes), std::end(kBlockSizes));
+  sizes.insert(threads_of(a.launch.block));
+  for (const int size : sizes) {
+    const auto at = occupancy_of(r, a.compiled.compute_capability, size, a.launch.dynamic_shared);
+    if (!at) continue;
+    occupancies.push_back(
+        fmt::format(R"({{"threads": {}, "blocks": {}, "occupancy": {:.6g}, "limit": {}}})", size,
+                    at->blocks, at->share(), json_string(at->limit)));
+  }
+  return fmt::format(
+      R"(  {{"version": {}, "problem": {}, "kernel": {}, "architecture": {}, "file": {},
+   "block": {}, "registers": {}, "max_threads": {}, "static_shared": {}, "dynamic_shared": {},
+   "local_bytes": {},
+   "occupancy": [{}],
+   "mix": {},
+   "loops": [{}],
+   "lines": [{}]}})",
+      json_string(a.version), json_string(a.problem), json_string(demangled(a.compiled.name)),
+      json_string(a.compiled.architecture), json_string(a.file), threads_of(a.launch.block),
+      r.registers, r.max_threads, r.static_shared, a.launch.dynamic_shared, r.local_bytes,
+      fmt::join(occupancies, ",\n     "), mix_json(mix_of(code, all)), fmt::join(loops, ",\n     "),
+      fmt::join(lines, ",\n     "));
+}
+
+bool show_assembly(const Options& options, Device& device) {
+#if !defined(LADDER_CUDA_BACKEND)
+  throw UsageError(
+      "--asm: this build has no code for GPUs; build with nvcc (cmake --preset release, or "
+      "scripts/bench --wheels).");
+#endif
+  std::vector<Selected> selected;
+  for (const std::string& wanted : options.assembly) {
+    for (Selected& one : select("--asm", wanted, options, device)) {
+      // Of what a pattern selects, each version once: at another problem its code is the same.
+      const auto same = std::find_if(selected.begin(), selected.end(), [&](const Selected& other) {
+        return other.kernel == one.kernel;
+      });
+      if (same == selected.end()) selected.push_back(std::move(one));
+    }
+  }
+  const bool json = options.asm_form == AsmForm::json;
+  const char* between = json ? "[\n" : "";
+  bool all_shown = true;
+  for (const Selected& one : selected) {
+    const Kernel& kernel = *one.kernel;
+    try {
+      if (const Support support = supports(kernel, one.problem, device.info()); !support.ok) {
+        throw std::runtime_error(support.reason);
+      }
+      const Family& family = family_of(kernel);
+      const auto workload =
+          family.open(one.problem, kernel.dtype, family.input_sets().front(), options.seed, device);
+      device.run(kernel, workload->args());
+      const std::vector<Launch> launches = device.launches();
+      if (launches.empty()) throw std::runtime_error("it launches no kernel of ours");
+      std::set<const void*> shown;
+      for (const Launch& launch : launches) {
+        if (!shown.insert(launch.function).second) continue;
+        const auto function = function_at(launch.function);
+        if (!function) throw std::runtime_error("this program was stripped of its symbols");
+        const Assembly assembly{full_name(kernel), one.problem.text(), kernel.file, launch,
+                                compiled_kernel(*function, kernel.file)};
+        fmt::print("{}{}", between,
+                   json ? assembly_json(assembly)
+                        : assembly_text(assembly, options.asm_form, wants_colors(stdout)));
+        between = json ? ",\n" : "\n";
+      }
+    } catch (const std::exception& error) {
+      fmt::print(stderr, "{}: {}\n", one.name(), error.what());
+      all_shown = false;
+    }
+    std::fflush(stdout);
+  }
+  if (json) fmt::print("{}]\n", *between == '[' ? "[" : "\n");
+  return all_shown;
+}
+
+}  // namespace ladder
