@@ -65,6 +65,7 @@ endif()
 
 # The harness itself
 ladder_test(harness_test
+  test/asm_test.cpp
   test/check_test.cpp
   test/console_test.cpp
   test/contract_test.cpp

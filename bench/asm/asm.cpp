@@ -4,6 +4,8 @@
 #include "explain/listing.hpp"
 #include "explain/selection.hpp"
 
+#include "harness/family.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -38,18 +40,11 @@ bool only_waits(const Mix& mix) {
   return other == 0 && count_of(mix, Work::wait) + count_of(mix, Work::global_load) > 0;
 }
 
-std::string lines_of(const MachineCode& code, const std::vector<std::size_t>& body,
-                     std::string_view file) {
-  int first = 0, last = 0;
-  const std::string own = file.substr(file.rfind('/') + 1).data();
-  for (const std::size_t i : body) {
-    const SourcePlace& place = code.instructions[i].place;
-    if (place.line == 0 || !place.file.ends_with("/" + own)) continue;
-    first = first == 0 ? place.line : std::min(first, place.line);
-    last = std::max(last, place.line);
-  }
-  if (first == 0) return "in headers";
-  return first == last ? fmt::format("line {}", first) : fmt::format("lines {} to {}", first, last);
+/// Where a loop's condition stands, as far as the compiler tells.
+std::string place_of(const MachineCode& code, const Loop& loop) {
+  const SourcePlace& place = code.instructions[loop.branch].place;
+  if (place.line == 0) return "no line";
+  return fmt::format("{}:{}", place.file.substr(place.file.rfind('/') + 1), place.line);
 }
 
 std::string occupancy_sentence(const Occupancy& occupancy, int threads) {
@@ -108,11 +103,14 @@ std::string resources_text(const Assembly& a, const Paint& paint) {
     line(limits.begin()->first == limit ? "  limited by" : "",
          fmt::format("  {} at {}", limit, fmt::join(at, ", ")));
   }
+  if (r.max_threads < 1024) {
+    line("", fmt::format("  more than {} threads need another __launch_bounds__", r.max_threads));
+  }
   return text;
 }
 
 /// A table of what the instructions of the kernel and of its loops do.
-std::string loops_text(const Assembly& a, const MachineCode& code, const Paint& paint) {
+std::string loops_text(const MachineCode& code, const Paint& paint) {
   std::vector<std::size_t> all(code.instructions.size());
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
   struct Column {
@@ -132,7 +130,7 @@ std::string loops_text(const Assembly& a, const MachineCode& code, const Paint& 
     const std::string title = fmt::format("loop {}", columns.size());
     const auto total = static_cast<int>(loop.body.size());
     const int useful = count_of(mix, Work::fma) + count_of(mix, Work::tensor);
-    about += fmt::format("  {:<8} {}{}: {} instructions", title, lines_of(code, loop.body, a.file),
+    about += fmt::format("  {:<8} {}{}: {} instructions", title, place_of(code, loop),
                          loop.depth > 1 ? ", inside another" : "", total);
     if (useful > 0) {
       about +=
@@ -217,7 +215,7 @@ std::vector<std::string> files_of(const std::vector<Instruction>& instructions) 
 
 std::string source_text(const MachineCode& code, const std::vector<Instruction>& ptx, AsmForm form,
                         const Paint& paint) {
-  const bool with_ptx = form == AsmForm::ptx || form == AsmForm::all || code.instructions.empty();
+  const bool with_ptx = form == AsmForm::ptx || form == AsmForm::all;
   const bool with_sass = form == AsmForm::sass || form == AsmForm::all;
   std::vector<std::string> files = files_of(code.instructions.empty() ? ptx : code.instructions);
   std::string text;
@@ -237,7 +235,8 @@ std::string source_text(const MachineCode& code, const std::vector<Instruction>&
     }
     if (with_ptx) {
       for (const Instruction& each : ptx) {
-        if (each.place.file == file) add(each.place.line, "ptx   ", each.text);
+        if (each.place.file == file && each.place.line > 0)
+          add(each.place.line, "ptx   ", each.text);
       }
     }
     for (const auto& [line, instructions] : by_line) {
@@ -248,6 +247,30 @@ std::string source_text(const MachineCode& code, const std::vector<Instruction>&
     text += listing(file, below, kWidth, paint);
   }
   return text;
+}
+
+/// Each version once, because at another problem its code is the same: at a problem that it supports,
+/// if there is one.
+std::vector<Selected> select_versions(const Options& options, const Device& device) {
+  std::vector<Selected> selected;
+  for (const std::string& wanted : options.assembly) {
+    for (Selected& one : select("--asm", wanted, options, device)) {
+      const auto ok = [&](const Problem& problem) {
+        return supports(*one.kernel, problem, device.info()).ok;
+      };
+      const auto same = std::find_if(selected.begin(), selected.end(), [&](const Selected& other) {
+        return other.kernel == one.kernel;
+      });
+      if (same != selected.end()) continue;
+      if (wanted != one.name() && !ok(one.problem)) {
+        for (Problem& problem : options.problems_of(family_of(*one.kernel), device.backend())) {
+          if (ok(problem)) one.problem = std::move(problem);
+        }
+      }
+      selected.push_back(std::move(one));
+    }
+  }
+  return selected;
 }
 
 }  // namespace
@@ -263,9 +286,11 @@ std::string assembly_text(const Assembly& a, AsmForm form, bool colors) {
   text += "\n" + resources_text(a, paint);
   const MachineCode code = parse_sass(a.compiled.sass, a.compiled.name, a.file);
   const std::vector<Instruction> ptx = parse_ptx(a.compiled.ptx, a.compiled.name, a.file);
-  if (!code.instructions.empty()) text += "\n" + loops_text(a, code, paint);
-  for (const std::string& line : wrap(a.compiled.lack, kWidth - 2)) text += "\n  " + line;
-  if (!a.compiled.lack.empty()) text += "\n";
+  if (!code.instructions.empty()) text += "\n" + loops_text(code, paint);
+  if (!a.compiled.lack.empty()) {
+    text += "\n";
+    for (const std::string& line : wrap(a.compiled.lack, kWidth - 2)) text += "  " + line + "\n";
+  }
   if (a.compiled.ptx.empty() && (form == AsmForm::ptx || form == AsmForm::all)) {
     text +=
         "\n  This build has no PTX of it; for PTX beside machine code configure with "
@@ -291,8 +316,8 @@ std::string assembly_json(const Assembly& a) {
   for (const Loop& loop : loops_of(code)) {
     const Mix mix = mix_of(code, loop.body);
     loops.push_back(
-        fmt::format(R"({{"lines": {}, "depth": {}, "instructions": {}, "waits": {}, "mix": {}}})",
-                    json_string(lines_of(code, loop.body, a.file)), loop.depth, loop.body.size(),
+        fmt::format(R"({{"place": {}, "depth": {}, "instructions": {}, "waits": {}, "mix": {}}})",
+                    json_string(place_of(code, loop)), loop.depth, loop.body.size(),
                     only_waits(mix), mix_json(mix)));
   }
   std::map<std::pair<std::string, int>, Mix> by_line;
@@ -333,16 +358,7 @@ bool show_assembly(const Options& options, Device& device) {
       "--asm: this build has no code for GPUs; build with nvcc (cmake --preset release, or "
       "scripts/bench --wheels).");
 #endif
-  std::vector<Selected> selected;
-  for (const std::string& wanted : options.assembly) {
-    for (Selected& one : select("--asm", wanted, options, device)) {
-      // Of what a pattern selects, each version once: at another problem its code is the same.
-      const auto same = std::find_if(selected.begin(), selected.end(), [&](const Selected& other) {
-        return other.kernel == one.kernel;
-      });
-      if (same == selected.end()) selected.push_back(std::move(one));
-    }
-  }
+  const std::vector<Selected> selected = select_versions(options, device);
   const bool json = options.asm_form == AsmForm::json;
   const char* between = json ? "[\n" : "";
   bool all_shown = true;
@@ -355,7 +371,8 @@ bool show_assembly(const Options& options, Device& device) {
       const Family& family = family_of(kernel);
       const auto workload =
           family.open(one.problem, kernel.dtype, family.input_sets().front(), options.seed, device);
-      device.run(kernel, workload->args());
+      const CheckResult result = check(kernel, *workload, device);
+      if (result.verdict != Verdict::passed) throw std::runtime_error(result.reason);
       const std::vector<Launch> launches = device.launches();
       if (launches.empty()) throw std::runtime_error("it launches no kernel of ours");
       std::set<const void*> shown;

@@ -245,6 +245,7 @@ CompiledKernel compiled_kernel(const Function& function, std::string_view file) 
     kernel.sass = output_of({*nvdisasm, "-gi", "-c", path});
   } else {
     kernel.lack = missing("nvdisasm", "makes machine code readable", "nvidia-cuda-nvdisasm");
+    if (!kernel.ptx.empty()) kernel.lack += " --asm-form=ptx shows the PTX without it.";
   }
   return kernel;
 }

@@ -108,9 +108,11 @@ std::vector<Loop> loops_of(const MachineCode& code) {
   const std::vector<Block> blocks = blocks_of(code);
   const auto dominators = dominators_of(blocks);
   std::map<std::size_t, std::set<std::size_t>> bodies;  // by head
+  std::map<std::size_t, std::size_t> branches;          // by head
   for (std::size_t from = 0; from < blocks.size(); ++from) {
     for (const std::size_t head : blocks[from].next) {
       if (!dominators[from].contains(head)) continue;
+      branches[head] = blocks[from].end - 1;
       std::set<std::size_t>& body = bodies[head];
       body.insert(head);
       std::vector<std::size_t> open{from};
@@ -127,6 +129,7 @@ std::vector<Loop> loops_of(const MachineCode& code) {
   std::vector<Loop> loops;
   for (const auto& [head, body] : bodies) {
     Loop loop;
+    loop.branch = branches.at(head);
     for (const std::size_t b : body) {
       for (std::size_t i = blocks[b].begin; i < blocks[b].end; ++i) loop.body.push_back(i);
     }

@@ -78,6 +78,7 @@ using Mix = std::array<int, kWorks>;
 /// A loop: the instructions that are carried out again and again.
 struct Loop {
   std::vector<std::size_t> body;  ///< their numbers, ascending
+  std::size_t branch = 0;         ///< the number of the one that leads back to the first
   int depth = 1;                  ///< 2 inside another
   bool innermost = true;
 };

@@ -59,7 +59,7 @@ std::optional<Occupancy> occupancy_of(const Resources& resources, int compute_ca
     if (sm.compute_capability != compute_capability) continue;
     const cudaOccDeviceProp properties = properties_of(sm);
     cudaOccFuncAttributes attributes;
-    attributes.maxThreadsPerBlock = resources.max_threads;
+    attributes.maxThreadsPerBlock = properties.maxThreadsPerBlock;
     attributes.numRegs = resources.registers;
     attributes.sharedSizeBytes = resources.static_shared;
     attributes.shmemLimitConfig = FUNC_SHMEM_LIMIT_OPTIN;
@@ -75,8 +75,7 @@ std::optional<Occupancy> occupancy_of(const Resources& resources, int compute_ca
     }
     const int blocks = result.activeBlocksPerMultiprocessor;
     return Occupancy{blocks, blocks * ((threads_per_block + 31) / 32), sm.threads / 32,
-                     threads_per_block > resources.max_threads ? "__launch_bounds__"
-                                                               : names_of(result.limitingFactors)};
+                     names_of(result.limitingFactors)};
   }
   return std::nullopt;
 }

@@ -26,6 +26,8 @@ struct Occupancy {
   double share() const { return static_cast<double>(warps) / most_warps; }
 };
 
+/// A block may be larger than max_threads: then it is what the kernel would have with another
+/// __launch_bounds__ and the same registers.
 /// Nothing if the compute capability is not known (90 is 9.0), or to this toolkit's header.
 std::optional<Occupancy> occupancy_of(const Resources& resources, int compute_capability,
                                       int threads_per_block, std::size_t dynamic_shared);
