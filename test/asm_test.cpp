@@ -205,7 +205,7 @@ TEST(Occupancy, NamesWhatLimitsIt) {
   EXPECT_EQ(limit({.registers = 125}, 256, 0), "registers");
   EXPECT_EQ(limit({.registers = 32}, 256, 100 << 10), "shared memory");
   EXPECT_EQ(limit({.registers = 16}, 32, 0), "blocks");
-  EXPECT_EQ(limit({.registers = 32, .barriers = 16}, 128, 0), "barriers");
+  EXPECT_EQ(limit({.registers = 32}, 256, 0), "warps") << "though no register is left either";
   EXPECT_EQ(occupancy_of({.registers = 255}, 90, 512, 0)->blocks, 0);
   EXPECT_FALSE(occupancy_of({.registers = 32}, 1, 256, 0));
 }

@@ -688,6 +688,11 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--explain=xml", "--explain=xml: one of table (the default), lines, json");
   expect_refused("--explain --csv=x.csv", "leave out --csv");
   expect_refused("--explain --benchmark_format=json", "leave out");
+  expect_refused("--asm=,", "NAME|REGEX,… is expected");
+  expect_refused("--asm=gemm --asm-form=xml", "one of lines, ptx, sass, all, json is expected");
+  expect_refused("--asm-form=sass", "add --asm=NAME");
+  expect_refused("--asm=gemm --csv=x.csv", "leave out --csv");
+  expect_refused("--asm=gemm --explain", "leave out");
   expect_refused("--backend=tpu", "auto, cuda, host", "");
   expect_refused("--device=99", "--device=99: ", "");
   EXPECT_EQ(slurp(file("results.csv")), "precious\n") << "a refusal costs no results";

@@ -135,6 +135,7 @@ def missing(line: Line, folder: str, printed: str) -> str:
     if not printed:
         return "nothing was printed"
     if names & {*SWITCHES, "--explain", "--profile", "--trace"}:
+    if names & {*SWITCHES, "--explain", "--profile", "--asm"}:
         return ""
     form = value("--benchmark_format", "console")
     files = [(flags.get("--csv", "results.csv"), "csv")]

@@ -36,5 +36,12 @@ TEST(Options, RandomProblemsAreDrawnOnceAndByTheSeedAtThatTime) {
   EXPECT_NE(again.problems.at("gemm"), drawn);
 }
 
+TEST(Options, AssemblyInAForm) {
+  const Options options = parse({"--asm=gemm/f32/v05_tile2d,transpose", "--asm-form=sass"});
+  EXPECT_EQ(options.assembly, (std::vector<std::string>{"gemm/f32/v05_tile2d", "transpose"}));
+  EXPECT_EQ(options.asm_form, AsmForm::sass);
+  EXPECT_EQ(parse({"--asm=gemm"}).asm_form, AsmForm::lines);
+}
+
 }  // namespace
 }  // namespace ladder

@@ -243,6 +243,12 @@ CompiledKernel compiled_kernel(const Function& function, std::string_view file) 
   kernel.resources = resources_in(Elf(std::move(cubin)), kernel.name, kernel.compute_capability);
   if (const auto nvdisasm = find_tool("nvdisasm")) {
     kernel.sass = output_of({*nvdisasm, "-gi", "-c", path});
+    constexpr std::string_view target = ".target\t";  // "sm_90a", of which an image says 90
+    if (const std::size_t at = kernel.sass.find(target); at != std::string::npos) {
+      const std::size_t begin = at + target.size();
+      kernel.architecture =
+          kernel.sass.substr(begin, kernel.sass.find_first_of(" \t\n", begin) - begin);
+    }
   } else {
     kernel.lack = missing("nvdisasm", "makes machine code readable", "nvidia-cuda-nvdisasm");
     if (!kernel.ptx.empty()) kernel.lack += " --asm-form=ptx shows the PTX without it.";

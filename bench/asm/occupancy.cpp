@@ -74,8 +74,9 @@ std::optional<Occupancy> occupancy_of(const Resources& resources, int compute_ca
       return std::nullopt;
     }
     const int blocks = result.activeBlocksPerMultiprocessor;
-    return Occupancy{blocks, blocks * ((threads_per_block + 31) / 32), sm.threads / 32,
-                     names_of(result.limitingFactors)};
+    const int warps = blocks * ((threads_per_block + 31) / 32), most = sm.threads / 32;
+    return Occupancy{blocks, warps, most,
+                     warps == most ? "warps" : names_of(result.limitingFactors)};
   }
   return std::nullopt;
 }
