@@ -698,6 +698,23 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   EXPECT_EQ(slurp(file("results.csv")), "precious\n") << "a refusal costs no results";
 }
 
+TEST_F(BenchCli, ShowsWhatTheCompilerMade) {
+  const std::string asked = "--asm=gemm/f32/v01_naive";
+  const Result result = bench(asked);
+  if (result.err.find("holds PTX alone") != std::string::npos) GTEST_SKIP() << "there is no ptxas";
+  if (result.exit_code != 0) {
+    expect_refused(asked, "this build has no code for GPUs; build with nvcc");
+    return;
+  }
+  for (const char* part : {"naive(gemm::Args<float>)", " per thread", "blocks of 1024 threads"}) {
+    EXPECT_THAT(result.out, HasSubstr(part));
+  }
+  EXPECT_THAT(bench(asked + " --asm-form=json").out, testing::StartsWith("[\n  {\"version\""));
+  if (result.out.find("nvdisasm, which") != std::string::npos) return;
+  EXPECT_THAT(result.out, HasSubstr("loop 1   v01_naive.cu:"));
+  EXPECT_THAT(result.out, HasSubstr("FFMA"));
+}
+
 TEST_F(BenchCli, CudaWithoutAGpuIsRefused) {
   if (bench("--benchmark_list_tests", "--backend=cuda ").exit_code == 0)
     GTEST_SKIP() << "there is a GPU";

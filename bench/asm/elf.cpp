@@ -98,10 +98,10 @@ std::optional<Function> function_at(const void* address) {
   }
   auto& elf = known[path];
   if (!elf) elf = std::make_unique<Elf>(read_bytes(path));
-  const auto at = static_cast<std::uint64_t>(static_cast<const char*>(address) -
-                                             static_cast<const char*>(info.dli_fbase));
+  const auto absolute = reinterpret_cast<std::uint64_t>(address);
+  const auto at = absolute - reinterpret_cast<std::uint64_t>(info.dli_fbase);
   for (const Elf::Symbol& symbol : elf->symbols()) {
-    if (symbol.value == at && symbol.name.starts_with("_Z")) {
+    if ((symbol.value == at || symbol.value == absolute) && symbol.name.starts_with("_Z")) {
       return Function{std::string(symbol.name), std::string(symbol.file)};
     }
   }
