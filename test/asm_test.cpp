@@ -219,8 +219,10 @@ TEST(Occupancy, IsKnownForEveryGenerationThatIsSupported) {
 }
 
 Assembly example() {
-  Assembly a{
-      .version = "gemm/f32/v01_x", .problem = "8x8x8", .file = "/b/src/kernels/gemm/v01_x.cu"};
+  Assembly a;
+  a.version = "gemm/f32/v01_x";
+  a.problem = "8x8x8";
+  a.file = "/b/src/kernels/gemm/v01_x.cu";
   a.launch.block = dim3(256);
   a.compiled.name = "kernel";
   a.compiled.architecture = "sm_90";

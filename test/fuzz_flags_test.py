@@ -60,6 +60,7 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--profile": (["gemm/f32/v01_naive/8x8x8"], ["gemm/f32/v99_none", "gemm/f32/v01_naive/8", "(", ",", "gemm,,softmax"]),
 }  # fmt: skip
 LATE = ("--trace", "--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile")  # see Line
+LATE = ("--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile", "--asm")  # see Line
 SWITCHES = ["--help", "--list", "--benchmark_list_tests", "-h"]
 NONSENSE = ["gemm", "--", "-", "", "--no_such_flag", "--benchmark_no_such_flag=1", "---gemm=1x1x1",
             "--Gemm=1x1x1", "é", "\x7f", "%s%n"]  # fmt: skip
