@@ -59,8 +59,7 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--samples": (["mine.json"], ["no/such/folder/x.json"]),
     "--profile": (["gemm/f32/v01_naive/8x8x8"], ["gemm/f32/v99_none", "gemm/f32/v01_naive/8", "(", ",", "gemm,,softmax"]),
 }  # fmt: skip
-LATE = ("--trace", "--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile")  # see Line
-LATE = ("--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile", "--asm")  # see Line
+LATE = ("--trace", "--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile", "--asm")  # see Line
 SWITCHES = ["--help", "--list", "--benchmark_list_tests", "-h"]
 NONSENSE = ["gemm", "--", "-", "", "--no_such_flag", "--benchmark_no_such_flag=1", "---gemm=1x1x1",
             "--Gemm=1x1x1", "é", "\x7f", "%s%n"]  # fmt: skip
@@ -135,8 +134,7 @@ def missing(line: Line, folder: str, printed: str) -> str:
 
     if not printed:
         return "nothing was printed"
-    if names & {*SWITCHES, "--explain", "--profile", "--trace"}:
-    if names & {*SWITCHES, "--explain", "--profile", "--asm"}:
+    if names & {*SWITCHES, "--explain", "--profile", "--trace", "--asm"}:
         return ""
     form = value("--benchmark_format", "console")
     files = [(flags.get("--csv", "results.csv"), "csv")]
