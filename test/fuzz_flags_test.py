@@ -52,7 +52,6 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--trace": (["mine.trace"], ["no/such/folder/x.trace", "."]),
     "--trace-warps": ([], ["0", "one", "-1", "0,"]),  # right only beside --trace
     "--trace-block": ([], ["0,0", "x", "1,2,3,4"]),
-       }},
     "--asm": ([], ["gemm/f32/v99_none", "gemm/f32/v01_naive/8", "(", ",", "gemm,,softmax"]),
     "--asm-form": ([], ["", "xml", "SASS"]),
     "--csv": (["mine.csv"], ["no/such/folder/x.csv", "."]),
