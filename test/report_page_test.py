@@ -22,7 +22,7 @@ from typing import Any
 # First: it finds the scripts.
 from scripts_test import ALL, GEMM, RELU, SCRIPTS, Case, equal_rounds, gemm, line
 
-import chromium  # isort: skip
+import browser  # isort: skip
 import ladder_csv  # isort: skip
 import ladder_sources  # isort: skip
 import report  # isort: skip
@@ -38,7 +38,7 @@ LIMIT = 3_000_000  # bytes of the page of a full run
 SECONDS = 2.0  # until such a page can be used
 HOSTILE = '4 < 8 & "quoted" </script><script>throw 1</script> $name'
 
-browses = unittest.skipUnless(chromium.PROGRAM, "needs Chromium")
+browses = unittest.skipUnless(browser.CHROMIUM, "needs Chromium")
 
 MARKED = [
     line("v04_wonder", 300, idea=HOSTILE, throttled=0.4, sm_mhz=1980, power_w=300, toolkit="13.0"),
@@ -320,14 +320,12 @@ VIEWS = ("story", "why", "fastest", "roof", "compare", "runs")
 
 
 @browses
-class Browser(PageCase):
-    browser: chromium.Chromium
+class InBrowser(PageCase):
+    browser: browser.Browser
 
     @classmethod
     def setUpClass(cls) -> None:
-        profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        cls.addClassCleanup(profile.cleanup)
-        cls.browser = chromium.Chromium(Path(profile.name))
+        cls.browser = browser.Browser()
         cls.addClassCleanup(cls.browser.close)
 
     def setUp(self) -> None:
@@ -335,12 +333,13 @@ class Browser(PageCase):
         self.browser.width(1280)
         self.browser.media(prefers_color_scheme="light")
         self.browser.slow_down(1)
+        self.browser.errors.clear()
 
     def tearDown(self) -> None:
-        self.assertEqual(self.browser.said, [], "nothing is thrown, and nothing refused")
+        self.assertEqual(self.browser.errors, [], "nothing is thrown, and nothing refused")
 
-    def open(self, page: Path, **choice: str) -> chromium.Chromium:
-        self.browser.open(page, f"#{urllib.parse.urlencode(choice)}" if choice else "")
+    def open(self, page: Path, **choice: str) -> browser.Browser:
+        self.browser.open(page, urllib.parse.urlencode(choice))
         self.browser.run(HELPERS)
         return self.browser
 

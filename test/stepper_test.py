@@ -308,8 +308,8 @@ class InChromium(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls) -> None:
-        cls.browser = Browser(seconds=240)
-        cls.addClassCleanup(cls.browser.__exit__)
+        cls.browser = Browser()
+        cls.addClassCleanup(cls.browser.close)
 
     def setUp(self) -> None:
         self.browser.errors.clear()
@@ -317,8 +317,10 @@ class InChromium(unittest.TestCase):
     def tearDown(self) -> None:
         self.assertEqual(self.browser.errors, [])
 
-    def open(self, page: str, *arguments: Any, **more: Any) -> None:
-        self.browser.open(SITE / page, *arguments, **more)
+    def open(self, page: str, at: str = "", width: int = 1400, height: int = 1000, **media: str) -> None:
+        self.browser.width(width, height)
+        self.browser.media(**media)
+        self.browser.open(SITE / page, at)
         self.js(IN_PAGE)
 
     def js(self, expression: str) -> Any:
@@ -521,7 +523,7 @@ class InChromium(unittest.TestCase):
         self.assertEqual(self.js("getComputedStyle(document.querySelector('.drop')).animationName"), "none")
 
     def test_a_slow_phone_keeps_up(self) -> None:
-        self.browser.call("Emulation.setCPUThrottlingRate", rate=4)
+        self.browser.slow_down(4)
         try:
             for page, at in (("transpose.html", "v01,v02"), ("gemm.html", "v05,v06")):
                 for _ in range(5):  # others may use the machine
@@ -531,7 +533,7 @@ class InChromium(unittest.TestCase):
                         break
                 self.assertLess(taken, 250, f"{page}: milliseconds of a step")
         finally:
-            self.browser.call("Emulation.setCPUThrottlingRate", rate=1)
+            self.browser.slow_down(1)
 
 
 if __name__ == "__main__":

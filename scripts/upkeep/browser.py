@@ -15,105 +15,117 @@ from pathlib import Path
 from typing import Any
 
 CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome") or ""
-KEYS = {"ArrowLeft": 37, "ArrowRight": 39, "Home": 36, "End": 35, " ": 32, "Tab": 9, "Enter": 13, "n": 78}
+PATIENCE = 60  # seconds for one answer: others may use the machine
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37,
+        "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}  # fmt: skip
 
 
 class Browser:
-    """One page. What its console or scripts complain of is in `errors`."""
+    """One page. What it complains of is in `errors`: exceptions that nobody caught, its console, its log."""
 
-    def __init__(self, seconds: float = 60) -> None:
-        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
-        self.deadline = time.monotonic() + seconds
+    def __init__(self) -> None:
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        to_browser, self._out = os.pipe()
+        self._in, from_browser = os.pipe()
+
+        def inherit() -> None:  # the browser reads what it is told from 3, and answers to 4
+            read, write = os.dup(to_browser), os.dup(from_browser)
+            high = max(read, write, 4) + 1
+            os.dup2(read, high), os.dup2(write, high + 1)
+            os.dup2(high, 3), os.dup2(high + 1, 4)
+
+        self._process = subprocess.Popen(
+            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+             "--remote-debugging-pipe",
+             "--host-resolver-rules=MAP * ~NOTFOUND", "--no-first-run",
+             "--disable-ipc-flooding-protection",  # scripts choose faster than people
+             f"--user-data-dir={self._profile.name}", "about:blank"],
+            preexec_fn=inherit, pass_fds=(3, 4), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        os.close(to_browser)
+        os.close(from_browser)
+        self._buffer = b""
+        self._number = 0
+        self._session = ""
         self.errors: list[str] = []
-        self.number = 0
-        self.received = b""
-        ours_in, theirs_out = os.pipe()
-        theirs_in, ours_out = os.pipe()
-
-        def wire() -> None:  # Chromium reads from 3 and writes to 4
-            a, b = os.dup(theirs_in), os.dup(theirs_out)
-            os.dup2(a, 3)
-            os.dup2(b, 4)
-
-        command = [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
-                   "--remote-debugging-pipe", "--host-resolver-rules=MAP * ~NOTFOUND",
-                   f"--user-data-dir={self.profile.name}", "about:blank"]  # fmt: skip
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        preexec_fn=wire, close_fds=False)  # fmt: skip
-        os.close(theirs_in)
-        os.close(theirs_out)
-        self.reads, self.writes = ours_in, ours_out
-        self.session = ""
-        target = next(t for t in self.call("Target.getTargets")["targetInfos"] if t["type"] == "page")
-        self.session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
+        self.width(1280)
 
     def __enter__(self) -> Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.terminate()
-        self.process.wait()
-        os.close(self.reads)
-        os.close(self.writes)
-        self.profile.cleanup()
+        self.close()
 
-    def receive(self) -> dict[str, Any]:
-        while b"\0" not in self.received:
-            left = self.deadline - time.monotonic()
-            if left <= 0 or not select.select([self.reads], [], [], left)[0]:
-                raise TimeoutError("Chromium does not answer")
-            more = os.read(self.reads, 1 << 20)
-            if not more:
-                raise RuntimeError("Chromium has ended")
-            self.received += more
-        message, _, self.received = self.received.partition(b"\0")
-        found: dict[str, Any] = json.loads(message)
-        details = found.get("params", {})
-        if found.get("method") == "Runtime.exceptionThrown":
-            self.errors.append(details["exceptionDetails"].get("exception", {}).get("description", "?"))
-        elif found.get("method") == "Log.entryAdded" and details["entry"]["level"] == "error":
-            self.errors.append(details["entry"]["text"])
-        return found
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait(timeout=PATIENCE)
+        os.close(self._in)
+        os.close(self._out)
+        self._profile.cleanup()
 
-    def call(self, method: str, **params: Any) -> dict[str, Any]:
-        self.number += 1
-        message = {"id": self.number, "method": method, "params": params}
-        if self.session:
-            message["sessionId"] = self.session
-        os.write(self.writes, json.dumps(message).encode() + b"\0")
-        while (answer := self.receive()).get("id") != self.number:
-            pass
-        if "error" in answer:
-            raise RuntimeError(f"{method}: {answer['error']['message']}")
-        result: dict[str, Any] = answer["result"]
-        return result
+    def call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        text = json.dumps(message).encode() + b"\0"
+        while text:
+            text = text[os.write(self._out, text) :]
+        while True:
+            answer = self._hear()
+            if answer.get("id") == self._number:
+                assert "error" not in answer, f"{method}: {answer.get('error')}"
+                return answer["result"]
 
-    def open(self, path: Path, fragment: str = "", width: int = 1400, height: int = 1000,
-             **media: str) -> None:  # fmt: skip
-        """media: prefers_color_scheme="dark", prefers_reduced_motion="reduce"."""
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
-                  mobile=width < 600)  # fmt: skip
-        features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
-        self.call("Emulation.setEmulatedMedia", features=features)
-        self.call("Page.navigate", url="about:blank")  # so that another fragment loads the page anew
-        self.call("Page.navigate", url=path.resolve().as_uri() + (f"#{fragment}" if fragment else ""))
-        while self.run("document.readyState") != "complete" or self.run("location.protocol") != "file:":
-            pass
+    def _hear(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            ready, _, _ = select.select([self._in], [], [], PATIENCE)
+            assert ready, "Chromium does not answer"
+            read = os.read(self._in, 1 << 20)
+            assert read, "Chromium has ended"
+            self._buffer += read
+        line, _, self._buffer = self._buffer.partition(b"\0")
+        message: dict[str, Any] = json.loads(line)
+        of = message.get("params", {})
+        if message.get("method") == "Runtime.exceptionThrown":
+            details = of["exceptionDetails"]
+            self.errors.append(details.get("exception", {}).get("description") or details["text"])
+        elif message.get("method") in ("Runtime.consoleAPICalled", "Log.entryAdded"):
+            self.errors.append(json.dumps(of))
+        return message
 
-    def run(self, expression: str) -> Any:
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+    def open(self, page: Path, fragment: str = "") -> None:
+        """Loads a page anew, and waits until it is loaded."""
+        self.call("Page.navigate", url="about:blank")
+        self.wait("location.protocol === 'about:' && document.readyState === 'complete'")
+        self.call("Page.navigate", url=page.resolve().as_uri() + (f"#{fragment}" if fragment else ""))
+        self.wait("location.protocol === 'file:' && document.readyState === 'complete'")
+
+    def run(self, script: str) -> Any:
+        """What an expression is, or what its promise becomes; as JSON has it."""
+        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True,
+                           awaitPromise=True)  # fmt: skip
         if "exceptionDetails" in answer:
-            raise RuntimeError(answer["exceptionDetails"]["exception"].get("description"))
+            details = answer["exceptionDetails"]
+            raise AssertionError(details.get("exception", {}).get("description") or details)
         return answer["result"].get("value")
 
-    def press(self, key: str, times: int = 1, shift: bool = False) -> None:
-        of = {"key": key, "code": "Space" if key == " " else key, "windowsVirtualKeyCode": KEYS[key],
-              "modifiers": 8 if shift else 0}  # fmt: skip
-        text = {" ": " ", "Enter": "\r", "n": "n"}.get(key)
-        for _ in range(times):
-            self.call("Input.dispatchKeyEvent", type="keyDown", **of, **({"text": text} if text else {}))
+    def press(self, *keys: str, shift: bool = False) -> None:
+        """Presses keys, one after the other, as a person does; a text is typed."""
+        for key in keys:
+            if key not in KEYS and len(key) > 1:
+                self.call("Input.insertText", text=key)
+                continue
+            text = "\r" if key == "Enter" else key if len(key) == 1 else ""
+            of: dict[str, Any] = {"key": key, "code": "Space" if key == " " else key, "modifiers": 8 if shift else 0,
+                                  "windowsVirtualKeyCode": KEYS.get(key, ord(key[0]))}  # fmt: skip
+            down: dict[str, Any] = {"type": "keyDown", "text": text} if text else {"type": "rawKeyDown"}
+            self.call("Input.dispatchKeyEvent", **down, **of)
             self.call("Input.dispatchKeyEvent", type="keyUp", **of)
 
     def click(self, selector: str, x: float = 0.5, y: float = 0.5) -> None:
@@ -127,6 +139,26 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, **place)
 
+    def width(self, pixels: int, height: int = 900) -> None:
+        self.call("Emulation.setDeviceMetricsOverride", width=pixels, height=height,
+                  deviceScaleFactor=1, mobile=pixels < 600)  # fmt: skip
+
+    def media(self, **features: str) -> None:
+        """As if the system preferred this: prefers_color_scheme="dark", prefers_reduced_motion="reduce"."""
+        of = [{"name": name.replace("_", "-"), "value": value} for name, value in features.items()]
+        self.call("Emulation.setEmulatedMedia", features=of)
+
+    def slow_down(self, times: float) -> None:
+        """Lets the CPU seem so many times slower."""
+        self.call("Emulation.setCPUThrottlingRate", rate=times)
+
+    def wait(self, condition: str) -> None:
+        """Until an expression is true."""
+        end = time.monotonic() + PATIENCE
+        while not self.run(f"Boolean({condition})"):
+            assert time.monotonic() < end, f"never: {condition}"
+            time.sleep(0.02)
+
     def screenshot(self, path: Path, whole: bool = False) -> None:
-        data = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
-        path.write_bytes(base64.b64decode(data))
+        shot = self.call("Page.captureScreenshot", captureBeyondViewport=whole)["data"]
+        path.write_bytes(base64.b64decode(shot))

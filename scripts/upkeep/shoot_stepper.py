@@ -25,8 +25,9 @@ def main() -> None:
         sys.exit("Chromium is missing: install the package chromium.")
     with browser.Browser() as page:
         for picture, file, at, width, height, colours in SHOTS:
-            page.open(DOCS / "site" / file, at, width, height, prefers_color_scheme=colours,
-                      prefers_reduced_motion="reduce")  # fmt: skip
+            page.width(width, height)
+            page.media(prefers_color_scheme=colours, prefers_reduced_motion="reduce")
+            page.open(DOCS / "site" / file, at)
             page.run("document.querySelector('#stage').scrollIntoView()")
             page.screenshot(DOCS / picture)
             print(DOCS / picture)
