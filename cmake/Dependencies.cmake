@@ -92,14 +92,16 @@ if(LADDER_CUDA)
     endif()
   endforeach()
 elseif(NOT LADDER_CUDA_INCLUDE_DIRS)
+  set(wheels ${CMAKE_PREFIX_PATH}) # `pip install .` has Python's packages there, NVIDIA's among them
+  list(TRANSFORM wheels APPEND /nvidia/cu13)
   find_path(LADDER_CUDA_FP16_DIR cuda_fp16.h
-            HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda ${CMAKE_SOURCE_DIR}/build/venv/cuda
+            HINTS ${wheels} ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda ${CMAKE_SOURCE_DIR}/build/venv/cuda
             PATH_SUFFIXES include)
   find_path(LADDER_CUDA_CCCL_DIR nv/target
             HINTS ${LADDER_CUDA_FP16_DIR} PATH_SUFFIXES cccl include)
   if(NOT LADDER_CUDA_FP16_DIR OR NOT LADDER_CUDA_CCCL_DIR)
-    message(FATAL_ERROR "NVIDIA's headers were not found. scripts/test and scripts/bench fetch them; "
-                        "or set LADDER_CUDA_INCLUDE_DIRS to the folders of cuda_fp16.h and nv/target.")
+    message(FATAL_ERROR "NVIDIA's headers were not found. scripts/test and scripts/bench fetch them, and so does "
+                        "`pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl` for the package; or set LADDER_CUDA_INCLUDE_DIRS to the folders of cuda_fp16.h and nv/target.")
   endif()
   set(LADDER_CUDA_INCLUDE_DIRS ${LADDER_CUDA_FP16_DIR} ${LADDER_CUDA_CCCL_DIR})
 endif()

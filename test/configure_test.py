@@ -59,12 +59,14 @@ class Refusals(Case):
                          f"-DLADDER_CUDA_INCLUDE_DIRS={folders}")  # fmt: skip
 
     def test_headers_of_an_older_cuda(self) -> None:
-        headers = self.here / "cuda11"
-        for name in ("cuda_fp16.h", "nv/target", "cuda.h"):
-            (headers / name).parent.mkdir(parents=True, exist_ok=True)
-            (headers / name).write_text("#define CUDA_VERSION 11080\n", encoding="utf-8")
-        self.refused(f"{headers}/cuda.h is of CUDA 11080: 12000 .12.0. or newer is needed", ROOT,
-                     self.here / "build11", f"-DLADDER_CUDA_INCLUDE_DIRS={headers}")
+        wheels = self.here / "wheels"  # where pip, as it builds the package, has NVIDIA's headers
+        for headers, option in ((self.here / "cuda11", "LADDER_CUDA_INCLUDE_DIRS={}"),
+                                (wheels / "nvidia/cu13/include", f"CMAKE_PREFIX_PATH={wheels}")):
+            for name in ("cuda_fp16.h", "nv/target", "cuda.h"):
+                (headers / name).parent.mkdir(parents=True, exist_ok=True)
+                (headers / name).write_text("#define CUDA_VERSION 11080\n", encoding="utf-8")
+            self.refused(f"{headers}/cuda.h is of CUDA 11080: 12000 .12.0. or newer is needed", ROOT,
+                         self.here / f"build {headers.name}", f"-D{option.format(headers)}")
 
     def test_an_older_cmake_reads_the_presets_and_so_hears_what_it_lacks(self) -> None:
         presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
