@@ -101,7 +101,8 @@ elseif(NOT LADDER_CUDA_INCLUDE_DIRS)
             HINTS ${LADDER_CUDA_FP16_DIR} PATH_SUFFIXES cccl include)
   if(NOT LADDER_CUDA_FP16_DIR OR NOT LADDER_CUDA_CCCL_DIR)
     message(FATAL_ERROR "NVIDIA's headers were not found. scripts/test and scripts/bench fetch them, and so does "
-                        "`pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl` for the package; or set LADDER_CUDA_INCLUDE_DIRS to the folders of cuda_fp16.h and nv/target.")
+                        "`pip install nvidia-cuda-runtime nvidia-cuda-crt nvidia-cuda-cccl` for the package; or set "
+                        "LADDER_CUDA_INCLUDE_DIRS to the folders of cuda_fp16.h and nv/target.")
   endif()
   set(LADDER_CUDA_INCLUDE_DIRS ${LADDER_CUDA_FP16_DIR} ${LADDER_CUDA_CCCL_DIR})
 endif()
