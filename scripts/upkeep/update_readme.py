@@ -4,9 +4,9 @@ README and of docs/.
 
 The numbers come from the CSVs under results/<gpu>/: for each family from the GPU's newest one that
 has its rows. Left out are *-shapes.csv, further problems of some versions, and what
-scripts/autotune.py and scripts/torch_operators.py measured. Of several GPUs the one with the most families measured by the protocol
-of equal rounds comes first, of those the one measured last; README.md has a row of it for each family,
-results/README.md all rows of all GPUs.
+scripts/autotune.py and scripts/torch_operators.py measured. Of several GPUs the one with the most
+families measured by the protocol of equal rounds comes first, of those the one measured last;
+README.md has a row of it for each family, results/README.md all rows of all GPUs.
 
 What stands between these markers is replaced, and nothing else:
 
