@@ -342,6 +342,13 @@ def read(path: Path) -> list[Row]:
     return list(rows.values())
 
 
+def runs(root: Path = ROOT) -> list[Path]:
+    """The committed runs of ladders at their main problems."""
+    # Not of validate_counters, peers_torch.py, autotune, torch_operators.py; nor further problems
+    others = re.compile(r"^counters\.csv$|-(shapes|peers|(autotune|torch)-\w+)\.csv$")
+    return [path for path in sorted(root.glob("results/*/*.csv")) if not others.search(path.name)]
+
+
 def group(row: Row) -> tuple[str, ...]:
     """What the rows that were measured together share."""
     return row.backend, row.family, row.op, row.dtype, row.problem, row.cache

@@ -31,7 +31,7 @@ import ladder_csv
 from ladder_csv import ROOT, LadderError
 
 TEMPLATES = Path(__file__).resolve().parent / "stepper"
-SCRIPTS = ("basics", "trace", "wavefronts", "words", "history", "lanes", "memory", "banks", "counts",
+SCRIPTS = ("basics", "trace", "wavefronts", "words", "history", "cells", "lanes", "memory", "banks", "counts",
            "timeline", "panel", "story", "player")  # fmt: skip
 SEED = 1  # of the inputs: a page is the same whenever it is made
 LIMIT = 200_000  # bytes of a kernel's trace
@@ -97,6 +97,10 @@ SITE = (
          "One warp asks the copy engine (TMA) for the next tiles while two groups of warps multiply the last "
          "ones. Mbarriers tell who may go on.",
          of_family("gemm_tensor/nt/bf16", "128x256x512", {"v11": "0,4", "v12": "0,4,8"})),
+    Page("ping_pong.html", "Two warpgroups that take turns",
+         "Attention: while the tensor cores have the products of one group of warps, the other group takes its "
+         "exponentials (ping-pong). In v12 that is left to chance; in v13 they hand the turn to each other.",
+         of_family("attention/bf16", "1x1x512x64", {"v12": "0,4,8", "v13": "0,4,8"})),
 )  # fmt: skip
 
 
@@ -257,8 +261,7 @@ def measured(names: Sequence[str]) -> dict[str, Any]:
     if len(one) > 1:
         return {}
     (family, _, _), = one
-    runs = sorted(ROOT.glob("results/*/20[0-9][0-9]-[0-9][0-9]-[0-9][0-9].csv"), key=lambda p: p.name)
-    for path in reversed(runs):
+    for path in sorted(ladder_csv.runs(), key=lambda path: (path.name, path), reverse=True):
         by_problem: dict[str, dict[str, ladder_csv.Row]] = {}
         for row in ladder_csv.read(path):
             if (row.family, row.op, row.dtype) in one and row.cache == "cold" and row.time_us > 0:

@@ -338,7 +338,7 @@ class InChromium(unittest.TestCase):
         for page in PAGES:
             self.open(page)
             checked, wrong = self.js("inTest.wrongPictures()")
-            self.assertGreater(checked, 100, page)
+            self.assertGreater(checked, 50, page)
             self.assertEqual(wrong, [], page)
 
     def test_the_drawing_itself_has_as_many_sectors_and_turns(self) -> None:
@@ -354,17 +354,92 @@ class InChromium(unittest.TestCase):
                      "v02: each store takes 4 sectors, the fewest possible", "3.2 times as fast",
                      "In all, v01 moves 576 KiB to and from the big memory, v02 128 KiB",
                      "v02 pays a price: each load from shared memory takes 32 turns where 1 would do",
-                     "groups of 32, a warp", "lanes 0 to 31, run the same line",
-                     "pieces of 32 bytes, sectors"):  # fmt: skip
+                     "its lanes' values lie 512 bytes apart", "its lanes' values lie side by side"):  # fmt: skip
             self.assertIn(part, words)
+        words = self.js("document.querySelector('#primer').innerText")
+        for part in ("groups of 32, a warp", "lanes 0 to 31, run the same line",
+                     "pieces of 32 bytes, sectors", "first word of 4 bytes lies in bank 0",
+                     "the 33rd in bank 0 again"):  # fmt: skip
+            self.assertIn(part, words)
+        self.assertTrue(self.js("inTest.precedes('#primer', '#why')"), "words come before what uses them")
+        self.assertTrue(self.js("inTest.precedes('#legend', '#stage')"))
         self.open("transpose.html", "v02,v03")
         words = self.js("document.querySelector('#why').innerText")
         for part in ("v02: each load from shared memory takes 32 turns where 1 would do",
-                     "v03: each load from shared memory takes 1 turn, the fewest possible"):  # fmt: skip
+                     "its lanes' values lie 128 bytes apart, all in one bank",
+                     "v03: each load from shared memory takes 1 turn, the fewest possible: "
+                     "its lanes' values lie 132 bytes apart, each in another bank"):  # fmt: skip
             self.assertIn(part, words)
-        self.js("document.querySelector('#verdict button').click()")
-        self.assertIn("32 turns where 1 would do. All of them lie in bank 0.", self.said(0))
-        self.assertIn("1 turn, the fewest possible. Every word is in a bank of its own.", self.said(1))
+        for width, height in ((1400, 800), (390, 844)):  # the sentence and the queue that it is about
+            self.open("transpose.html", "v02,v03", width=width, height=height, prefers_reduced_motion="reduce")
+            self.js("document.querySelector('#verdict button').click()")
+            self.assertIn("128 bytes apart: 32 turns where 1 would do. All of them lie in bank 0: "
+                          "32 banks of 4 bytes are 128 bytes.", self.said(0))  # fmt: skip
+            self.assertTrue(self.js("inTest.inSight('#panel-0 .say') && inTest.inSight('#panel-0 .banks svg')"))
+        self.open("transpose.html", "v02,v03,17")
+        self.assertIn("132 bytes apart: 1 turn, the fewest possible. Every word is in a bank of its own.",
+                      self.said(1))  # fmt: skip
+
+    def test_a_cell_tells_where_its_value_comes_from(self) -> None:
+        self.open("transpose.html", "v02,v03,20")
+        tip = "document.querySelector('#tip').innerText"
+        self.browser.press("Tab")
+        self.assertEqual(self.js(tip), "")
+        self.js("document.querySelectorAll('#panel-1 .banks svg')[1].focus({focusVisible: true})")
+        self.browser.press(*["ArrowDown"] * 7, *["ArrowRight"] * 5)
+        self.assertEqual(self.js(tip), "Row 7, bank 5: stored by lane 31 of warp 6, which had loaded in[6][31] last.")
+        self.assertEqual(self.at(), 20, "the arrows are the picture's while it has the focus")
+        self.browser.press("Tab")
+        self.assertEqual(self.js(tip), "")
+        self.js("document.querySelector('#panel-1 .picture svg').focus({focusVisible: true})")
+        self.browser.press("ArrowRight")
+        self.assertEqual(self.js(tip), "Lane 1 of warp 0: it has loaded shared memory, row 1, bank 9 "
+                                       "(stored by lane 8 of warp 1, which had loaded in[1][8] last) last.")  # fmt: skip
+        self.js("document.activeElement.blur()")
+        for selector, x, y, words in (
+            ("#panel-1 .memory > div:nth-child(2) svg", 0.25, 0.05, "out[0][1]: stored by lane 1 of warp 0, "),
+            ("#panel-1 .memory > div:nth-child(1) svg", 0.5, 0.5, " of warp "),
+        ):
+            with self.subTest(selector):
+                self.browser.point(selector, x, y)
+                self.assertIn(words, self.js(tip))
+        self.browser.press("End")
+        self.assertIn(" of warp ", self.js(tip), "it stays, and is of the step that is shown")
+        self.open("pipeline.html", "v12,v13")
+        self.browser.point("#panel-0 .banks svg:last-of-type", 0.08, 0.02)
+        self.assertEqual(self.js(tip), "Row 0, bank 0: copied from A[0][0].")
+        self.browser.press("End")  # where copies are asked for that lie past the edge
+        self.assertEqual(self.js(tip), "Row 0, bank 0: set to zero by a copy.")
+
+    def test_turns_that_warpgroups_hand_on(self) -> None:
+        self.open("ping_pong.html")
+        for side, label in ((0, "v12"), (1, "v13")):
+            steps = self.js(f"player.panels[{side}].trace.list.map((s) => [s.note ?? '', s.warp, s.object ?? 0])")
+            passed = [(object, warp) for note, warp, object in steps if note == "named passed"]
+            drawn = self.js(f"document.querySelectorAll('#panel-{side} .timeline .turn').length")
+            self.assertEqual(drawn, len(passed), label)
+            self.assertEqual(len(passed), 0 if label == "v12" else 8)
+            groups = sum(note == "wgmma commit" for note, _, _ in steps)
+            self.assertEqual(self.js(f"document.querySelectorAll('#panel-{side} .running').length"), groups)
+            self.assertEqual(groups, 16)
+            turns = [(warp, note) for note, warp, _ in steps if note.startswith("named") and note != "named wait"]
+            if turns:  # who goes on has been let by the other, and lets the other
+                self.assertEqual(turns[0], (4, "named arrive"), "warp 0 begins")
+                for (giver, gave), (taker, took) in zip(turns[:15:2], turns[1:16:2]):
+                    self.assertEqual((gave, took), ("named arrive", "named passed"))
+                    self.assertNotEqual(giver, taker)
+        for note, words in (
+            ("named wait", "Warp 0 comes to named barrier 1, and waits until 256 threads have come."),
+            ("named arrive", "Warp 4 arrives at named barrier 1, and goes on: those who wait there for it may follow."),
+            ("named passed", "Warp 0 goes on past named barrier 1: all have come."),
+            ("bulk load", "Warp 8 asks the copy engine (TMA) for 16,384 bytes, and does not wait. "
+             "The mbarrier q_full will tell."),
+        ):  # fmt: skip
+            self.assertEqual(self.js(f"inTest.note(1, '{note}')"), words)
+        words = self.js("document.querySelector('#why').innerText")
+        self.assertIn("In v13, warps hand on whose turn it is", words)
+        self.assertIn("the same within 2 %", words)
+        self.assertIn("It is order, not time", self.js("document.querySelector('#panel-1 .timeline').innerText"))
 
     def test_steps_are_told_in_words(self) -> None:
         for page, at, side, words in (
@@ -384,7 +459,7 @@ class InChromium(unittest.TestCase):
              "Warp 0: the lanes hand values to each other from register to register (__shfl_xor_sync). "
              "No memory is touched."),
             ("reduction.html", "v01,v02,20", 1,
-             "Warp 1 loads 32 words from shared memory: 4 turns where 1 would do. "
+             "Warp 1 loads 32 words from shared memory, 16 bytes apart: 4 turns where 1 would do. "
              "They lie in only 8 of the 32 banks."),
         ):  # fmt: skip
             with self.subTest(page=page, at=at):
@@ -408,13 +483,34 @@ class InChromium(unittest.TestCase):
             self.open(page)
             self.browser.press("End")
             for side in (0, 1):
-                rows = self.js(f"inTest.countsShown({side})")
-                sums = self.js(f"inTest.sumsOfSteps({side})")
-                self.assertEqual(len(rows), len(sums), page)
-                for row in rows:
-                    name = next(name for name in sorted(sums, key=len, reverse=True) if row.startswith(name))
-                    numbers = [int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?= sector| turn| would)", row)]
-                    self.assertEqual(numbers, sums[name], f"{page}: {row}")
+                shown = self.counts_shown(side)
+                self.assertEqual(shown, self.js(f"inTest.sumsOfSteps({side})"), page)
+
+    def counts_shown(self, side: int) -> dict[str, list[int]]:
+        """By name: units, and the fewest possible."""
+        found = {}
+        for name, text in self.js(f"inTest.countsShown({side})"):
+            found[name] = [int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*(?= sector| turn| would)", text)]
+        return found
+
+    def test_the_shared_memory_of_a_cluster_is_counted_as_explain_does(self) -> None:
+        for name, kind, row in (("softmax/f32/v08_cluster", "cluster_load", "DSMEM loads"),
+                                ("softmax/f32/v08d_st_async", "cluster_store", "DSMEM stores")):  # fmt: skip
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
+                sums = [0, 0]
+                for block in range(2):  # a cluster, which is the whole launch
+                    page = Path(folder) / "page.html"
+                    command = [sys.executable, SCRIPT, f"{name}/1x20000", f"--build={BENCH.parent}", "-o", page,
+                               f"--block={block}", "--warps=" + ",".join(map(str, range(32)))]  # fmt: skip
+                    subprocess.run(command, check=True, capture_output=True)
+                    self.browser.open(page)
+                    self.js(IN_PAGE)
+                    self.browser.press("End")
+                    sums = [a + b for a, b in zip(sums, self.counts_shown(0)[row])]
+                explained = json.loads(bench("--explain=json", *selected(name, "1x20000")).stdout)
+                counters = next(one["counters"] for one in explained if one["kernel"] == name.split("/")[-1])
+                self.assertGreater(sums[0], 0)
+                self.assertEqual(sums, [counters[kind]["units"], counters[kind]["ideal"]])
 
     def test_every_control(self) -> None:
         self.open("transpose.html", prefers_reduced_motion="reduce")
@@ -523,17 +619,17 @@ class InChromium(unittest.TestCase):
         self.assertEqual(self.js("getComputedStyle(document.querySelector('.drop')).animationName"), "none")
 
     def test_a_slow_phone_keeps_up(self) -> None:
-        self.browser.slow_down(4)
-        try:
-            for page, at in (("transpose.html", "v01,v02"), ("gemm.html", "v05,v06")):
-                for _ in range(5):  # others may use the machine
-                    self.open(page, at)
-                    taken = self.js("inTest.stepTime()")
-                    if taken < 250:
-                        break
-                self.assertLess(taken, 250, f"{page}: milliseconds of a step")
-        finally:
+        self.addCleanup(self.browser.slow_down, 1)
+        for page in PAGES:
             self.browser.slow_down(1)
+            self.open(page)
+            self.js("player.go(Math.floor(player.steps / 2))")
+            self.browser.slow_down(4)
+            for _ in range(5):  # others may use the machine
+                taken = self.js("inTest.stepTime()")
+                if taken < 250:
+                    break
+            self.assertLess(taken, 250, f"{page}: milliseconds of a step")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ class Banks {
     const words = new Set();
     for (const step of trace.list) {
       for (const one of [step, ...step.beside]) {
-        if (!one.shared) continue;
+        if (!one.shared || one.cluster) continue;
         for (const address of one.addresses) {
           for (let at = address; at < address + one.width; at += ROW) words.add(Math.floor(at / ROW));
           words.add(Math.floor((address + one.width - 1) / ROW));
@@ -29,27 +29,47 @@ class Banks {
     parent.append(element(
         "h3", {}, element("b", {}, "Shared memory"),
         ": 32 banks side by side. The lanes of this request queue at their banks; each row is one turn (wavefront)"));
-    this.queue = element("svg", {viewBox: `0 0 620 ${14 + most * this.waveHeight}`, role: "img"});
+    const margin = NARROW.matches ? 30 : 0;  // for larger letters
+    this.left = -margin;
+    this.queue =
+        element("svg", {viewBox: `${- margin} 0 ${620 + margin} ${14 + most * this.waveHeight}`, role: "img"});
     parent.append(this.queue);
     this.rowAt = new Map(this.rows.map((row, i) => [row, i]));
     this.shown = Math.min(this.rows.length, 34);
     this.height = this.rows.length > 20 ? 5 : 8;
     parent.append(element("h3", {}, "What shared memory holds (a row is 128 bytes, one word in each bank)"));
-    this.tile = element("svg", {viewBox: `0 0 620 ${this.shown * this.height + 2}`, role: "img"});
+    this.tile =
+        element("svg", {viewBox: `${- margin} 0 ${620 + margin} ${this.shown * this.height + 2}`, role: "img"});
     parent.append(this.tile);
     this.tileGround = element("g");
     this.tileCells = element("g");
     this.tileNow = element("path", {class: "outline"});
     this.tile.append(this.tileGround, this.tileCells, this.tileNow);
+    this.cells = new Cells(this.tile, {
+      columns: BANKS,
+      rows: this.shown,
+      at: (x, y) => {
+        const column = Math.floor((x - 40) / this.cell), row = Math.floor(y / this.height);
+        return column >= 0 && column < BANKS && row >= 0 && row < this.shown ? [column, row] : null;
+      },
+      box: (column, row) => [40 + column * this.cell, row * this.height, this.cell - 1, this.height - 1],
+      tell: (column, row) => this.tell(this.rows[this.top + row] * BANKS + column)
+    });
     this.top = -1;
+  }
+
+  tell(word) {
+    const by = this.words.get(word), name = wordName(word);
+    return `${name[0].toUpperCase()}${name.slice(1)}: ${by ? writerName(this.trace, by) : "nothing yet"}.`;
   }
 
   show(step, history) {
     if (!this.rows.length) return;
+    this.words = history.words;
     const x = (bank) => 40 + bank * this.cell;
     this.queue.replaceChildren();
     for (let bank = 0; bank < BANKS; ++bank) {
-      const text = element("text", {class: "lane-number", x: x(bank) + 9, y: 9});
+      const text = element("text", {class: "lane-number bank", x: x(bank) + 9, y: 9});
       text.textContent = bank;
       this.queue.append(text);
     }
@@ -77,7 +97,7 @@ class Banks {
     }
     for (const wave of [0, waves - 1]) {
       if (wave < 0 || waves === 0 || wave >= LANES) continue;
-      const label = element("text", {x: 0, y: 13 + wave * this.waveHeight + this.waveHeight - 2});
+      const label = element("text", {x: this.left, y: 13 + wave * this.waveHeight + this.waveHeight - 2});
       label.textContent = `turn ${wave + 1}`;
       this.queue.append(label);
     }
@@ -109,6 +129,9 @@ class Banks {
       this.tileCells.replaceChildren(...shades(byShade));
     }
     this.tileNow.setAttribute("d", now.filter((cell) => inView(cell.word)).map((cell) => box(cell.word)).join(""));
-    this.tile.setAttribute("aria-label", `${history.words.size} words of shared memory have been written`);
+    this.tile.setAttribute(
+        "aria-label",
+        `${history.words.size} words of shared memory have been written; the arrows tell what each holds`);
+    this.cells.refresh(false);
   }
 }

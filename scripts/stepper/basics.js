@@ -29,9 +29,31 @@ const KINDS = [
   {key: "global_atomic", ops: ["atom"], name: "Atomics", one: "atomic update", unit: "sector"},
   {key: "shared_load", ops: ["lds"], name: "Shared loads", one: "load from shared memory", unit: "wavefront"},
   {key: "shared_store", ops: ["sts"], name: "Shared stores", one: "store to shared memory", unit: "wavefront"},
+  {
+    key: "shared_atomic",
+    ops: ["atoms"],
+    name: "Shared atomics",
+    one: "atomic update of shared memory",
+    unit: "wavefront"
+  },
   {key: "shared_async", ops: ["cpa"], name: "Copies (cp.async)", one: "copy to shared memory", unit: "wavefront"},
   {key: "shared_stmatrix", ops: ["stmatrix"], name: "stmatrix", one: "stmatrix", unit: "wavefront"},
+  {
+    key: "cluster_load",
+    ops: ["ldc"],
+    name: "DSMEM loads",
+    one: "load from the cluster's shared memory",
+    unit: "wavefront"
+  },
+  {
+    key: "cluster_store",
+    ops: ["stc"],
+    name: "DSMEM stores",
+    one: "store to the cluster's shared memory",
+    unit: "wavefront"
+  },
 ];
+const NARROW = matchMedia("(max-width: 900px)");
 const $ = (id) => document.getElementById(id);
 const element = (name, attributes = {}, ...children) => {
   const svg = ["svg", "rect", "path", "text", "line", "g", "title"].includes(name);
@@ -50,6 +72,12 @@ const isWaste = (units, ideal) => units > 1.2 * ideal;
 const FEW_LANES = 16;
 const isPoor = (step) =>
     step.kind !== undefined && (isWaste(step.units, step.ideal) || step.lanes.length < FEW_LANES);
+
+/** Bytes from each lane's address to the next one's, where that is the same for all. */
+function distance(step) {
+  const distances = new Set(step.addresses.slice(1).map((a, i) => a - step.addresses[i]));
+  return distances.size === 1 ? [...distances][0] : undefined;
+}
 
 const bits = (mask) => {
   let n = 0;

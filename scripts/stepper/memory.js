@@ -2,7 +2,8 @@
 
 /** Lines of sectors of an array: its rows, or stretches of it. Only those that the trace touches. */
 class MemoryView {
-  constructor(array, place, sectors, parent) {
+  constructor(trace, array, place, sectors, parent) {
+    this.trace = trace;
     this.place = place;
     this.array = array;
     const size = BYTES[array.dtype] || 4;
@@ -29,6 +30,19 @@ class MemoryView {
     this.now = element("path", {class: "sector"});
     this.used = element("path", {class: "used"});
     this.svg.append(this.ground, this.history, this.now, this.used);
+    const perSector = SECTOR / size, wide = this.sector / perSector;
+    this.cells = new Cells(this.svg, {
+      columns: this.across * perSector,
+      rows: this.shown,
+      at: (x, y) => {
+        const column = Math.floor((x - this.left) / wide), row = Math.floor(y / this.height);
+        return column >= 0 && column < this.across * perSector && row >= 0 && row < this.shown ? [column, row] :
+                                                                                                 null;
+      },
+      box: (column, row) => [this.left + column * wide, row * this.height, wide, this.height - 0.6],
+      tell: (column, row) =>
+          this.tell((this.lines[this.top + row] * this.lineSectors + this.first) * SECTOR + column * size)
+    });
     const box = element(
         "div", {class: width < 300 ? "narrow" : "wide"},
         element("h3", {}, element("b", {}, array.name), ` ${shape}${array.dtype}, ${array.role}`), this.svg);
@@ -37,8 +51,12 @@ class MemoryView {
     parent.append(box);
   }
 
-  line(byte) { return this.lineAt.get(Math.floor(byte / SECTOR / this.lineSectors)); }
-  x(byte) { return this.left + (byte / SECTOR % this.lineSectors - this.first) * this.sector; }
+  line(byte) {
+    return this.lineAt.get(Math.floor(byte / SECTOR / this.lineSectors));
+  }
+  x(byte) {
+    return this.left + (byte / SECTOR % this.lineSectors - this.first) * this.sector;
+  }
   box(byte, bytes, inset) {
     const h = this.height - 2 * inset;
     return `M${this.x(byte).toFixed(2)} ${(this.line(byte) - this.top) * this.height + inset}h${
@@ -49,7 +67,18 @@ class MemoryView {
     return line !== undefined && line >= this.top && line < this.top + this.shown;
   }
 
+  tell(address) {
+    const name = elementName(this.trace, this.place, address);
+    for (const [first, by] of this.touchedBy) {
+      if (address < first || address >= first + by.width) continue;
+      if (by.op !== "ld") return `${name}: ${writerName(this.trace, by)}.`;
+      return `${name}: loaded by lane ${by.lane} of warp ${by.warp}.`;
+    }
+    return `${name}: no lane has touched it yet.`;
+  }
+
   show(step, history) {
+    this.touchedBy = history.touched(this.place);
     let top = Math.max(0, this.top);
     if (step) {
       const rows = step.addresses.map((a) => this.line(a)).filter((line) => line !== undefined);
@@ -83,6 +112,7 @@ class MemoryView {
         "aria-label",
         step ? `${plural(sectors, "sector")} of ${this.array.name} touched by this step` :
                `this step does not touch ${this.array.name}`);
+    this.cells.refresh(false);
   }
 
   drawGround() {
@@ -94,7 +124,7 @@ class MemoryView {
       for (let s = 0; s < this.across; ++s)
         d += `M${(this.left + s * this.sector).toFixed(2)} ${y}h${this.sector.toFixed(2)}v${this.height - 0.6}h${
             (-this.sector).toFixed(2)}z`;
-      if (i === 0 || i === this.shown - 1 || this.height > 8 && i % 2 === 0) {
+      if (i === 0 || i === this.shown - 1 || this.height > 8 && i % 2 === 0 && i < this.shown - 2) {
         const text = element("text", {x: 0, y: y + this.height - 1.2});
         text.textContent = this.byRows ?
             `row ${line}` :
@@ -116,7 +146,7 @@ function memoryViews(trace, parent) {
       for (const one of [step, ...step.beside])
         if (one.place === place) sectorsOf(one).forEach((s) => sectors.add(s));
     }
-    if (sectors.size > 0) views.push(new MemoryView(array, place, [...sectors], parent));
+    if (sectors.size > 0) views.push(new MemoryView(trace, array, place, [...sectors], parent));
   });
   return views;
 }

@@ -45,7 +45,7 @@ class Panel {
     this.file = -1;
     this.history = new History(trace);
     this.parts = {
-      lanes: new Lanes(this.lanes),
+      lanes: new Lanes(trace, this.lanes),
       memory: memoryViews(trace, this.memory),
       banks: new Banks(trace, mostWaves, this.banks),
       counts: new Counts(trace, mostUnits, this.counts),
@@ -74,7 +74,7 @@ class Panel {
         ...out);
     this.showLine(step);
     this.history.goTo(at);
-    this.parts.lanes.show(trace, step, this.history);
+    this.parts.lanes.show(step, this.history);
     for (const view of this.parts.memory) view.show(step.place === view.place ? step : null, this.history);
     this.parts.banks.show(step, this.history);
     this.parts.counts.show(at);

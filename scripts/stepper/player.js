@@ -48,6 +48,7 @@ const player = {
       }
     });
     document.addEventListener("keydown", (event) => this.key(event));
+    NARROW.addEventListener("change", () => this.show(this.at));
     this.tab(0);
     this.show(Number(wanted[2]) || 0);
   },
@@ -71,7 +72,7 @@ const player = {
 
   /** Pictures of the two that show the same begin at the same height. */
   align() {
-    for (const name of ["lanes", "memory", "counts"]) {
+    for (const name of ["lanes", "memory", "counts", "timeline"]) {
       const parts = this.panels.map((panel) => panel[name]);
       for (const part of parts) part.style.minHeight = "";
       const most = Math.max(...parts.map((part) => part.offsetHeight));

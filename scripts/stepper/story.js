@@ -15,6 +15,19 @@ function storyOf(a, b) {
       trace.list.find((s) => s.kind === kind && isWaste(s.units, s.ideal) === bad);
   const na = short(a.label), nb = short(b.label);
   const isShared = (kind) => kind.unit !== "sector";
+  /** How far apart the lanes' values lie, where that is the same in all such requests. */
+  const because = (trace, kind, bad) => {
+    const steps = trace.list.filter((s) => s.kind === kind && isWaste(s.units, s.ideal) === bad);
+    const distances = new Set(steps.map(distance));
+    const [d] = distances, [step] = steps;
+    if (distances.size !== 1 || !d) return "";
+    if (d === step.width) return ": its lanes' values lie side by side";
+    const banks = !step.cells ? "" :
+        bad                   ? d % ROW === 0 ? ", all in one bank" : "" :
+        step.units === 1      ? ", each in another bank" :
+                                "";
+    return `: its lanes' values lie ${Math.abs(d).toLocaleString("en")} bytes apart${banks}`;
+  };
   for (const kind of KINDS) {
     const x = per(a, kind.key), y = per(b, kind.key);
     const unit = isShared(kind) ? "turn" : "sector";
@@ -22,27 +35,28 @@ function storyOf(a, b) {
     const fewest = (of) => of.requests ? of.ideal / of.requests : 0;
     const excess = (of) => of.ideal ? of.units / of.ideal : 1;
     const amount = (n) => `${times(n)} ${unit}${n === 1 ? "" : "s"}`;
-    if (isWaste(x.units, x.ideal)) {
+    const better = x.requests && y.requests && excess(x) / excess(y) >= 1.25;
+    if (isWaste(x.units, x.ideal) && (a === b || better || !isWaste(y.units, y.ideal))) {
       faults.push({
-        text: `${na}: each ${kind.one} takes ${amount(each(x))} where ${times(fewest(x))} would do: ${
-            times(excess(x))} times as many.`,
+        text: `${na}: each ${kind.one} takes ${amount(each(x))} where ${times(fewest(x))} would do, ${
+            times(excess(x))} times as many${because(a, kind, true)}.`,
         panel: 0,
         step: example(a, kind, true),
         bad: true
       });
     }
-    const better = x.requests && y.requests && excess(x) / excess(y) >= 1.25;
     if (better) {
       gains.push({
         text: `${nb}: each ${kind.one} takes ${amount(each(y))}${
-            isWaste(y.units, y.ideal) ? `, still ${times(excess(y))} times the fewest` : ", the fewest possible"}.`,
+            isWaste(y.units, y.ideal) ? `, still ${times(excess(y))} times the fewest` :
+                                        ", the fewest possible"}${because(b, kind, isWaste(y.units, y.ideal))}.`,
         panel: 1,
         step: example(b, kind, isWaste(y.units, y.ideal))
       });
     } else if (isWaste(y.units, y.ideal)) {
       prices.push({
         text: `${nb} ${isWaste(x.units, x.ideal) ? "still pays" : "pays a price"}: each ${kind.one} takes ${
-            amount(each(y))} where ${times(fewest(y))} would do.`,
+            amount(each(y))} where ${times(fewest(y))} would do${because(b, kind, true)}.`,
         panel: 1,
         step: example(b, kind, true),
         bad: true
@@ -55,6 +69,14 @@ function storyOf(a, b) {
           nb} passes its data through shared memory, so that each side is read or written in the order that suits it.`,
       panel: 1,
       step: b.list.find((s) => s.kind && s.shared)
+    });
+  }
+  const turn = (trace) => trace.list.findLast((s) => s.note === "named arrive");
+  if (turn(b) && !turn(a)) {
+    means.push({
+      text: `In ${nb}, warps hand on whose turn it is: one waits at a named barrier until the other arrives there.`,
+      panel: 1,
+      step: turn(b)
     });
   }
   if (a.problem !== b.problem) return [...faults, ...means, ...gains, ...prices];  // totals don't compare
@@ -112,9 +134,11 @@ function showWhy(a, b) {
     if (item.step) {
       const button = element("button", {type: "button"}, "Show me");
       button.addEventListener("click", () => {
-        player.goTo(player.panels[Math.min(item.panel, player.panels.length - 1)], item.step.index);
-        $("stage").scrollIntoView(
-            {behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth"});
+        const panel = player.panels[Math.min(item.panel, player.panels.length - 1)];
+        player.goTo(panel, item.step.index);
+        (item.step.cells ? panel.banks : $("stage")).scrollIntoView({
+          behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth"
+        });
       });
       line.append(" ", button);
     }

@@ -30,6 +30,7 @@ function readTrace(trace) {
       if (raw[9]) step.from = spread(raw[9], step.mask);
       step.kind = KINDS.find((kind) => kind.ops.includes(step.op));
       step.shared = step.place === SHARED;
+      step.cluster = step.op === "ldc" || step.op === "stc";  // the trace does not tell of which block
       const last = lastOf.get(step.warp);
       step.ofCopy = step.op === "ld" && last !== undefined && last.op === "cpa" && last.at === step.at;
       lastOf.set(step.warp, step);
@@ -62,7 +63,7 @@ function readTrace(trace) {
     trace.sums.push({...last, [step.kind.key]: [n + 1, units + step.units, ideal + step.ideal]});
   }
   for (const step of steps)
-    if (step.type === "q" && step.shared) step.cells = wavefronts(step);
+    if (step.type === "q" && step.shared && !step.cluster) step.cells = wavefronts(step);
   trace.mostWaves =
       Math.max(0, ...steps.map((step) => step.cells ? Math.max(...step.cells.map((c) => c.wave)) + 1 : 0));
   trace.barriers = nameBarriers(trace, steps);
@@ -70,24 +71,24 @@ function readTrace(trace) {
 
 /** Names of mbarriers by where they are, as the source calls them: "full[1]". */
 function nameBarriers(trace, steps) {
-  const names = new Map();
-  // Best is where the kernel itself waits for it; elsewhere it may be a parameter.
-  const own = (step) => (step.at >= 0 && trace.places[step.at][0] === 0 ? 1 : 0) +
-      (step.note === "passed" || step.note === "wait" ? 1 : 0);
-  for (const step of [...steps].sort((a, b) => own(b) - own(a))) {
-    if (!step.note || step.object < 0 || step.note.startsWith("named")) continue;
-    if (!names.has(step.object)) names.set(step.object, "mbarrier");
-    if (step.at < 0 || names.get(step.object) !== "mbarrier") continue;
-    const [file, line] = trace.places[step.at];
-    const found = /mbarrier_\w+\(\s*&?(\w+)/.exec(trace.files[file].text.split("\n")[line - 1]);
-    if (found) names.set(step.object, found[1]);
+  const names = new Map(), ranks = new Map(), lines = trace.files.map((file) => file.text.split("\n"));
+  const calls = trace.places.map(([file, line]) => /mbarrier_\w+\(\s*&?(\w+\.)*(\w+)/.exec(lines[file][line - 1]));
+  // Best is a member's name, and where the kernel itself waits for it; elsewhere it may be a parameter.
+  for (const {note, object, at} of steps) {
+    if (!note || object < 0 || note.startsWith("named")) continue;
+    const call = at >= 0 && calls[at];
+    const own = at >= 0 && trace.places[at][0] === 0, waits = note === "passed" || note === "wait";
+    const rank = call ? 1 + own + waits + (call[1] ? 3 : 0) : 0;
+    if (rank <= (ranks.get(object) ?? -1)) continue;
+    ranks.set(object, rank);
+    names.set(object, call ? call[2] : "mbarrier");
   }
   const seen = {};
-  const many = (name) => [...names.values()].filter((other) => other === name).length > 1;
+  const many = new Set([...names.values()].filter((name, i, all) => all.indexOf(name) !== i));
   for (const object of [...names.keys()].sort((a, b) => a - b)) {
     const name = names.get(object);
     seen[name] = (seen[name] ?? -1) + 1;
-    names.set(object, many(name) || seen[name] > 0 ? `${name}[${seen[name]}]` : name);
+    if (many.has(name)) names.set(object, `${name}[${seen[name]}]`);
   }
   return names;
 }

@@ -24,7 +24,7 @@ function wavefronts(step) {
     for (const cell of cells) cell.wave += begins.get(cell.line);
     return cells;
   }
-  const load = step.op === "lds" || step.op === "ldc";
+  const load = step.op === "lds";
   const atomic = step.op === "atoms";
   const of = new Map(step.lanes.map((lane, i) => [lane, step.addresses[i]]));
   const alike = (bit) => step.lanes.every((lane) => !of.has(lane ^ bit) || of.get(lane ^ bit) === of.get(lane));

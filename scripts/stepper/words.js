@@ -15,14 +15,13 @@ function elementName(trace, place, address) {
 
 /** How the lanes' addresses lie: "side by side", "512 bytes apart". */
 function pattern(step) {
-  const distances = new Set(step.addresses.slice(1).map((a, i) => a - step.addresses[i]));
   if (step.addresses.length === 1) return "";
-  if (distances.size === 1) {
-    const [d] = distances;
-    if (d === 0) return ", the same place for all lanes";
-    if (d === step.width) return " that lie side by side";
-    return `, ${Math.abs(d).toLocaleString("en")} bytes apart`;
-  }
+  const d = distance(step);
+  if (d === 0) return ", the same place for all lanes";
+  if (d === step.width) return " that lie side by side";
+  if (d !== undefined) return `, ${Math.abs(d).toLocaleString("en")} bytes apart`;
+  if (step.shared) return "";
+  const distances = new Set(step.addresses.slice(1).map((a, i) => a - step.addresses[i]));
   if ([...distances].every((d) => d === 0 || d === step.width))
     return " that lie side by side, some wanted by several lanes";
   const runs = step.addresses.slice(1)
@@ -54,9 +53,10 @@ function sayRequest(trace, step) {
       lds: "loads",
       sts: "stores",
       atoms: "updates",
-      stmatrix: "stores"
-    }[step.op] ||
-        "moves";
+      stmatrix: "stores",
+      ldc: "loads",
+      stc: "stores"
+    }[step.op];
     const where = {
       ld: " from ",
       st: " to ",
@@ -70,10 +70,10 @@ function sayRequest(trace, step) {
     }[step.op];
     out.push(
         step.ofCopy ? `The copies of warp ${step.warp} read ` : `Warp ${step.warp} ${verb} `, `${amount}${where}`,
-        step.op.endsWith("c") ? "the cluster's shared memory" :
-            step.shared       ? "shared memory" :
-                                element("b", {}, arrayOf(trace, step.place).name),
-        `${step.shared ? "" : pattern(step)}: `);
+        step.cluster    ? "the cluster's shared memory" :
+            step.shared ? "shared memory" :
+                          element("b", {}, arrayOf(trace, step.place).name),
+        `${step.cluster ? "" : pattern(step)}: `);
   }
   const unit = step.shared ? "turn" : "sector";
   const count = plural(step.units, unit);
@@ -83,8 +83,9 @@ function sayRequest(trace, step) {
     for (const cell of step.cells) busiest.set(cell.bank, (busiest.get(cell.bank) || 0) + 1);
     const banks = busiest.size;
     out.push(
-        banks === 1 ? ` All of them lie in bank ${[...busiest.keys()][0]}.` :
-                      ` They lie in only ${banks} of the 32 banks.`);
+        banks === 1 ? ` All of them lie in bank ${[...busiest.keys()][0]}${
+                          distance(step) % ROW === 0 ? `: 32 banks of 4 bytes are ${ROW} bytes` : ""}.` :
+                                                       ` They lie in only ${banks} of the 32 banks.`);
   } else if (step.shared && step.cells && step.units === 1 && step.lanes.length > 1) {
     const words = new Set(step.cells.map((cell) => cell.word)).size;
     out.push(
@@ -149,11 +150,11 @@ function sayNote(trace, step) {
     case "wgmma passed":
       return `${who} goes on: its products are done.`;
     case "named arrive":
-      return `${who} arrives at named barrier ${step.object}, and goes on.`;
+      return `${who} arrives at named barrier ${step.object}, and goes on: those who wait there for it may follow.`;
     case "named wait":
-      return `${who} waits at named barrier ${step.object}.`;
+      return `${who} comes to named barrier ${step.object}, and waits until ${step.detail} threads have come.`;
     case "named passed":
-      return `${who} goes on past named barrier ${step.object}.`;
+      return `${who} goes on past named barrier ${step.object}: all have come.`;
   }
   return step.note;
 }

@@ -128,14 +128,21 @@ class Browser:
             self.call("Input.dispatchKeyEvent", **down, **of)
             self.call("Input.dispatchKeyEvent", type="keyUp", **of)
 
-    def click(self, selector: str, x: float = 0.5, y: float = 0.5) -> None:
-        """At so much of the element's width and height."""
+    def place(self, selector: str, x: float, y: float) -> dict[str, float]:
+        """Where so much of an element's width and height is, once it is scrolled into sight."""
         box = self.run(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)}); "
             "e.scrollIntoView({block: 'center', behavior: 'instant'}); const b = e.getBoundingClientRect(); "
             "return [b.x, b.y, b.width, b.height]; })()"
         )
-        place = {"x": box[0] + x * box[2], "y": box[1] + y * box[3], "button": "left", "clickCount": 1}
+        return {"x": box[0] + x * box[2], "y": box[1] + y * box[3]}
+
+    def point(self, selector: str, x: float = 0.5, y: float = 0.5) -> None:
+        """Moves the mouse there."""
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", **self.place(selector, x, y))
+
+    def click(self, selector: str, x: float = 0.5, y: float = 0.5) -> None:
+        place = {**self.place(selector, x, y), "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, **place)
 

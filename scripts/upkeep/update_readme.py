@@ -374,9 +374,7 @@ def newest_runs(root: Path) -> list[Runs]:
     """For every GPU and family the newest run that has its cold rows. First comes the GPU with the most
     families in equal rounds, of those the one with the newest run."""
     machines: dict[Path, list[Run]] = {}
-    for path in sorted(root.glob("results/*/*.csv")):
-        if re.search(r"^counters\.csv$|-(shapes|peers|(autotune|torch)-\w+)\.csv$", path.name):
-            continue  # of validate_counters, peers_torch.py, autotune, torch_operators.py; further problems
+    for path in ladder_csv.runs(root):
         rows = tuple(r for r in ladder_csv.read(path) if r.backend == "cuda")
         if any(r.cache != "hot" for r in rows):
             machines.setdefault(path.parent, []).append(Run(path, rows))
