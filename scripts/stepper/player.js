@@ -74,9 +74,10 @@ const player = {
   align() {
     for (const name of ["lanes", "memory", "counts", "timeline"]) {
       const parts = this.panels.map((panel) => panel[name]);
-      for (const part of parts) part.style.minHeight = "";
+      for (const part of parts) part.style.marginBottom = "";
+      if (parts.some((part) => !part.nextElementSibling)) continue;
       const most = Math.max(...parts.map((part) => part.offsetHeight));
-      for (const part of parts) part.style.minHeight = `${most}px`;
+      for (const part of parts) part.style.marginBottom = `${most - part.offsetHeight}px`;
     }
   },
 

@@ -29,7 +29,8 @@ class Timeline {
                      engine   ? "Long bar: a group of copies of the first warp is on its way. " :
                                 "") +
                 "A click goes there."));
-    const width = Math.max(580, Math.min(list.length * 14, 6000)), rowHeight = products.length ? 22 : 18;
+    const natural = list.length * Math.max(4, Math.min(14, 1400 / list.length));  // rounds of a pipeline in sight
+    const width = Math.max(580, natural), rowHeight = products.length ? 22 : 18;
     const x = (i) => (i + 0.5) * width / list.length, row = (warp) => warps.indexOf(warp) * rowHeight + 4;
     const height = names.length * rowHeight + 4;
     const svg = element("svg", {
@@ -37,7 +38,7 @@ class Timeline {
       role: "img",
       "aria-label": "Steps of every warp in their order; a click goes there"
     });
-    svg.style.minWidth = `${Math.min(width, list.length * 14)}px`;
+    svg.style.minWidth = `${natural}px`;
     svg.style.height = `${height}px`;
     svg.setAttribute("preserveAspectRatio", "none");
     const labels = element("svg", {class: "labels", viewBox: `0 0 62 ${height}`, "aria-hidden": "true"});
