@@ -393,8 +393,9 @@ class InChromium(unittest.TestCase):
         self.assertEqual(self.js(tip), "")
         self.js("document.querySelector('#panel-1 .picture svg').focus({focusVisible: true})")
         self.browser.press("ArrowRight")
-        self.assertEqual(self.js(tip), "Lane 1 of warp 0: it has loaded shared memory, row 1, bank 9 "
-                                       "(stored by lane 8 of warp 1, which had loaded in[1][8] last) last.")  # fmt: skip
+        told = ("Lane 1 of warp 0: it has loaded shared memory, row 1, bank 9 "
+                "(stored by lane 8 of warp 1, which had loaded in[1][8] last) last.")  # fmt: skip
+        self.assertEqual(self.js(tip), told)
         self.js("document.activeElement.blur()")
         for selector, x, y, words in (
             ("#panel-1 .memory > div:nth-child(2) svg", 0.25, 0.05, "out[0][1]: stored by lane 1 of warp 0, "),
