@@ -1,10 +1,12 @@
 #include "asm/asm.hpp"
 
+#include "cli/pattern.hpp"
 #include "cli/text.hpp"
 #include "explain/listing.hpp"
 #include "explain/selection.hpp"
 
 #include "harness/family.hpp"
+#include "harness/registry.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -249,12 +251,34 @@ std::string source_text(const MachineCode& code, const std::vector<Instruction>&
   return text;
 }
 
+/// What `wanted` selects. Throws UsageError with the reason if only versions that run on a GPU alone have
+/// such names.
+std::vector<Selected> select_runnable(const std::string& wanted, const Options& options,
+                                      const Device& device) {
+  try {
+    return select("--asm", wanted, options, device);
+  } catch (const UsageError&) {
+    const auto pattern = Pattern::parse(wanted);
+    for (const Kernel& kernel : registered_kernels()) {
+      const std::string name = full_name(kernel);
+      if (!wanted.starts_with(name + "/") && !(pattern && pattern->matches(name))) continue;
+      throw UsageError(fmt::format(
+          "--asm={}: {} {}", wanted, name,
+          kernel.version.baseline
+              ? "calls the vendor's library: no kernel of it is ours to show."
+              : "needs a GPU: --asm runs a version once to see which kernels it launches, and "
+                "*.gpu.cu do not run on the host executor. Ask again on a machine with a GPU."));
+    }
+    throw;
+  }
+}
+
 /// Each version once, because at another problem its code is the same: at a problem that it supports,
 /// if there is one.
 std::vector<Selected> select_versions(const Options& options, const Device& device) {
   std::vector<Selected> selected;
   for (const std::string& wanted : options.assembly) {
-    for (Selected& one : select("--asm", wanted, options, device)) {
+    for (Selected& one : select_runnable(wanted, options, device)) {
       const auto ok = [&](const Problem& problem) {
         return supports(*one.kernel, problem, device.info()).ok;
       };
@@ -320,13 +344,24 @@ std::string assembly_json(const Assembly& a) {
                     json_string(place_of(code, loop)), loop.depth, loop.body.size(),
                     only_waits(mix), mix_json(mix)));
   }
-  std::map<std::pair<std::string, int>, Mix> by_line;
+  struct Line {
+    Mix mix{};
+    std::vector<std::string> sass, ptx;
+  };
+  std::map<std::pair<std::string, int>, Line> by_line;
   for (const Instruction& each : code.instructions) {
-    ++by_line[{each.place.file, each.place.line}][static_cast<std::size_t>(work_of(each))];
+    Line& line = by_line[{each.place.file, each.place.line}];
+    ++line.mix[static_cast<std::size_t>(work_of(each))];
+    line.sass.push_back(json_string(fmt::format("{:04x}  {}", each.address, each.text)));
   }
-  for (const auto& [place, mix] : by_line) {
-    lines.push_back(fmt::format(R"({{"file": {}, "line": {}, "mix": {}}})",
-                                json_string(place.first), place.second, mix_json(mix)));
+  for (const Instruction& each : parse_ptx(a.compiled.ptx, a.compiled.name, a.file)) {
+    by_line[{each.place.file, each.place.line}].ptx.push_back(json_string(each.text));
+  }
+  for (const auto& [place, line] : by_line) {
+    lines.push_back(
+        fmt::format(R"({{"file": {}, "line": {}, "mix": {}, "sass": [{}], "ptx": [{}]}})",
+                    json_string(place.first), place.second, mix_json(line.mix),
+                    fmt::join(line.sass, ", "), fmt::join(line.ptx, ", ")));
   }
   std::set<int> sizes(std::begin(kBlockSizes), std::end(kBlockSizes));
   sizes.insert(threads_of(a.launch.block));
@@ -374,7 +409,9 @@ bool show_assembly(const Options& options, Device& device) {
       const CheckResult result = check(kernel, *workload, device);
       if (result.verdict != Verdict::passed) throw std::runtime_error(result.reason);
       const std::vector<Launch> launches = device.launches();
-      if (launches.empty()) throw std::runtime_error("it launches no kernel of ours");
+      if (launches.empty())
+        throw std::runtime_error(
+            "it launches no kernel of ours: it calls a library or copies memory");
       std::set<const void*> shown;
       for (const Launch& launch : launches) {
         if (!shown.insert(launch.function).second) continue;

@@ -208,8 +208,12 @@ Resources resources_in(const Elf& cubin, std::string_view kernel, int compute_ca
 CompiledKernel compiled_kernel(const Function& function, std::string_view file) {
   const std::optional<Found> found = find_kernel(images_of_this_program(), function, file);
   if (!found) {
-    throw std::runtime_error(fmt::format("this program has no compiled code of {}, for any GPU",
-                                         demangled(function.name)));
+    throw std::runtime_error(
+        file.ends_with(".sm90a.cu")
+            ? "it is compiled for sm_90a alone, and this build has nothing for that: it takes nvcc "
+              "12.4 or newer; configure again with one."
+            : fmt::format("this program has no compiled code of {}, for any GPU",
+                          demangled(function.name)));
   }
   CompiledKernel kernel;
   kernel.name = found->name;
