@@ -32,6 +32,7 @@ class Version(NamedTuple):
     before: str  # the version that it is compared with, v04_tile1d; empty where a ladder begins
     paragraphs: str  # of the README, as HTML
     drawings: tuple[Drawing, ...]
+    headers: tuple[str, ...]  # of families, those included: kernels/gemm/tiles.hpp
 
 
 def label(path: Path) -> str:
@@ -59,7 +60,20 @@ def version(name: str) -> Version:
         markdown(text), tuple(
             Drawing(alt, (file.parent / path).read_text(encoding="utf-8")) for alt, path in images
         ),
+        tuple(str(header.relative_to(KERNELS.parent)) for header in headers(file)),
     )  # fmt: skip
+
+
+@functools.cache
+def headers(file: Path) -> tuple[Path, ...]:
+    """Those of families that a source includes, directly or by another, each before what it includes."""
+    found: dict[Path, None] = {}
+    for name in re.findall(r'^#include "([^"]+)"', file.read_text(encoding="utf-8"), re.M):
+        for folder in (file.parent, KERNELS.parent):
+            if (header := folder / name).exists() and KERNELS in header.parents:
+                found |= dict.fromkeys((header, *headers(header)))
+                break
+    return tuple(found)
 
 
 def head(source: str) -> dict[str, str]:

@@ -10,6 +10,8 @@ examples:
   scripts/report.py results/h100/2026-11-2*.csv -o h100.html
   scripts/report.py before.csv after.csv                  two runs side by side
   scripts/report.py results.csv host.csv                  what ./bench --backend=host counted, too
+  scripts/report.py results.csv --asm=asm.json            what the compiler made, too, by
+                                                          ./bench --asm=gemm --asm-form=json > asm.json
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ COUNTED = (  # columns of a row that the host executor counts
     "async_requests", "async_wavefronts", "mean_active_lanes", "barriers", "moved_bytes",
 )  # fmt: skip
 SCRIPTS = ("data", "elements", "charts", "difference", "search", "tables",
-           "story", "why", "fastest", "roof", "compare", "page")  # fmt: skip
+           "story", "why", "compiled", "fastest", "roof", "compare", "page")  # fmt: skip
 ONE_LADDER = ("family", "op", "dtype", "problem", "cache")
 
 
@@ -210,14 +212,53 @@ def used_versions(runs: Sequence[Run]) -> dict[str, ladder_sources.Version]:
     return {name: ladder_sources.version(name) for name in ladder_sources.files() if name in there}
 
 
-def texts(versions: dict[str, ladder_sources.Version]) -> str:
-    """The versions' sources and what is written about them: JSON, compressed, in base64."""
+def compiled(paths: Sequence[Path], runs: Sequence[Run]) -> dict[str, list[dict[str, Any]]]:
+    """What ./bench --asm-form=json wrote: the kernels of each version that the runs have rows of. Its
+    lines are told by the files under src/ that they are of."""
+    there = {
+        "/".join(filter(None, (row.family, row.op, row.dtype, row.kernel))) for run in runs for row in run.rows
+    }
+    found: dict[str, list[dict[str, Any]]] = {}
+    for path in paths:
+        try:
+            kernels = json.loads(path.read_text(encoding="utf-8"))
+            for kernel in kernels:
+                files: dict[str, list[Any]] = {}
+                for line in kernel.pop("lines"):
+                    name = line["file"].rpartition("/src/")[2]
+                    files.setdefault(name, []).append([line["line"], line["sass"], line["ptx"]])
+                if kernel["version"] in there:
+                    found.setdefault(kernel["version"], []).append(kernel | {"files": files})
+        except OSError as error:
+            raise LadderError(f"{path} cannot be read: {error.strerror}.") from None
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise LadderError(f"{path} is not what ./bench --asm=NAME --asm-form=json prints.") from None
+    if paths and not found:
+        raise LadderError(f"{', '.join(map(str, paths))}: no version in there is one of the CSVs.")
+    return found
+
+
+def texts(
+    versions: dict[str, ladder_sources.Version], made: dict[str, list[dict[str, Any]]]
+) -> str:
+    """The versions' sources and what is written about them, the headers, and what the compiler made:
+    JSON, compressed, in base64."""
+    names = {name for one in versions.values() for name in one.headers}
+    names |= {name for kernels in made.values() for kernel in kernels for name in kernel["files"]}
+    source = ladder_sources.KERNELS.parent
     found = {
-        name: {
-            "file": one.file, "source": one.source, "paragraphs": one.paragraphs,
-            "drawings": [drawing._asdict() for drawing in one.drawings],
-        }
-        for name, one in versions.items()
+        "versions": {
+            name: {
+                "file": one.file, "source": one.source, "paragraphs": one.paragraphs,
+                "drawings": [drawing._asdict() for drawing in one.drawings], "headers": one.headers,
+            }
+            for name, one in versions.items()
+        },
+        "headers": {
+            name: (source / name).read_text(encoding="utf-8")
+            for name in sorted(names) if name.endswith(".hpp") and (source / name).is_file()
+        },
+        "compiled": made,
     }  # fmt: skip
     return base64.b64encode(zlib.compress(json.dumps(found).encode(), 9)).decode()
 
@@ -403,7 +444,7 @@ def problems(runs: Sequence[Run]) -> str:
 # ---- The page
 
 
-def render(runs: Sequence[Run]) -> str:
+def render(runs: Sequence[Run], asm: Sequence[Path] = ()) -> str:
     def part(name: str) -> str:
         return (TEMPLATES / name).read_text(encoding="utf-8")
 
@@ -413,7 +454,7 @@ def render(runs: Sequence[Run]) -> str:
         style=part("page.css"),
         script="\n".join(part(f"{name}.js") for name in SCRIPTS),
         data=text.replace("<", "\\u003c"),  # no text can end the element that holds it
-        texts=texts(versions),
+        texts=texts(versions, compiled(asm, runs)),
         gpus=html.escape(", ".join(dict.fromkeys(run.gpu for run in runs))),
         runs="\n".join(run_card(run) for run in runs),
         summary=summary(runs),
@@ -429,11 +470,13 @@ def main() -> None:
                         help="what ./bench wrote")  # fmt: skip
     parser.add_argument("-o", "--output", type=Path, default=Path("report.html"), metavar="FILE",
                         help="where the page goes (default: report.html)")  # fmt: skip
+    parser.add_argument("--asm", type=Path, action="append", default=[], metavar="FILE.json",
+                        help="what ./bench --asm=NAME --asm-form=json printed; may be repeated")  # fmt: skip
     options = parser.parse_args()
     output: Path = options.output
-    if any(path.resolve() == output.resolve() for path in options.csv):
-        raise LadderError(f"{output} is one of the CSVs: the page needs another name.")
-    page = render(read(options.csv))
+    if any(path.resolve() == output.resolve() for path in options.csv + options.asm):
+        raise LadderError(f"{output} is one of the files it is made of: the page needs another name.")
+    page = render(read(options.csv), options.asm)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(page, encoding="utf-8")

@@ -17,10 +17,11 @@ import urllib.parse
 import zlib
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
+from typing import Any, Iterable
 
 # First: it finds the scripts.
 from scripts_test import ALL, GEMM, RELU, SCRIPTS, Case, equal_rounds, gemm, line
+from vision import MACHADO, contrast, seen
 
 import browser  # isort: skip
 import ladder_csv  # isort: skip
@@ -64,7 +65,8 @@ class Page(HTMLParser):
         self.close()
         assert not self.open, f"not closed: {self.open}"
         self.data = json.loads(self.scripts[1])
-        self.written = json.loads(zlib.decompress(base64.b64decode(self.scripts[2])))
+        self.texts_of = json.loads(zlib.decompress(base64.b64decode(self.scripts[2])))
+        self.written = self.texts_of["versions"]
         self.rows = [dict(zip(self.data["columns"], row)) for row in self.data["rows"]]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -83,10 +85,33 @@ class Page(HTMLParser):
 
 
 class PageCase(Case):
-    def page(self, *csvs: Path) -> Path:
+    def page(self, *csvs: Path, asm: Path | None = None) -> Path:
         path = self.folder / "report.html"
-        result = self.run_script(SCRIPT, *csvs, "-o", path)
+        result = self.run_script(SCRIPT, *csvs, "-o", path, *([f"--asm={asm}"] if asm else []))
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
+        return path
+
+    def compiled(self) -> Path:
+        """What --asm says of elementwise v02: two lines of it and one of a header."""
+        mix = {"fma": 1, "global_load": 2, "control": 1, "local": 0}
+        at = "/elsewhere/src/kernels/elementwise/"
+        lines = [(f"{at}v02_grid_stride.cu", 12, ["0010  LDG.E R4, [R2]", "0020  LDG.E R5, [R3]"], ["ld.global.f32"]),
+                 (f"{at}v02_grid_stride.cu", 13, ["0030  BRA `(.L_x_1)"], []),
+                 (f"{at}elementwise.hpp", 9, [f"0040  FFMA {HOSTILE}"], []), ("", 0, ["0050  EXIT"], [])]  # fmt: skip
+        occupancy = [(256, 8, 1, "warps"), (1024, 0, 0, "registers"), (128, 4, 0.25, "registers")]
+        kernel = {
+            "version": "elementwise/relu/f32/v02_grid_stride", "problem": "1000", "kernel": "k<float>(int)",
+            "architecture": "sm_90", "file": f"{at}v02_grid_stride.cu", "block": 256, "registers": 42,
+            "max_threads": 512, "static_shared": 16, "dynamic_shared": 0, "local_bytes": 8,
+            "occupancy": [dict(zip(("threads", "blocks", "occupancy", "limit"), one)) for one in occupancy],
+            "mix": mix,
+            "loops": [{"place": "v02_grid_stride.cu:12", "depth": 1, "instructions": 2, "waits": False,
+                       "mix": mix | {"control": 0}},
+                      {"place": "no line", "depth": 1, "instructions": 2, "waits": True, "mix": mix}],
+            "lines": [dict(zip(("file", "line", "sass", "ptx"), one)) | {"mix": mix} for one in lines],
+        }  # fmt: skip
+        path = self.folder / "asm.json"
+        path.write_text(json.dumps([kernel, kernel | {"version": "gemm/f32/v77_none"}]), "utf-8")
         return path
 
     def tied(self) -> Path:
@@ -109,6 +134,11 @@ class Input(PageCase):
         bad.write_text("", encoding="utf-8")
         self.refuses("bad.csv is empty", SCRIPT, bad, "-o", page)
         self.refuses("needs another name", SCRIPT, good, "-o", good)
+        self.refuses("none.json cannot be read", SCRIPT, good, f"--asm={bad.with_name('none.json')}", "-o", page)
+        bad.write_text("[{}]", encoding="utf-8")
+        self.refuses("is not what ./bench --asm=NAME", SCRIPT, good, f"--asm={bad}", "-o", page)
+        bad.write_text("[]", encoding="utf-8")
+        self.refuses("no version in there is one of the CSVs", SCRIPT, good, f"--asm={bad}", "-o", page)
         self.assertFalse(page.exists())
 
     def test_mistakes_that_show_late_are_one_sentence_too(self) -> None:
@@ -145,6 +175,9 @@ class Text(PageCase):
         self.assertEqual(v09["source"], file.read_text("utf-8"))
         self.assertIn("Two buffers per K-tile", v09["paragraphs"])
         self.assertIn("<svg", v09["drawings"][0]["svg"])
+        self.assertIn("kernels/gemm/tiles.hpp", page.written["gemm/v20_autotuned"]["headers"])
+        headers = {name for one in page.written.values() for name in one["headers"]}
+        self.assertEqual(set(page.texts_of["headers"]), headers)
         self.assertEqual(page.data["versions"]["gemm/v09_double_buffer"]["before"], "v08_swizzled")
         self.assertEqual(len(page.ids), len(set(page.ids)))
 
@@ -244,35 +277,20 @@ class Sources(unittest.TestCase):
 # ---- Colours
 
 
-def linear(colour: str) -> list[float]:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    return [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-
-
-def contrast(a: str, b: str) -> float:
-    """Of two colours, as WCAG defines it."""
-    of = [sum(w * p for w, p in zip((0.2126, 0.7152, 0.0722), linear(colour))) for colour in (a, b)]
-    return (max(of) + 0.05) / (min(of) + 0.05)
-
-
-# What colour-blind eyes see of linear red, green and blue (Machado and others, 2009).
-BLIND = {
-    "protan": ((0.1523, 1.0526, -0.2049), (0.1145, 0.7863, 0.0992), (-0.0039, -0.0481, 1.0520)),
-    "deutan": ((0.3673, 0.8606, -0.2280), (0.2801, 0.6725, 0.0474), (-0.0118, 0.0429, 0.9689)),
-    "tritan": ((1.2555, -0.0767, -0.1788), (-0.0784, 0.9308, 0.1476), (0.0047, 0.6914, 0.3039)),
-}
+# In OKLab, where 0.02 is just noticed
 LMS = ((0.4122, 0.5363, 0.0514), (0.2119, 0.6807, 0.1074), (0.0883, 0.2817, 0.6300))
 OKLAB = ((0.2105, 0.7936, -0.0041), (1.9780, -2.4286, 0.4506), (0.0259, 0.7828, -0.8087))
 
 
-def times(matrix: Any, vector: list[float]) -> list[float]:
+def times(matrix: Any, vector: Iterable[float]) -> list[float]:
     return [sum(m * v for m, v in zip(row, vector)) for row in matrix]
 
 
-def seen_distance(a: str, b: str, eyes: Any) -> float:
-    """How far apart such eyes see two colours, in OKLab, where 0.02 is just noticed."""
-    seen = [[min(1, max(0, p)) for p in times(eyes, linear(colour))] for colour in (a, b)]
-    return math.dist(*(times(OKLAB, [v ** (1 / 3) for v in times(LMS, one)]) for one in seen))
+def seen_distance(a: str, b: str, vision: str) -> float:
+    """How far apart such eyes see two colours."""
+    return math.dist(
+        *(times(OKLAB, [v ** (1 / 3) for v in times(LMS, seen(one, vision))]) for one in (a, b))
+    )
 
 
 class Colours(unittest.TestCase):
@@ -298,9 +316,9 @@ class Colours(unittest.TestCase):
 
     def test_colour_blind_readers_tell_the_marks_apart(self) -> None:
         for of in self.schemes():
-            for kind, eyes in BLIND.items():
+            for vision in MACHADO:
                 for a, b in itertools.combinations(("own", "vendor", "other"), 2):
-                    self.assertGreater(seen_distance(of[a], of[b], eyes), 0.06, f"{kind}: {a}, {b}")
+                    self.assertGreater(seen_distance(of[a], of[b], vision), 0.06, f"{vision}: {a}, {b}")
 
 
 # ---- In a browser
@@ -369,7 +387,7 @@ class InBrowser(PageCase):
         self.assertEqual(moved, ["sectors of global loads96 (2.0×)48 (1.0×)0.500×"])
         page.wait("$('ins').length && $('.prose strong').length")
         sides = page.run("""(async () => {
-            const all = await unpackedTexts(), of = (name) => all[`elementwise/${name}`].source;
+            const {versions: all} = await unpackedTexts(), of = (name) => all[`elementwise/${name}`].source;
             const lines = differenceOf(of("v01_naive"), of("v02_grid_stride"));
             return ["-", "+"].map((kind) => lines.filter((line) => [" ", kind].includes(line.kind))
                 .map((line) => line.text).join("\\n")); })()""")
@@ -392,6 +410,50 @@ class InBrowser(PageCase):
         self.assertRegex(page.run("textsOf('.on')[0]"), "^Read next: v09b warp tile, .* faster")
         page.run("$('.on')[0].click()")
         page.wait("textsOf('#step-title')[0] === 'v09b warp tile'")
+
+    def test_what_the_compiler_made_is_shown_by_mouse_and_keyboard(self) -> None:
+        csv, asm = self.write(ALL), self.compiled()
+        of = {"view": "why", "family": "elementwise", "version": "v02_grid_stride"}
+        page = self.open(self.page(csv, asm=asm), **of)
+        page.wait("$('.compiled').length === 1")
+        facts = page.run("textsOf('.compiled dd')")
+        self.assertIn("42 per thread, blocks of at most 512 threads", facts)
+        self.assertRegex(facts[1], "^8 B of local memory per thread")
+        mixes = page.run("textsOf('.compiled tbody tr')")
+        self.assertEqual(mixes, ["multiply-adds11", "loads from global memory22", "branches1–", "all43"])
+        self.assertIn("loop 1: v02_grid_stride.cu:12; 1 that only wait", page.run("textsOf('.compiled')[0]"))
+
+        told = "textsOf('.occupancy-told')[0]"
+        now = "256 threads per block: occupancy 100 %, 8 blocks per SM, limited by warps."
+        self.assertEqual(page.run(told), now)
+        page.click(".occupancy button:nth-child(3)")
+        self.assertIn("128 threads per block: occupancy 25 %", page.run(told))
+        page.run("$('.occupancy .now')[0].focus()")
+        page.press("ArrowRight", "Enter")
+        self.assertIn("1024 threads per block: such a block does not run; registers; it would need another",
+                      page.run(told))  # fmt: skip
+
+        self.assertEqual(page.run("textsOf('.source button .n')"), ["2", "1"])
+        made = "[$('.made')[0].ariaLabel, textsOf('.made')[0]]"
+        first = ["SASS of line 12", "0010  LDG.E R4, [R2]\n0020  LDG.E R5, [R3]"]
+        self.assertEqual(page.run(made), first, "the line with most is shown first")
+        page.run("""$('.source button[tabindex="0"]')[0].focus()""")
+        page.press("ArrowDown", "Enter")
+        self.assertEqual(page.run(made), ["SASS of line 13", "0030  BRA `(.L_x_1)"])
+        page.click(".source button")
+        page.run("choose('form', 'ptx')")
+        self.assertEqual(page.run(made), ["PTX of line 12", "ld.global.f32"])
+        page.run("choose('form', 'sass'); choose('listed', 'kernels/elementwise/elementwise.hpp')")
+        self.assertEqual(page.run(made), ["SASS of line 9", f"0040  FFMA {HOSTILE}"])
+
+        page.width(390, 844)
+        page = self.open(self.page(csv, asm=asm), **of)
+        page.wait("$('.compiled').length === 1")
+        widths = page.run("[document.documentElement.scrollWidth, innerWidth]")
+        self.assertLessEqual(widths[0], widths[1])
+        page = self.open(self.page(csv), **of)
+        page.wait("$('details').length")
+        self.assertEqual(page.run("$('.compiled').length"), 0)
 
     def test_the_fastest_for_a_shape_is_found_and_ties_are_marked(self) -> None:
         page = self.open(self.page(self.tied()), view="fastest", family="elementwise")

@@ -158,7 +158,7 @@ function countsPart(row, before) {
 // ---- What is written
 
 function writtenParts(row, before, all) {
-  const one = all[`${row.family}/${row.kernel}`];
+  const one = all.versions[`${row.family}/${row.kernel}`];
   if (!one) return [h("p", {class: "note"}, "Its source was not in the tree that made this page.")];
   const parts = [];
   if (one.paragraphs) {
@@ -169,7 +169,8 @@ function writtenParts(row, before, all) {
   for (const {alt, svg: text} of one.drawings)
     parts.push(h("figure", {}, h("img", {alt, src: `data:image/svg+xml,${encodeURIComponent(text)}`}),
                  h("figcaption", {class: "note"}, alt)));
-  const other = before && all[`${before.family}/${before.kernel}`];
+  parts.push(...compiledParts(row, one, all));
+  const other = before && all.versions[`${before.family}/${before.kernel}`];
   const code = (label, node) => h("pre", {tabindex: 0, role: "region", "aria-label": label}, node);
   if (other) {
     const lines = differenceOf(other.source, one.source);
@@ -180,6 +181,9 @@ function writtenParts(row, before, all) {
   }
   parts.push(h("details", {}, h("summary", {}, `The source: ${one.file}`),
                code(one.file, h("code", {}, one.source))));
+  for (const name of one.headers)
+    parts.push(h("details", {}, h("summary", {}, `Its header ${name.replace("kernels/", "")}`),
+                 code(name, h("code", {}, all.headers[name]))));
   return parts;
 }
 
