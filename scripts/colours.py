@@ -25,3 +25,27 @@ COLOURS = {
     "f": ("#bf6b95", "#9b5a7a"),
     "F": ("#4e1b36", "#fecee3"),
 }
+
+# Of scripts/report.py's page beside page, ink and quiet. Blue is ours, orange the vendor's, and shapes
+# differ with them: colour-blind readers, and paper, tell them apart. They are Okabe and Ito's, darker or
+# lighter where text or thin lines need it; test/report_page_test.py checks them.
+REPORT = {
+    "panel": ("#f4f6f8", "#1d2125"),
+    "line": ("#d8dee4", "#343b42"),
+    "link": ("#00609f", "#7cc0f0"),
+    "own": ("#0068a8", "#56b4e9"),
+    "own-soft": ("#7fb5da", "#2c6a92"),
+    "own-text": ("#ffffff", "#08131b"),
+    "soft-text": ("#0b2a40", "#f0f6fa"),
+    "first": ("#8b949e", "#6d7680"),
+    "first-text": ("#16191d", "#ffffff"),
+    "vendor": ("#c04a00", "#ff9a57"),
+    "tied": ("#0068a8", "#56b4e9"),
+    "other": ("#78828c", "#87919b"),
+    "up": ("#00714e", "#4fcf9f"),
+    "down": ("#a3352a", "#ff8f80"),
+    "bar": ("#cfe3f2", "#21455c"),
+    "add": ("#d9f2e3", "#143c2b"),
+    "remove": ("#fbe0dc", "#4b211d"),
+    "warn": ("#8a5200", "#f0b050"),
+}

@@ -31,6 +31,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
+import colours
 import ladder_csv
 import ladder_sources
 from ladder_csv import (
@@ -444,6 +445,15 @@ def problems(runs: Sequence[Run]) -> str:
 # ---- The page
 
 
+def palette() -> str:
+    """The colours as CSS: light, and dark where the system is."""
+    shared = {"ground": "page", "ink": "ink", "quiet": "quiet"}
+    of = {name: colours.COLOURS[one] for name, one in shared.items()} | colours.REPORT
+    light, dark = (" ".join(f"--{name}: {pair[i]};" for name, pair in of.items()) for i in (0, 1))
+    return (f":root {{ color-scheme: light dark; {light} }}\n"
+            f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n")  # fmt: skip
+
+
 def render(runs: Sequence[Run], asm: Sequence[Path] = ()) -> str:
     def part(name: str) -> str:
         return (TEMPLATES / name).read_text(encoding="utf-8")
@@ -451,7 +461,7 @@ def render(runs: Sequence[Run], asm: Sequence[Path] = ()) -> str:
     versions = used_versions(runs)
     text = json.dumps(data(runs, versions), separators=(",", ":"), ensure_ascii=False)
     return string.Template(part("page.html")).substitute(
-        style=part("page.css"),
+        style=palette() + part("page.css"),
         script="\n".join(part(f"{name}.js") for name in SCRIPTS),
         data=text.replace("<", "\\u003c"),  # no text can end the element that holds it
         texts=texts(versions, compiled(asm, runs)),

@@ -295,8 +295,7 @@ def seen_distance(a: str, b: str, vision: str) -> float:
 
 class Colours(unittest.TestCase):
     def schemes(self) -> list[dict[str, str]]:
-        css = (report.TEMPLATES / "page.css").read_text("utf-8")
-        parts = re.findall(r":root \{(.*?)\}", css, re.S)
+        parts = re.findall(r":root \{(.*?)\}", report.palette(), re.S)
         light, dark = (dict(re.findall(r"--([\w-]+): (#\w{6})", part)) for part in parts)
         self.assertEqual(set(light), set(dark))
         return [light, dark]
@@ -613,7 +612,7 @@ class InBrowser(PageCase):
         ground = "getComputedStyle(document.body).backgroundColor"
         self.assertEqual(page.run(ground), "rgb(255, 255, 255)")
         page.media(prefers_color_scheme="dark")
-        self.assertEqual(page.run(ground), "rgb(20, 23, 26)")
+        self.assertEqual(page.run(ground), "rgb(13, 17, 23)")
 
 
 if __name__ == "__main__":
