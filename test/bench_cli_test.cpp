@@ -706,6 +706,10 @@ TEST_F(BenchCli, ShowsWhatTheCompilerMade) {
     expect_refused(asked, "this build has no code for GPUs; build with nvcc");
     return;
   }
+  const Result library = bench("--asm=transpose/f32/v00_cublas");
+  EXPECT_EQ(library.exit_code, 1);
+  EXPECT_THAT(library.err, HasSubstr("calls the vendor's library"));
+  expect_refused("--asm=gemm_tensor/nt/f16/v01_wmma", "Use --backend=cuda on a machine with a GPU");
   for (const char* part : {"naive(gemm::Args<float>)", " per thread", "blocks of 1024 threads"}) {
     EXPECT_THAT(result.out, HasSubstr(part));
   }

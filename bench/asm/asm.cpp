@@ -267,7 +267,8 @@ std::vector<Selected> select_runnable(const std::string& wanted, const Options& 
           kernel.version.baseline
               ? "calls the vendor's library: no kernel of it is ours to show."
               : "needs a GPU: --asm runs a version once to see which kernels it launches, and "
-                "*.gpu.cu do not run on the host executor. Ask again on a machine with a GPU."));
+                "*.gpu.cu do not run on the host executor. Use --backend=cuda on a "
+                "machine with a GPU."));
     }
     throw;
   }

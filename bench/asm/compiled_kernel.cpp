@@ -126,7 +126,8 @@ std::optional<Found> find_kernel(const std::vector<Image>& images, const Functio
   const std::string wanted = demangled(function.name);
   const std::string mark = mark_of(file);
   const std::string local = mark_of(function.file);
-  const std::string folder = fs::path(file).parent_path().filename().string() + "/";
+  // The folder stands in PTX as "…/gemm/v01.cu", in the lines of machine code by itself.
+  const std::string folder = "/" + fs::path(file).parent_path().filename().string();
   std::optional<Found> best;
   int best_rank = -1;
   for (const Image& image : images) {
@@ -134,7 +135,9 @@ std::optional<Found> find_kernel(const std::vector<Image>& images, const Functio
       if (demangled(name) != wanted) continue;
       const int rank = 8 * (name.find(mark) != std::string::npos) +
                        4 * (!local.empty() && name.find(local) != std::string::npos) +
-                       2 * (image.contents.find(folder) != std::string::npos) + !image.is_ptx;
+                       2 * (image.contents.find(folder + "/") != std::string::npos ||
+                            image.contents.find(folder + '\0') != std::string::npos) +
+                       !image.is_ptx;
       if (rank <= best_rank) continue;
       best = Found{&image, std::move(name)};
       best_rank = rank;
@@ -150,6 +153,15 @@ const std::vector<Image>& images_of_this_program() {
     return section ? images_in(section->contents) : std::vector<Image>{};
   }();
   return images;
+}
+
+/// "sm_90a", of what nvdisasm prints and of PTX; empty if neither says so.
+std::string target_of(std::string_view text) {
+  constexpr std::string_view directive = ".target";
+  const std::size_t at = text.find(directive);
+  if (at == std::string_view::npos) return {};
+  const std::size_t begin = at + directive.size() + 1;
+  return std::string(text.substr(begin, text.find_first_of(", \t\n", begin) - begin));
 }
 
 int capability_of(const std::string& architecture) { return std::atoi(architecture.c_str() + 3); }
@@ -221,9 +233,7 @@ CompiledKernel compiled_kernel(const Function& function, std::string_view file) 
   std::string cubin;
   if (found->image->is_ptx) {
     kernel.ptx = found->image->contents.substr(0, found->image->contents.find('\0'));
-    const std::size_t target = kernel.ptx.find(".target ") + 8;
-    kernel.architecture =
-        kernel.ptx.substr(target, kernel.ptx.find_first_of(", \n", target) - target);
+    kernel.architecture = target_of(kernel.ptx);
     const auto ptxas = find_tool("ptxas");
     if (!ptxas) {
       throw std::runtime_error("this program holds PTX alone, and " +
@@ -247,15 +257,15 @@ CompiledKernel compiled_kernel(const Function& function, std::string_view file) 
   kernel.resources = resources_in(Elf(std::move(cubin)), kernel.name, kernel.compute_capability);
   if (const auto nvdisasm = find_tool("nvdisasm")) {
     kernel.sass = output_of({*nvdisasm, "-gi", "-c", path});
-    constexpr std::string_view target = ".target\t";  // "sm_90a", of which an image says 90
-    if (const std::size_t at = kernel.sass.find(target); at != std::string::npos) {
-      const std::size_t begin = at + target.size();
-      kernel.architecture =
-          kernel.sass.substr(begin, kernel.sass.find_first_of(" \t\n", begin) - begin);
-    }
   } else {
     kernel.lack = missing("nvdisasm", "makes machine code readable", "nvidia-cuda-nvdisasm");
     if (!kernel.ptx.empty()) kernel.lack += " --asm-form=ptx shows the PTX without it.";
+  }
+  // Of sm_90a an image says 90, and so do some versions of nvdisasm.
+  for (const std::string& text : {kernel.sass, kernel.ptx}) {
+    if (const std::string target = target_of(text); target.starts_with(kernel.architecture)) {
+      kernel.architecture = target;
+    }
   }
   return kernel;
 }
