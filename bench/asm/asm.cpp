@@ -251,27 +251,36 @@ std::string source_text(const MachineCode& code, const std::vector<Instruction>&
   return text;
 }
 
-/// What `wanted` selects. Throws UsageError with the reason if only versions that run on a GPU alone have
-/// such names.
+UsageError not_shown(const std::string& wanted, const Kernel& kernel) {
+  return UsageError(fmt::format(
+      "--asm={}: {} {}", wanted, full_name(kernel),
+      kernel.version.baseline
+          ? "calls the vendor's library: no kernel of it is ours to show."
+          : "needs a GPU: --asm runs a version once to see which kernels it launches, and *.gpu.cu "
+            "do not run on the host executor. Use --backend=cuda on a machine with a GPU."));
+}
+
+/// What `wanted` selects, without libraries. Throws UsageError with the reason if only those have such
+/// names, or only versions that run on a GPU alone.
 std::vector<Selected> select_runnable(const std::string& wanted, const Options& options,
                                       const Device& device) {
+  std::vector<Selected> selected;
   try {
-    return select("--asm", wanted, options, device);
+    selected = select("--asm", wanted, options, device);
   } catch (const UsageError&) {
     const auto pattern = Pattern::parse(wanted);
     for (const Kernel& kernel : registered_kernels()) {
       const std::string name = full_name(kernel);
-      if (!wanted.starts_with(name + "/") && !(pattern && pattern->matches(name))) continue;
-      throw UsageError(fmt::format(
-          "--asm={}: {} {}", wanted, name,
-          kernel.version.baseline
-              ? "calls the vendor's library: no kernel of it is ours to show."
-              : "needs a GPU: --asm runs a version once to see which kernels it launches, and "
-                "*.gpu.cu do not run on the host executor. Use --backend=cuda on a "
-                "machine with a GPU."));
+      if (wanted.starts_with(name + "/") || (pattern && pattern->matches(name))) {
+        throw not_shown(wanted, kernel);
+      }
     }
     throw;
   }
+  const Kernel& first = *selected.front().kernel;
+  std::erase_if(selected, [](const Selected& one) { return one.kernel->version.baseline; });
+  if (selected.empty()) throw not_shown(wanted, first);
+  return selected;
 }
 
 /// Each version once, because at another problem its code is the same: at a problem that it supports,
