@@ -247,6 +247,15 @@ TEST(Assembly, IsToldInWords) {
   EXPECT_THAT(assembly_text(example(), AsmForm::lines, false), Not(HasSubstr("R5, R6")));
 }
 
+TEST(Assembly, IsToldToPrograms) {
+  const std::string json = assembly_json(example());
+  for (const char* part : {R"("registers": 125, "max_threads": 256)",
+                           R"({"threads": 256, "blocks": 2, "occupancy": 0.25)", R"("line": 12, )",
+                           R"("sass": ["0020  LDG.E.128 R4, desc[UR4][R2.64]"], "ptx": [])"}) {
+    EXPECT_THAT(json, HasSubstr(part));
+  }
+}
+
 TEST(Assembly, WithoutADisassemblerTheResourcesAreThere) {
   Assembly a = example();
   a.compiled.sass.clear();
