@@ -1,6 +1,7 @@
 // ./bench: checks and times the kernels, behind Google Benchmark's front end.
 #include "asm/asm.hpp"
 #include "cli/options.hpp"
+#include "explain/counters.hpp"
 #include "explain/explain.hpp"
 #include "explain/profile.hpp"
 #include "explain/trace.hpp"
@@ -164,7 +165,7 @@ int run(int argc, char** argv) {
   Options options = parse_options(argc, argv);
   const bool one_process = !options.profile.empty() || !options.assembly.empty() ||
                            options.explain.has_value() || !options.trace.empty() ||
-                           options.list_names;
+                           options.counters || options.list_names;
   const bool sweeps = !options.help && !options.list && !one_process;
   if (!out_is_open && (!sweeps || options.format != "console")) {
     throw UsageError("stdout, where this is to be printed, is closed; redirect it to a file.");
@@ -187,6 +188,7 @@ int run(int argc, char** argv) {
   const auto [device, why_host] = open_device(options);
   options.draw_problems(device->backend());
   if (!options.profile.empty()) return profile(options, *device, argv[0]);
+  if (options.counters) return show_counters(options, *device, why_host) ? 0 : 1;
   if (!options.trace.empty()) return trace(options, *device) ? 0 : 1;
   if (!options.assembly.empty()) return show_assembly(options, *device) ? 0 : 1;
   if (options.explain) return explain(options, *device) ? 0 : 1;

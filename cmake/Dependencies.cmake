@@ -2,7 +2,7 @@
 # second.
 #
 # ladder_cuda: the CUDA runtime, cuDNN 9.6 or newer if it is installed, and the headers; without LADDER_CUDA only the
-# headers. cuBLAS and cuBLASLt are loaded when they are first called.
+# headers. cuBLAS, cuBLASLt and CUPTI are loaded when they are first called.
 # LADDER_CUDA is on when a CUDA compiler is found. A build without one needs NVIDIA's headers
 # (cuda_fp16.h and what it includes) in LADDER_CUDA_INCLUDE_DIRS or in a usual place.
 include(CheckLanguage)
@@ -81,6 +81,11 @@ if(LADDER_CUDA)
     target_link_libraries(ladder_cuda INTERFACE ${LADDER_CUDNN_LIBRARY})
   else()
     message(STATUS "cuDNN 9.6 or newer was not found: its baselines are left out")
+  endif()
+  if(TARGET CUDA::cupti AND EXISTS ${CUDAToolkit_CUPTI_INCLUDE_DIR}/cupti_range_profiler.h)
+    set(LADDER_CUPTI ON)
+  else()
+    message(STATUS "CUPTI 12.6 or newer was not found: ./bench --counters is left out")
   endif()
   target_compile_definitions(ladder_cuda INTERFACE LADDER_CUDA_BACKEND)
   target_compile_options(ladder_cuda INTERFACE

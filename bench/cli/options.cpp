@@ -139,8 +139,14 @@ bool Options::selects(const std::string& name) const {
 
 std::vector<Problem> Options::problems_of(const Family& family, Backend on) const {
   const auto chosen = problems.find(std::string(family.name));
-  if (chosen == problems.end()) return family.bench_problems(on);
   std::vector<Problem> parsed;
+  if (chosen == problems.end()) {
+    if (counters && on == Backend::cuda) parsed = family.bench_problems(Backend::host);
+    for (Problem& problem : family.bench_problems(on)) {
+      if (std::ranges::find(parsed, problem) == parsed.end()) parsed.push_back(std::move(problem));
+    }
+    return parsed;
+  }
   for (const std::string& text : chosen->second) {
     if (auto problem = family.parse(text)) parsed.push_back(*std::move(problem));
   }
@@ -312,11 +318,10 @@ Options parse_options(int argc, char** argv) {
       options.random_problems_[name] = problems.random;
     };
   }
-  const std::map<std::string, bool*> switches{{"--help", &options.help},
-                                              {"-h", &options.help},
-                                              {"--list", &options.list},
-                                              {"--device-info", &options.device_info},
-                                              {"--benchmark_list_tests", &options.list_names}};
+  const std::map<std::string, bool*> switches{
+      {"--help", &options.help},         {"-h", &options.help},
+      {"--list", &options.list},         {"--device-info", &options.device_info},
+      {"--counters", &options.counters}, {"--benchmark_list_tests", &options.list_names}};
 
   const auto read = [&](const std::string& argument) {
     const std::size_t equals = argument.find('=');
@@ -371,6 +376,16 @@ Options parse_options(int argc, char** argv) {
     throw UsageError(
         "--explain prints counts and nothing else; leave out --csv, --samples, --resume, "
         "--profile, --device-info, --lock-clocks, --benchmark_format, --benchmark_out and "
+        "--benchmark_repetitions.");
+  }
+  if (options.counters &&
+      (options.explain || !options.samples.empty() || !options.profile.empty() ||
+       !options.assembly.empty() || !options.trace.empty() || options.device_info ||
+       !options.resume.empty() || options.format != Options{}.format || !options.out.empty() ||
+       options.repetitions > 1)) {
+    throw UsageError(
+        "--counters prints counters and writes its CSV; leave out --explain, --samples, --resume, "
+        "--profile, --asm, --trace, --device-info, --benchmark_format, --benchmark_out and "
         "--benchmark_repetitions.");
   }
   if (options.trace.empty() && chooses_steps) {
@@ -450,7 +465,10 @@ How to run
                                 60 on a GPU, none on the host executor)
   --lock-clocks=MHZ             hold the GPU's SM clock there, as root; reset at every exit
   --profile=NAME|REGEX,…        launch what is selected once, checked, each in an NVTX range of its
-                                name, for a profiler; a NAME alone means its last problem
+                                name, for a profiler; a NAME alone means its last problem; prints the
+                                lines for ncu and nsys
+  --counters                    read ten of the GPU's own counters instead of taking times, and print
+                                them beside the host executor's counts; both are columns of the CSV
 
 When the versions of a problem have been measured long enough, on a GPU
   --min-samples=N               no sooner than after N rounds, {} to {} (default {})

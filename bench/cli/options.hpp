@@ -48,6 +48,7 @@ struct Options {
   /// Texts by family, instead of its own.
   std::map<std::string, std::vector<std::string>> problems;
   std::vector<std::string> profile;    ///< names and patterns of kernels to launch once
+  bool counters = false;               ///< --counters: the GPU's own counters instead of times
   std::vector<std::string> assembly;   ///< --asm: names and patterns of kernels
   AsmForm asm_form = AsmForm::lines;   ///< --asm-form
   std::optional<Explanation> explain;  ///< count instead of timing
@@ -60,7 +61,8 @@ struct Options {
   /// Whether the filter selects a benchmark's name.
   bool selects(const std::string& name) const;
 
-  /// Those of an operation: the user's, as far as it has them, or its own on that backend.
+  /// Those of an operation: the user's, as far as it has them, or its own on that backend; with
+  /// --counters also its own on the host executor, which counts them too.
   std::vector<Problem> problems_of(const Family& family, Backend on) const;
 
   /// Adds the random problems that were asked for. They depend on the backend and the seed, which

@@ -1,6 +1,7 @@
 #include "explain/explain.hpp"
 
 #include "cli/text.hpp"
+#include "explain/columns.hpp"
 #include "explain/listing.hpp"
 #include "explain/moves.hpp"
 #include "measure/suite.hpp"
@@ -19,7 +20,6 @@
 namespace ladder {
 namespace {
 
-constexpr std::size_t kWidth = 100;
 constexpr double kFewLanes = 16;  ///< of 32; fewer are marked
 
 const char* const kLegend =
@@ -34,12 +34,6 @@ moved    the bytes of all sectors, over those that the operation must read and w
 
 double over(std::uint64_t a, std::uint64_t b) {
   return static_cast<double>(a) / static_cast<double>(b);
-}
-
-std::string title(const Row& row) {
-  const Kernel& kernel = *row.kernel;
-  return fmt::format("{}{}{} {} {}", kernel.family, *kernel.op ? " " : "", kernel.op,
-                     to_string(kernel.dtype), row.problem);
 }
 
 // The table
@@ -63,16 +57,6 @@ const Row* predecessor(std::span<const Row> rows, const Row& row) {
   }
   return last;
 }
-
-struct Cell {
-  std::string left, right;
-  bool bad = false;
-};
-
-struct Column {
-  std::string title;
-  std::vector<Cell> cells;  ///< of the rows that have counters
-};
 
 template <class F>
 Column column(const std::string& title, std::span<const Row> rows, F cell) {
@@ -133,61 +117,6 @@ std::vector<Column> table_columns(std::span<const Row> rows) {
     return {"", fmt::format("{:.{}f}x", times, times < 99.5 ? 1 : 0), memory_bound && times >= 1.5};
   }));
   return columns;
-}
-
-struct Spacing {
-  std::size_t gap;
-  std::string mark;  ///< of a bad cell
-};
-
-/// A table's columns as text: the heading first, then a line per row that has counters.
-std::vector<std::string> set_columns(const std::vector<Column>& columns, const Spacing& spacing,
-                                     const Paint& paint) {
-  std::vector<std::string> lines(1 + columns.front().cells.size());
-  for (const Column& column : columns) {
-    std::size_t left_width = 0, right_width = 0, mark_width = 0;
-    for (const Cell& cell : column.cells) {
-      if (!cell.left.empty()) left_width = std::max(left_width, width_of(cell.left) + 1);
-      right_width = std::max(right_width, width_of(cell.right));
-      if (cell.bad) mark_width = width_of(spacing.mark);
-    }
-    const std::size_t width = std::max(left_width + right_width, width_of(column.title));
-    lines[0] += spaces(spacing.gap) + right(column.title, width) + spaces(mark_width);
-    for (std::size_t i = 0; i < column.cells.size(); ++i) {
-      const Cell& cell = column.cells[i];
-      const std::string value = right(cell.right, right_width);
-      lines[i + 1] += spaces(spacing.gap) +
-                      right(cell.left.empty() ? "" : cell.left + " ", width - right_width) +
-                      (cell.bad ? paint.bad(value + spacing.mark) : value + spaces(mark_width));
-    }
-  }
-  for (std::string& line : lines) line.resize(line.find_last_not_of(' ') + 1);
-  return lines;
-}
-
-/// The columns as wide apart as `width` allows.
-std::vector<std::string> set_columns(const std::vector<Column>& columns, std::size_t width,
-                                     const Paint& paint) {
-  const std::array<Spacing, 5> spacings{{{4, " !"}, {3, " !"}, {2, " !"}, {2, "!"}, {1, "!"}}};
-  const auto fits = [&](const Spacing& spacing) {
-    const std::vector<std::string> plain = set_columns(columns, spacing, Paint(false));
-    return std::all_of(plain.begin(), plain.end(),
-                       [&](const std::string& line) { return width_of(line) <= width; });
-  };
-  const auto widest = std::find_if(spacings.begin(), spacings.end() - 1, fits);
-  return set_columns(columns, *widest, paint);
-}
-
-/// "failed: …", with its lines after the first indented.
-std::string refusal(const Row& row, std::size_t indent, const Paint& paint) {
-  const bool unsupported = row.check.verdict == Verdict::unsupported;
-  std::string text;
-  for (const std::string& line :
-       wrap(fmt::format("{}: {}", to_string(row.check.verdict), row.check.reason),
-            kWidth - indent)) {
-    text += spaces(text.empty() ? 0 : indent) + (unsupported ? line : paint.bad(line)) + "\n";
-  }
-  return text;
 }
 
 /// What only Hopper's versions do to shared memory, which has no room among the columns.

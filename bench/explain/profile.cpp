@@ -1,38 +1,12 @@
 #include "explain/profile.hpp"
 
+#include "explain/checked_launch.hpp"
 #include "explain/selection.hpp"
-#include "measure/suite.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 namespace ladder {
-namespace {
-
-CheckResult launch_checked(const Selected& one, std::uint64_t seed, Device& device) {
-  const Kernel& kernel = *one.kernel;
-  if (const Support support = supports(kernel, one.problem, device.info()); !support.ok) {
-    return {.verdict = Verdict::unsupported, .reason = support.reason};
-  }
-  const Family& family = family_of(kernel);
-  if (const std::string lack = lack_of_memory(family, one.problem, kernel.dtype, device);
-      !lack.empty()) {
-    return {.verdict = Verdict::failed, .reason = lack};
-  }
-  try {
-    const auto workload =
-        family.open(one.problem, kernel.dtype, family.input_sets().front(), seed, device);
-    CheckResult result = check(kernel, *workload, device);
-    if (result.verdict != Verdict::passed) return result;
-    device.profile(kernel, workload->args(), one.name());
-    return check(kernel, *workload, device);
-  } catch (const std::exception& error) {
-    return {.verdict = Verdict::failed, .reason = error.what()};
-  }
-}
-
-}  // namespace
-
 int profile(const Options& options, Device& device, const char* program) {
   std::vector<Selected> selected;
   for (const std::string& wanted : options.profile) {
@@ -41,7 +15,9 @@ int profile(const Options& options, Device& device, const char* program) {
   }
   std::size_t passed = 0, unsupported = 0;
   for (const Selected& one : selected) {
-    const CheckResult result = launch_checked(one, options.seed, device);
+    const CheckResult result =
+        launch_checked(*one.kernel, one.problem, options.seed, device,
+                       [&](const void* args) { device.profile(*one.kernel, args, one.name()); });
     fmt::print("{}: {}{}{}\n", one.name(), to_string(result.verdict),
                result.reason.empty() ? "" : ": ", result.reason);
     passed += result.verdict == Verdict::passed;
@@ -50,8 +26,11 @@ int profile(const Options& options, Device& device, const char* program) {
   if (device.backend() == Backend::host) {
     fmt::print("Profiling needs a GPU; on the host executor these were checked launches.\n");
   } else if (passed > 0) {
-    fmt::print("Profile it: ncu --profile-from-start off --nvtx --set full {} --profile='{}'\n",
-               program, fmt::join(options.profile, ","));
+    const std::string command =
+        fmt::format("{} --profile='{}'", program, fmt::join(options.profile, ","));
+    fmt::print("Profile it: ncu --profile-from-start off --nvtx --set full {}\n", command);
+    fmt::print("Its timeline: nsys profile --trace=cuda,nvtx {}\n", command);
+    fmt::print("Ten counters without a profiler: {} --counters\n", program);
   }
   return passed > 0 && passed + unsupported == selected.size() ? 0 : 1;
 }

@@ -34,7 +34,8 @@ struct Row {
   /// The group's first version over itself, measured as two contestants: what the run can tell.
   std::optional<Estimate> aa;
   KernelResources resources;
-  std::optional<Counters> counters;  ///< on the host executor
+  std::optional<Counters> counters;        ///< of the host executor
+  std::optional<HardwareCounts> hardware;  ///< --counters, of the GPU
 
   bool timed() const { return !samples.us.empty(); }
   double us() const { return middle_mean(samples.us); }

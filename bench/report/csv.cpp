@@ -7,12 +7,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <ctime>
 
 namespace ladder {
 namespace {
 
 std::string number(double value) { return fmt::format("{:.6g}", value); }
+
+/// A count to its last digit.
+std::string whole_or_short(double value) {
+  return value == std::floor(value) ? fmt::format("{:.0f}", value) : number(value);
+}
 
 std::string extent(const dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); }
 
@@ -37,10 +43,8 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
     return when(timed, [&] { return number(quantile(row.samples.us, q)); });
   };
   const Counters counters = row.counters.value_or(Counters{});
-  // As the hardware counts them: stmatrix is no request but wavefronts, and so is what of loads from
-  // the cluster is of the own block.
-  const Requests& own = counters.own_cluster_load;
-  const Requests& stmatrix = counters.shared_stmatrix;
+  const Requests shared_load = counters.shared_load_wavefronts();
+  const Requests shared_store = counters.shared_store_wavefronts();
   auto counted = [&](std::uint64_t n) {
     return when(row.counters.has_value(), [&] { return fmt::format("{}", n); });
   };
@@ -53,7 +57,7 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
   const bool ranked = row.vs_fastest.has_value();
   const auto aa = row.aa.value_or(Estimate{});
 
-  return {
+  std::vector<std::pair<const char*, std::string>> cells{
       {"family", kernel.family},
       {"op", kernel.op},
       {"kernel", label(kernel)},
@@ -113,17 +117,17 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"global_st_ideal", counted(counters.global_store.ideal)},
       {"global_atomic_requests", counted(counters.global_atomic.requests)},
       {"global_atomic_sectors", counted(counters.global_atomic.units)},
-      {"shared_ld_requests", counted(counters.shared_load.requests)},
-      {"shared_ld_wavefronts", counted(counters.shared_load.units + own.units)},
-      {"shared_ld_ideal", counted(counters.shared_load.ideal + own.ideal)},
-      {"shared_st_requests", counted(counters.shared_store.requests)},
-      {"shared_st_wavefronts", counted(counters.shared_store.units + stmatrix.units)},
-      {"shared_st_ideal", counted(counters.shared_store.ideal + stmatrix.ideal)},
+      {"shared_ld_requests", counted(shared_load.requests)},
+      {"shared_ld_wavefronts", counted(shared_load.units)},
+      {"shared_ld_ideal", counted(shared_load.ideal)},
+      {"shared_st_requests", counted(shared_store.requests)},
+      {"shared_st_wavefronts", counted(shared_store.units)},
+      {"shared_st_ideal", counted(shared_store.ideal)},
       {"shared_atomic_requests", counted(counters.shared_atomic.requests)},
       {"shared_atomic_wavefronts", counted(counters.shared_atomic.units)},
       {"async_requests", counted(counters.shared_async.requests)},
       {"async_wavefronts", counted(counters.shared_async.units)},
-      {"stmatrix_requests", counted(stmatrix.requests)},
+      {"stmatrix_requests", counted(counters.shared_stmatrix.requests)},
       {"cluster_ld_requests", counted(counters.cluster_load.requests)},
       {"cluster_ld_wavefronts", counted(counters.cluster_load.units)},
       {"cluster_st_requests", counted(counters.cluster_store.requests)},
@@ -134,18 +138,28 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"barriers", counted(counters.barriers)},
       {"mbarrier_phases", counted(counters.mbarrier_phases)},
       {"moved_bytes", of(row.counters.has_value(), counters.moved_bytes())},
-      {"sm_mhz", median_of(&GpuState::sm_mhz)},
-      {"power_w", median_of(&GpuState::power_w)},
-      {"throttled", of(watched, throttled_share(states))},
-      {"throttle", throttle_text(states)},
-      {"pin_gbps", of(gpu, device.pin_gbps)},
-      {"pin_gflops", of(gpu, device.pin_gflops)},
-      {"seed", fmt::format("{}", seed)},
-      {"git_sha", kGitSha},
-      {"toolkit", device.toolkit},
-      {"driver", device.driver},
-      {"timestamp", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
   };
+  const HardwareCounts hardware = row.hardware.value_or(HardwareCounts{});
+  for (std::size_t i = 0; i < hardware.size(); ++i) {
+    cells.emplace_back(hardware_counters()[i].column,
+                       when(hardware[i].has_value(), [&] { return whole_or_short(*hardware[i]); }));
+  }
+  cells.insert(
+      cells.end(),
+      {
+          {"sm_mhz", median_of(&GpuState::sm_mhz)},
+          {"power_w", median_of(&GpuState::power_w)},
+          {"throttled", of(watched, throttled_share(states))},
+          {"throttle", throttle_text(states)},
+          {"pin_gbps", of(gpu, device.pin_gbps)},
+          {"pin_gflops", of(gpu, device.pin_gflops)},
+          {"seed", fmt::format("{}", seed)},
+          {"git_sha", kGitSha},
+          {"toolkit", device.toolkit},
+          {"driver", device.driver},
+          {"timestamp", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
+      });
+  return cells;
 }
 
 const std::vector<std::string>& csv_columns() {

@@ -3,6 +3,7 @@
 
 #include "device/kernel.hpp"
 #include "harness/check.hpp"
+#include "harness/hardware_counts.hpp"
 #include "harness/timer.hpp"
 #include "host_executor/counts.hpp"
 #include "host_executor/recorded.hpp"
@@ -88,6 +89,14 @@ class Device {
 
   /// Like run; returns what the kernel did to memory. Where the device can't tell, nothing runs.
   virtual std::optional<Counters> count(const Kernel&, const void* /*args*/) { return {}; }
+
+  /// Like run, as often as the GPU's counters take passes, each with the L2 overwritten or after a launch
+  /// on the same data; returns the counters. Where the device has none, nothing runs. Throws
+  /// NoHardwareCounters when they cannot be read.
+  virtual std::optional<HardwareCounts> count_by_hardware(const Kernel&, const void* /*args*/,
+                                                          Cache) {
+    return {};
+  }
 
   /// Like count; returns the steps of chosen warps, too.
   virtual std::optional<Recording> record(const Kernel&, const void* /*args*/,

@@ -118,6 +118,21 @@ struct Counters {
     }
   }
 
+  /// Of shared memory, with the wavefronts that the hardware counts there: also of what loads from the
+  /// cluster is of the own block, and of stmatrix.
+  Requests shared_load_wavefronts() const {
+    Requests all = shared_load;
+    all.units += own_cluster_load.units;
+    all.ideal += own_cluster_load.ideal;
+    return all;
+  }
+  Requests shared_store_wavefronts() const {
+    Requests all = shared_store;
+    all.units += shared_stmatrix.units;
+    all.ideal += shared_stmatrix.ideal;
+    return all;
+  }
+
   /// Of 32, over all requests; what divergence leaves of a warp. 0 of no requests.
   double mean_active_lanes() const {
     Requests all;

@@ -1,5 +1,6 @@
 // A GPU as a Device.
 #include "harness/cuda/error.hpp"
+#include "harness/cuda/hardware_counters.hpp"
 #include "harness/cuda/memory.hpp"
 #include "harness/cuda/nvml.hpp"
 #include "harness/cuda/timer.hpp"
@@ -266,8 +267,18 @@ class CudaDevice final : public Device {
 
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
                                const Sampling& sampling) override {
-    if (!timer_) timer_.emplace(stream_, info_.l2_bytes, nvml_);
-    return timer_->measure(contestants, cache, sampling);
+    return timer().measure(contestants, cache, sampling);
+  }
+
+  std::optional<HardwareCounts> count_by_hardware(const Kernel& kernel, const void* args,
+                                                  Cache cache) override {
+    if (!hardware_counters_) hardware_counters_.emplace(ordinal_);
+    const auto prepare = [&] {
+      if (cache == Cache::hot) return run(kernel, args);
+      timer().overwrite_l2();
+      wait();
+    };
+    return hardware_counters_->count(prepare, [&] { run(kernel, args); });
   }
 
   void profile(const Kernel& kernel, const void* args, const std::string& name) override {
@@ -285,6 +296,10 @@ class CudaDevice final : public Device {
   }
 
  private:
+  Timer& timer() {
+    if (!timer_) timer_.emplace(stream_, info_.l2_bytes, nvml_);
+    return *timer_;
+  }
   void wait() const { LADDER_CUDA(cudaStreamSynchronize(stream_)); }
 
   int ordinal_;
@@ -295,6 +310,7 @@ class CudaDevice final : public Device {
   Comparison* parts_ = nullptr;
   std::optional<Staging> staging_;
   std::optional<Timer> timer_;
+  std::optional<HardwareCounters> hardware_counters_;
 };
 
 }  // namespace
