@@ -223,6 +223,63 @@ TEST_F(BenchCli, ProfileTakesPatternsAndProblems) {
   EXPECT_EQ(lines(result.out), 2 * 2 + 2 + 1);
 }
 
+TEST_F(BenchCli, ProfileNamesTheProfilers) {
+  const Result result = bench("--profile=gemm/f32/v05_tile2d/64x64x64", "--backend=cuda ");
+  if (result.exit_code != 0) GTEST_SKIP() << result.err;
+  const std::string what = LADDER_BENCH " --profile='gemm/f32/v05_tile2d/64x64x64'\n";
+  EXPECT_THAT(result.out, AllOf(HasSubstr("ncu --profile-from-start off --nvtx --set full " + what),
+                                HasSubstr("nsys profile --trace=cuda,nvtx " + what)));
+}
+
+TEST_F(BenchCli, CountersOfTheGpuAreTheHostExecutors) {
+  const Result result = bench(
+      "--counters "
+      "--benchmark_filter='^(transpose/f32/v0[123]|reduction/sum/f32/v0[123]|gemm/f32/v05)_' "
+      "--transpose=128x128,100x130 --reduction=16384 --gemm=128x128x128",
+      "--backend=cuda ");
+  for (const char* lacks : {"Without a GPU", "NVreg_Restrict", "CUPTI"}) {
+    if (result.err.find(lacks) != std::string::npos) GTEST_SKIP() << result.err;
+  }
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const auto fields = [](const std::string& line) {
+    std::vector<std::string> all(1);
+    bool quoted = false;
+    for (const char c : line) {
+      if (c == '"') {
+        quoted = !quoted;
+      } else if (c == ',' && !quoted) {
+        all.emplace_back();
+      } else {
+        all.back() += c;
+      }
+    }
+    return all;
+  };
+  std::istringstream csv(slurp(file("results.csv")));
+  std::string line;
+  std::getline(csv, line);
+  const std::vector<std::string> names = fields(line);
+  std::size_t rows = 0;
+  while (std::getline(csv, line)) {
+    std::map<std::string, std::string> row;
+    const std::vector<std::string> values = fields(line);
+    for (std::size_t i = 0; i < names.size(); ++i) row[names[i]] = values.at(i);
+    if (row["global_ld_requests"].empty()) continue;  // the vendor's
+    ++rows;
+    for (const char* counter :
+         {"global_ld_requests", "global_ld_sectors", "global_st_requests", "global_st_sectors",
+          "shared_ld_wavefronts", "shared_st_wavefronts"}) {
+      EXPECT_EQ(row[std::string("hw_") + counter], row[counter])
+          << row["family"] << ' ' << row["kernel"] << ' ' << row["problem"] << ' ' << counter;
+    }
+    for (const char* counter : {"hw_dram_bytes", "hw_issue_pct", "hw_warps_pct"}) {
+      EXPECT_GT(std::stod("0" + row[counter]), 0) << counter;
+    }
+    EXPECT_EQ(row["time_us"], "");
+  }
+  EXPECT_EQ(rows, 2u * 3 + 3 + 1);
+}
+
 TEST_F(BenchCli, ProfileGoesOnAfterAFailure) {
   const Result result =
       bench("--profile=elementwise/relu/f32/v01_naive/1000000000000,gemm/f32/v01_naive/8x8x8");
@@ -688,6 +745,11 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--explain=xml", "--explain=xml: one of table (the default), lines, json");
   expect_refused("--explain --csv=x.csv", "leave out --csv");
   expect_refused("--explain --benchmark_format=json", "leave out");
+  expect_refused("--counters", "the host executor (asked for); --explain prints its counts");
+  expect_refused("--counters --explain", "leave out --explain");
+  expect_refused("--counters --profile=gemm/f32/v01_naive/8x8x8", "leave out");
+  expect_refused("--counters --resume=x.csv", "leave out");
+  expect_refused("--counters --benchmark_format=json", "leave out");
   expect_refused("--asm=,", "NAME|REGEX,… is expected");
   expect_refused("--asm=gemm --asm-form=xml", "one of lines, ptx, sass, all, json is expected");
   expect_refused("--asm-form=sass", "add --asm=NAME");

@@ -49,6 +49,7 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--benchmark_counters_tabular": (["true", "0", "off"], ["maybe", "2"]),
     "--benchmark_out_format": (["json", "csv"], ["xml", ""]),
     "--explain": (["table", "lines", "json"], ["", "xml", "Table"]),
+    "--counters": ([], ["true", "1"]),  # which the host executor has not
     "--trace": (["mine.trace"], ["no/such/folder/x.trace", "."]),
     "--trace-warps": ([], ["0", "one", "-1", "0,"]),  # right only beside --trace
     "--trace-block": ([], ["0,0", "x", "1,2,3,4"]),
@@ -58,7 +59,7 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--samples": (["mine.json"], ["no/such/folder/x.json"]),
     "--profile": (["gemm/f32/v01_naive/8x8x8"], ["gemm/f32/v99_none", "gemm/f32/v01_naive/8", "(", ",", "gemm,,softmax"]),
 }  # fmt: skip
-LATE = ("--trace", "--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile", "--asm")  # see Line
+LATE = ("--counters", "--trace", "--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile", "--asm")  # see Line
 SWITCHES = ["--help", "--list", "--benchmark_list_tests", "-h"]
 NONSENSE = ["gemm", "--", "-", "", "--no_such_flag", "--benchmark_no_such_flag=1", "---gemm=1x1x1",
             "--Gemm=1x1x1", "é", "\x7f", "%s%n"]  # fmt: skip

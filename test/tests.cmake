@@ -69,6 +69,7 @@ ladder_test(harness_test
   test/check_test.cpp
   test/console_test.cpp
   test/contract_test.cpp
+  test/counters_test.cpp
   test/explain_test.cpp
   test/hard_inputs_test.cpp
   test/nearest_test.cpp

@@ -30,7 +30,6 @@ int profile(const Options& options, Device& device, const char* program) {
         fmt::format("{} --profile='{}'", program, fmt::join(options.profile, ","));
     fmt::print("Profile it: ncu --profile-from-start off --nvtx --set full {}\n", command);
     fmt::print("Its timeline: nsys profile --trace=cuda,nvtx {}\n", command);
-    fmt::print("Ten counters without a profiler: {} --counters\n", program);
   }
   return passed > 0 && passed + unsupported == selected.size() ? 0 : 1;
 }
