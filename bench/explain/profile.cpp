@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 namespace ladder {
+
 int profile(const Options& options, Device& device, const char* program) {
   std::vector<Selected> selected;
   for (const std::string& wanted : options.profile) {
