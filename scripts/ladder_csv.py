@@ -344,8 +344,8 @@ def read(path: Path) -> list[Row]:
 
 def runs(root: Path = ROOT) -> list[Path]:
     """The committed runs of ladders at their main problems."""
-    # Not of validate_counters, peers_torch.py, autotune, torch_operators.py; nor further problems
-    others = re.compile(r"^counters\.csv$|-(shapes|peers|(autotune|torch)-\w+)\.csv$")
+    # Not of validate_counters, --counters, peers_torch.py, autotune, torch_operators.py; nor further problems
+    others = re.compile(r"^counters\.csv$|-(counters|shapes|peers|(autotune|torch)-\w+)\.csv$")
     return [path for path in sorted(root.glob("results/*/*.csv")) if not others.search(path.name)]
 
 

@@ -663,7 +663,9 @@ def main() -> None:
             one for one in ladder_csv.select(gpu, **chosen, cache=options.cache) if one.timed
         ]
         if not ladders:
-            raise LadderError("None of the rows chosen has a time: their kernels did not pass.")
+            raise LadderError(
+                "None of the rows chosen has a time: their kernels did not pass, or --counters wrote them."
+            )
         kinds: tuple[str, ...] = (options.kind,) if options.kind else KINDS
         judged = any(r.roof_pct > 0 for one in ladders for r in one.timed)
         if not options.kind and not (judged and len({one.family for one in ladders}) > 1):

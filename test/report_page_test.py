@@ -246,12 +246,13 @@ class Text(PageCase):
         days = said("30T23:59:01", "31T00:01:01")
         self.assertEqual(days, "2026-01-30 23:59 to 2026-01-31 00:01 UTC")
 
-    def test_rows_of_the_host_executor_have_no_times(self) -> None:
-        counted = line("v01_naive", 1, backend="host", moved_bytes=2**32) | {"time_us_median": ""}
-        page = Page(self.page(self.write([counted])))
-        self.assertEqual(page.data["counts"][0]["moved_bytes"], 2**32)
-        self.assertIsNone(page.rows[0]["time"])
-        self.assertIn("No version of a kernel was timed.", page.texts)
+    def test_rows_of_the_host_executor_and_of_counters_have_no_times(self) -> None:
+        for more in ({"backend": "host"}, {"hw_dram_bytes": 2**30}):
+            counted = line("v01_naive", 1, moved_bytes=2**32, **more) | {"time_us_median": ""}
+            page = Page(self.page(self.write([counted])))
+            self.assertEqual(page.data["counts"][0]["moved_bytes"], 2**32)
+            self.assertIsNone(page.rows[0]["time"])
+            self.assertIn("No version of a kernel was timed.", page.texts)
 
 
 class Sources(unittest.TestCase):

@@ -397,6 +397,10 @@ class Pictures(Case):
             self.draw(counted), ["elementwise-f32-bytes.png", "elementwise-f32-bytes.svg"]
         )
 
+    def test_rows_of_counters_have_no_times_to_draw(self) -> None:
+        counted = [{**one, "time_us_median": "", "hw_dram_bytes": 2**30} for one in RELU]
+        self.refuses("or --counters wrote them", SCRIPTS / "roofline.py", self.write(counted))
+
     def assert_apart(self, figure: Any) -> None:
         """No two texts touch, and none leaves the picture."""
         from matplotlib.text import Text
@@ -763,7 +767,8 @@ class Tables(TreeCase):
         self.tree("gemm")
         self.write(ALL, "results/gpu/one.csv")
         new = [{**gemm("v20a_shape", 9), "timestamp": "2026-02-02T00:00:00Z"}]
-        for name in ("2026-02-02-autotune-gemm.csv", "2026-02-02-gemm-shapes.csv", "counters.csv"):
+        for name in ("2026-02-02-autotune-gemm.csv", "2026-02-02-gemm-shapes.csv",
+                     "2026-02-02-counters.csv", "counters.csv"):  # fmt: skip
             self.write(new, f"results/gpu/{name}")
         self.assertIn("[one.csv]", self.pages()["gemm"])
 

@@ -50,6 +50,13 @@ std::optional<Counters> host_counts(const Kernel& kernel, const Problem& problem
   return result.verdict == Verdict::passed ? counters : std::nullopt;
 }
 
+void print_head(const Device& device, std::uint64_t seed, const Paint& paint) {
+  fmt::print(
+      "Counters of {}, read by CUPTI · seed {}\n"
+      "Of all kernels of a version, launched once for each pass; no times are taken.\n{}\n",
+      device.info().name, seed, paint.faint(kLegend));
+}
+
 struct Lines {
   std::vector<Column> columns;
   std::span<const Row> rows;
@@ -156,10 +163,6 @@ bool show_counters(const Options& options, Device& device, const std::string& wh
   set_host_sm_count(device.info().sm_count);
   const std::unique_ptr<Device> host = open_host_device();
   const bool colors = wants_colors(stdout);
-  fmt::print(
-      "Counters of {}, read by CUPTI: of all kernels of a version, in several passes. No times are "
-      "taken. Seed {}.\n{}\n",
-      device.info().name, options.seed, Paint(colors).faint(kLegend));
   bool all_passed = true, any_counted = false;
   for (const Group& group : groups) {
     const std::vector<Row> rows = count_by_hardware(group, device, *host, options.seed);
@@ -169,11 +172,12 @@ bool show_counters(const Options& options, Device& device, const std::string& wh
       all_passed = all_passed && verdict != Verdict::incorrect && verdict != Verdict::failed;
       any_counted = any_counted || counted_by_hardware(row);
     }
+    if (&group == &groups.front()) print_head(device, options.seed, Paint(colors));
     fmt::print("\n{}", counters_table(rows, colors));
     std::fflush(stdout);
   }
   file.sync();
-  fmt::print("\n{}\n", csv.path());
+  fmt::print("\nRows: {}\n", csv.path());
   return all_passed && any_counted;
 }
 

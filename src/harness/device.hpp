@@ -90,9 +90,9 @@ class Device {
   /// Like run; returns what the kernel did to memory. Where the device can't tell, nothing runs.
   virtual std::optional<Counters> count(const Kernel&, const void* /*args*/) { return {}; }
 
-  /// Like run, as often as the GPU's counters take passes, each with the L2 overwritten or after a launch
-  /// on the same data; returns the counters. Where the device has none, nothing runs. Throws
-  /// NoHardwareCounters when they cannot be read.
+  /// Like run, as often as the GPU's counters take passes, each after a launch on the same data or with an
+  /// L2 full of other data, all of it clean: no earlier launch's write-back is counted. Returns the counters.
+  /// Where the device has none, nothing runs. Throws NoHardwareCounters when they cannot be read.
   virtual std::optional<HardwareCounts> count_by_hardware(const Kernel&, const void* /*args*/,
                                                           Cache) {
     return {};

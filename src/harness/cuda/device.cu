@@ -63,6 +63,17 @@ __global__ void checksum_kernel(const unsigned char* data, std::size_t bytes,
   atomicAdd(sum, mine);
 }
 
+/// Reads a buffer of zeros, and writes nothing.
+__global__ void read_kernel(const uint4* data, std::size_t n, unsigned* never) {
+  unsigned any = 0;
+  const std::size_t first = blockIdx.x * std::size_t{kThreads} + threadIdx.x;
+  for (std::size_t i = first; i < n; i += std::size_t{kBlocks} * kThreads) {
+    const uint4 some = data[i];
+    any |= some.x | some.y | some.z | some.w;
+  }
+  if (any != 0) *never = any;
+}
+
 std::string version_text(int version) {
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -152,6 +163,7 @@ class CudaDevice final : public Device {
 
   ~CudaDevice() override {
     timer_.reset();
+    cudaFree(clean_);
     staging_.reset();
     cudaFree(parts_);
     cudaStreamDestroy(stream_);
@@ -267,7 +279,8 @@ class CudaDevice final : public Device {
 
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
                                const Sampling& sampling) override {
-    return timer().measure(contestants, cache, sampling);
+    if (!timer_) timer_.emplace(stream_, info_.l2_bytes, nvml_);
+    return timer_->measure(contestants, cache, sampling);
   }
 
   std::optional<HardwareCounts> count_by_hardware(const Kernel& kernel, const void* args,
@@ -275,8 +288,7 @@ class CudaDevice final : public Device {
     if (!hardware_counters_) hardware_counters_.emplace(ordinal_);
     const auto prepare = [&] {
       if (cache == Cache::hot) return run(kernel, args);
-      timer().overwrite_l2();
-      wait();
+      fill_l2_with_clean_lines();
     };
     return hardware_counters_->count(prepare, [&] { run(kernel, args); });
   }
@@ -296,9 +308,20 @@ class CudaDevice final : public Device {
   }
 
  private:
-  Timer& timer() {
-    if (!timer_) timer_.emplace(stream_, info_.l2_bytes, nvml_);
-    return *timer_;
+  /// Of a buffer twice its size. It is cold then, and has nothing to write back while a kernel is counted.
+  void fill_l2_with_clean_lines() {
+    const std::size_t bytes = 2 * std::max<std::size_t>(info_.l2_bytes, 1 << 20);
+    if (!clean_) {
+      clean_ =
+          static_cast<uint4*>(allocate_on_gpu(bytes, "the buffer that replaces the L2's lines"));
+      fill(clean_, 0, bytes);
+    }
+    constexpr int kTimes = 2;  // which lines the L2 replaces is its secret
+    for (int i = 0; i < kTimes; ++i) {
+      read_kernel<<<kBlocks, kThreads, 0, stream_>>>(clean_, bytes / sizeof *clean_, &clean_->x);
+    }
+    LADDER_CUDA(cudaGetLastError());
+    wait();
   }
   void wait() const { LADDER_CUDA(cudaStreamSynchronize(stream_)); }
 
@@ -308,6 +331,7 @@ class CudaDevice final : public Device {
   DeviceInfo info_;
   cudaStream_t stream_ = nullptr;
   Comparison* parts_ = nullptr;
+  uint4* clean_ = nullptr;
   std::optional<Staging> staging_;
   std::optional<Timer> timer_;
   std::optional<HardwareCounters> hardware_counters_;

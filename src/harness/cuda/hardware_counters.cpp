@@ -4,15 +4,14 @@
 
 #include <fmt/format.h>
 
-#if !defined(LADDER_CUPTI_LIBRARY)
+#if !defined(LADDER_CUPTI_LIBRARIES)
 
 namespace ladder {
 
 HardwareCounters::HardwareCounters(int) {
   throw NoHardwareCounters(
       "this build has no CUPTI, which reads a GPU's counters: install CUDA 12.6 or newer with "
-      "CUPTI "
-      "(Debian and Ubuntu: cuda-cupti-dev-12-6 or a later one's) and configure again");
+      "CUPTI (Debian and Ubuntu: cuda-cupti-dev-12-6 or a later one's) and configure again");
 }
 HardwareCounters::~HardwareCounters() = default;
 HardwareCounts HardwareCounters::count(const std::function<void()>&, const std::function<void()>&) {
@@ -37,16 +36,13 @@ HardwareCounts HardwareCounters::count(const std::function<void()>&, const std::
 namespace ladder {
 namespace {
 
-/// The toolkit's that this was built with, or else, on another machine, one that the loader finds.
 void* cupti_library() {
-  for (const std::string& name :
-       {std::string(LADDER_CUPTI_LIBRARY), fmt::format("libcupti.so.{}", CUDART_VERSION / 1000)}) {
-    if (void* const loaded = dlopen(name.c_str(), RTLD_NOW)) return loaded;
+  for (const char* const name : {LADDER_CUPTI_LIBRARIES}) {
+    if (void* const loaded = dlopen(name, RTLD_NOW)) return loaded;
   }
   throw NoHardwareCounters(
       fmt::format("CUPTI, which reads a GPU's counters, cannot be loaded ({}): install the CUPTI "
-                  "of CUDA {}, or "
-                  "name its folder in LD_LIBRARY_PATH",
+                  "of CUDA {}, or name its folder in LD_LIBRARY_PATH",
                   dlerror(), CUDART_VERSION / 1000));
 }
 
@@ -67,8 +63,7 @@ void expect_success(CUptiResult result, const char* function) {
   if (result == CUPTI_ERROR_INSUFFICIENT_PRIVILEGES) {
     throw NoHardwareCounters(
         "the driver lets only root read the GPU's counters: run this as root, or have root load "
-        "the driver "
-        "with the option NVreg_RestrictProfilingToAdminUsers=0");
+        "the driver with the option NVreg_RestrictProfilingToAdminUsers=0");
   }
   const char* name = "an unknown error";
   reinterpret_cast<decltype(&cuptiGetResultString)>(cupti_function("cuptiGetResultString"))(result,

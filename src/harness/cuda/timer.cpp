@@ -348,9 +348,7 @@ Timer::Timer(cudaStream_t stream, std::size_t l2_bytes, const Nvml& nvml)
 
 Timer::~Timer() { cudaFree(flush_buffer_); }
 
-void Timer::overwrite_l2() {
-  LADDER_CUDA(cudaMemsetAsync(flush_buffer_, 0, flush_bytes_, stream_));
-}
+void Timer::flush() { LADDER_CUDA(cudaMemsetAsync(flush_buffer_, 0, flush_bytes_, stream_)); }
 
 void Timer::warm_up() {
   using namespace std::chrono;
@@ -360,7 +358,7 @@ void Timer::warm_up() {
   while (true) {
     const auto slice = steady_clock::now();
     while (steady_clock::now() - slice < milliseconds(100)) {
-      for (int i = 0; i < 50; ++i) overwrite_l2();
+      for (int i = 0; i < 50; ++i) flush();
       LADDER_CUDA(cudaStreamSynchronize(stream_));
     }
     const double now = nvml_.read().sm_mhz;
@@ -374,7 +372,7 @@ std::vector<Samples> Timer::measure(std::span<const Contestant> contestants, Cac
                                     const Sampling& sampling) {
   warm_up();
   return Rounds(
-             stream_, nvml_, [this] { overwrite_l2(); }, random_)
+             stream_, nvml_, [this] { flush(); }, random_)
       .measure(contestants, cache, sampling);
 }
 

@@ -29,11 +29,9 @@ class Timer {
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
                                const Sampling& sampling);
 
-  /// Has the L2 overwritten, in the stream.
-  void overwrite_l2();
-
  private:
   void warm_up();
+  void flush();
 
   cudaStream_t stream_;
   const Nvml& nvml_;
