@@ -239,14 +239,12 @@ endif()
 if(LADDER_CUPTI)
   add_library(fake_cupti SHARED test/fake_cupti.cpp)
   set_target_properties(fake_cupti PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  ladder_test(hardware_counters_test test/hardware_counters_test.cpp
-    src/harness/cuda/hardware_counters.cpp src/harness/hardware_counts.cpp)
+  ladder_test(hardware_counters_test test/hardware_counters_test.cpp src/harness/hardware_counts.cpp)
   target_include_directories(hardware_counters_test PRIVATE src)
   target_include_directories(hardware_counters_test SYSTEM PRIVATE ${CUDAToolkit_CUPTI_INCLUDE_DIR})
   target_link_libraries(hardware_counters_test PRIVATE
     fmt::fmt GTest::gtest_main ladder_cuda ladder_warnings ${CMAKE_DL_LIBS})
   target_compile_definitions(hardware_counters_test PRIVATE
-    "LADDER_CUPTI_LIBRARIES=\"./$<TARGET_FILE_NAME:fake_cupti>\""
     "LADDER_FAKE_CUPTI_FOLDER=\"$<TARGET_FILE_DIR:fake_cupti>\"")
   add_dependencies(hardware_counters_test fake_cupti)
 endif()
