@@ -22,7 +22,6 @@ namespace {
 constexpr std::size_t kAlignment = 256;
 constexpr std::size_t kPage = 4096;
 
-constexpr std::size_t kDynamicGap = 128 << 10;                // around dynamic shared memory
 constexpr std::size_t kMostAddresses = std::size_t{1} << 46;  // of global memory
 constexpr std::size_t kFewestAddresses = std::size_t{1} << 32;
 constexpr std::size_t kSlots = 1 << 13;  // of the addresses
@@ -139,8 +138,6 @@ char* map(std::size_t bytes) {
 /// By rank, when a block has first had it.
 std::vector<char*> dynamic_of, static_of;
 
-char* dynamic_region = nullptr;  // the running block's
-
 unsigned resident = 0;                                // whose static shared memory is in place
 std::size_t static_begin = SIZE_MAX, static_end = 0;  // of what the cluster has written
 
@@ -177,14 +174,6 @@ void* pointer_in(unsigned rank, SharedPart part, std::size_t offset) {
 void* dynamic_shared() { return dynamic_region; }
 
 std::size_t dynamic_shared_bytes() { return dynamic_bytes_in_use; }
-
-std::optional<std::ptrdiff_t> dynamic_shared_offset(const void* address) {
-  const std::ptrdiff_t offset = static_cast<const char*>(address) - dynamic_region;
-  constexpr auto kBefore = static_cast<std::ptrdiff_t>(kDynamicGap);
-  constexpr auto kBehind = static_cast<std::ptrdiff_t>(kMaxDynamicShared + kDynamicGap);
-  if (offset < -kBefore || offset >= kBehind) return std::nullopt;
-  return offset;
-}
 
 namespace {
 constexpr unsigned kDynamicAddress = 1024, kStaticAddress = 1 << 20;

@@ -84,8 +84,17 @@ void* dynamic_shared();
 /// Its size in bytes.
 std::size_t dynamic_shared_bytes();
 
-/// Where an address is from the start of dynamic shared memory, if it is in it or near it.
-std::optional<std::ptrdiff_t> dynamic_shared_offset(const void* address);
+/// Where an address is from the start of dynamic shared memory, if it is in it or near it. Asked at
+/// every access: inline, or its result would go through memory.
+inline constexpr std::size_t kDynamicGap = 128 << 10;  // around dynamic shared memory
+inline char* dynamic_region = nullptr;                 // the running block's
+inline std::optional<std::ptrdiff_t> dynamic_shared_offset(const void* address) {
+  const std::ptrdiff_t offset = static_cast<const char*>(address) - dynamic_region;
+  constexpr auto kBefore = static_cast<std::ptrdiff_t>(kDynamicGap);
+  constexpr auto kBehind = static_cast<std::ptrdiff_t>(kMaxDynamicShared + kDynamicGap);
+  if (offset < -kBefore || offset >= kBehind) return std::nullopt;
+  return offset;
+}
 
 /// A number for a place in shared memory, as instructions take it, and back. Dynamic shared memory
 /// lies in the 256 KiB that a wgmma descriptor can name, static shared memory behind. An address in
