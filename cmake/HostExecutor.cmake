@@ -1,19 +1,24 @@
-# ladder_host_executor(TARGET KERNELS SOURCES): makes TARGET's KERNELS run on the CPU.
+# ladder_host_executor(TARGET [HEADERS_OF OTHER] KERNELS SOURCES): makes TARGET's KERNELS run on the CPU.
 #
 # The kernels are compiled as C++ with the compiler's thread-sanitizer instrumentation, whose entry
 # points src/host_executor/hooks.cpp defines (libtsan itself is not linked): every memory access of a
 # kernel becomes a call. -fno-tree-sra keeps a float4 one access; -O1 because higher levels merge
-# and split accesses; where variables are at what time is half of what -g costs. Under LADDER_SANITIZE
+# and split accesses; -g1 tells lines, which messages name, and no variables. Under LADDER_SANITIZE
 # AddressSanitizer takes the instrumentation's place.
-# kernel.hpp is precompiled: parsing it is most of what a kernel costs here.
+# kernel.hpp is precompiled: parsing it is most of what a kernel costs here. HEADERS_OF takes the precompiled
+# headers of another such target.
 function(ladder_host_executor target)
-  cmake_parse_arguments(arg "" "" "KERNELS" ${ARGN})
+  cmake_parse_arguments(arg "" "HEADERS_OF" "KERNELS" ${ARGN})
   set_source_files_properties(${arg_KERNELS} PROPERTIES LANGUAGE CXX)
   add_library(${target}_kernels OBJECT ${arg_KERNELS})
   set_target_properties(${target}_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(${target}_kernels PRIVATE ladder_on_host)
-  target_precompile_headers(${target}_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/device/kernel.hpp)
-  target_compile_options(${target}_kernels PRIVATE -O1 -gdwarf-4 -fno-var-tracking -Wno-unknown-pragmas)
+  if(arg_HEADERS_OF)
+    target_precompile_headers(${target}_kernels REUSE_FROM ${arg_HEADERS_OF}_kernels)
+  else()
+    target_precompile_headers(${target}_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/device/kernel.hpp)
+  endif()
+  target_compile_options(${target}_kernels PRIVATE -O1 -gdwarf-4 -g1 -Wno-unknown-pragmas)
   if(NOT LADDER_SANITIZE)
     target_compile_options(${target}_kernels PRIVATE
       -fno-tree-sra -fno-thread-jumps -fno-reorder-blocks
@@ -40,6 +45,12 @@ list(TRANSFORM sources REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/src/host_executor/\\1
 add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/support/out_of_memory.cpp
                                  ${CMAKE_SOURCE_DIR}/src/device/tensor_map.cpp
                                  ${CMAKE_SOURCE_DIR}/src/harness/registry.cpp)
-set_target_properties(host_executor PROPERTIES POSITION_INDEPENDENT_CODE ON)
+set_target_properties(host_executor PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
+                                               VISIBILITY_INLINES_HIDDEN ON)
 target_link_libraries(host_executor PRIVATE ladder_on_host)
 target_compile_options(host_executor PRIVATE -O2) # a kernel's every access is a call of it
+target_precompile_headers(host_executor PRIVATE
+  <algorithm> <string> <vector> ${CMAKE_SOURCE_DIR}/src/host_executor/memory.hpp
+  ${CMAKE_SOURCE_DIR}/src/host_executor/touches.hpp)
+# It undefines a macro before any header.
+set_source_files_properties(${CMAKE_SOURCE_DIR}/src/host_executor/fiber.cpp PROPERTIES SKIP_PRECOMPILE_HEADERS ON)

@@ -192,18 +192,17 @@ add_test(NAME library.exports_its_functions
 # The PTX wrappers, on both backends; and what is done to the results of one that the host lacks
 ladder_test_program(ptx_on_host_test)
 ladder_discover(ptx_on_host_test on_host)
-ladder_host_executor(ptx_on_host_test KERNELS
+ladder_host_executor(ptx_on_host_test HEADERS_OF host_executor_test KERNELS
   test/epilogue_test.cpp test/ptx_hopper_host_test.cpp test/ptx_host_test.cpp)
 target_link_libraries(ptx_on_host_test PRIVATE GTest::gtest_main)
 target_link_libraries(ptx_on_host_test_kernels PRIVATE GTest::gtest)
-target_precompile_headers(ptx_on_host_test_kernels PRIVATE <gtest/gtest.h>)
 
 # The GPU's references of attention, on the host executor
 ladder_test_program(attention_reference_test
   src/harness/device.cpp src/harness/dtype.cpp src/harness/family.cpp src/harness/inputs.cpp
   src/support/large_array.cpp src/support/parallel.cpp)
 ladder_discover(attention_reference_test on_host)
-ladder_host_executor(attention_reference_test KERNELS test/attention_reference_test.cpp)
+ladder_host_executor(attention_reference_test HEADERS_OF host_executor_test KERNELS test/attention_reference_test.cpp)
 target_link_libraries(attention_reference_test PRIVATE
   fmt::fmt GTest::gtest_main Threads::Threads)
 target_link_libraries(attention_reference_test_kernels PRIVATE GTest::gtest)
