@@ -25,4 +25,15 @@ struct PipelineState {
   }
 };
 
+/// The same where the launch decides how many stages there are.
+struct StagesState {
+  int stages, stage = 0;
+  unsigned parity = 0;
+  __device__ void advance() {
+    if (++stage < stages) return;
+    stage = 0;
+    parity ^= 1;
+  }
+};
+
 }  // namespace ladder

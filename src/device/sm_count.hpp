@@ -32,13 +32,19 @@ inline int sm_count() {
 /// multiprocessors it need not divide evenly. `shared` is the dynamic shared memory of a block.
 template <class Kernel>
 int blocks_at_once(Kernel* kernel, int cluster, int threads, std::size_t shared) {
+  expect_success(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                      static_cast<int>(shared)));
+  if (cluster == 1) {
+    int of_an_sm = 0;
+    expect_success(
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_an_sm, kernel, threads, shared));
+    return of_an_sm * sm_count();
+  }
   cudaLaunchConfig_t config{};
   config.gridDim = cluster;
   config.blockDim = threads;
   config.dynamicSmemBytes = shared;
   int clusters = 0;
-  expect_success(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared)));
   expect_success(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
   return clusters * cluster;
 }

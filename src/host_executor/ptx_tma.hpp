@@ -74,6 +74,8 @@ LADDER_TENSOR(LADDER_ARGUMENTS(int x, int y, int z, int v, int w), LADDER_ARGUME
 #undef LADDER_TENSOR
 #undef LADDER_ARGUMENTS
 
+LADDER_INLINE void prefetch_map(const CUtensorMap*) {}
+
 LADDER_INLINE void bulk_commit_group() { host::bulk_commit_group(); }
 template <int kPending>
 LADDER_INLINE void bulk_wait_group_read() {

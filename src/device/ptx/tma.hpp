@@ -109,6 +109,11 @@ __device__ __forceinline__ void bulk_reduce(T* global, const T* shared, unsigned
 #undef LADDER_REDUCE
 }
 
+/// Asks for the map itself, which a block's first copy would otherwise wait for.
+__device__ __forceinline__ void prefetch_map(const CUtensorMap* map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+
 /// Asks for a piece of global memory to be brought to the L2, and waits for nothing.
 __device__ __forceinline__ void bulk_prefetch(const void* global, unsigned bytes) {
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(__cvta_generic_to_global(global)),

@@ -23,15 +23,16 @@ constexpr Major kMajorA = Op::kTransposedA ? Major::mn : Major::k;
 template <class Op>
 constexpr Major kMajorB = Op::kTransposedB ? Major::k : Major::mn;
 
-/// A or B for TMA. `mn` is its size along M or N, of which a K-tile has `rows`.
+/// A or B for TMA. `mn` is its size along M or N, of which a load brings `rows`, or 64 where that is
+/// contiguous, and then so much of K.
 template <class T>
-CUtensorMap operand_map(Major major, const T* matrix, int mn, int k, int rows) {
+CUtensorMap operand_map(Major major, const T* matrix, int mn, int k, int rows, int depth = kDepth) {
   const int inner = major == Major::k ? k : mn, outer = major == Major::k ? mn : k;
   return ladder::tensor_map(ladder::DTypeOf<T>::value, matrix,
                             {{.size = inner, .stride = sizeof(T), .box = kDepth},
                              {.size = outer,
                               .stride = inner * std::int64_t{sizeof(T)},
-                              .box = major == Major::k ? rows : kDepth}},
+                              .box = major == Major::k ? rows : depth}},
                             CU_TENSOR_MAP_SWIZZLE_128B);
 }
 

@@ -1,22 +1,44 @@
-// v24's kernel, generalised for v20: any operation and shape.
+// v24's kernel, generalised for v20: any operation and shape, more parts than pieces of a tile, and C in
+// fp32 too. For small problems, which are over soon after they have begun: a block has no more stages
+// than K-tiles, so that more blocks fit on an SM; the maps are on their way before the barriers are
+// made; and a tile that is not split is no cluster.
 #pragma once
 
+#include "device/ptx/cluster.hpp"
 #include "device/ptx/stmatrix.hpp"
+#include "device/sm_count.hpp"
 #include "device/vector.hpp"
-#include "split_k.hpp"
+#include "store.hpp"
+#include "tiles.hpp"
+
+#include <algorithm>
+#include <array>
 
 namespace gemm_pushed_sums {
 
 using namespace gemm_k_tiles;
 using namespace ladder::ptx;
-using gemm_split_k::BK, gemm_split_k::Shape;
+
+constexpr int BK = kDepth;
+
+/// A tile of BM x BN, and how many blocks share an SM at least, with all their stages.
+template <int TileM, int TileN, int BlocksPerSm>
+struct Shape {
+  static constexpr int BM = TileM, BN = TileN, kBlocksPerSm = BlocksPerSm;
+  static constexpr int kConsumers = BN / 64, kThreads = kConsumers * 128 + 32;
+};
 
 /// Shared memory of a block: the ring, then the accumulators that others send it, then an epilogue
-/// tile of C for each warp. The block reduces and stores a part of the tile's rows.
+/// tile of C for each warp. The first kReducers blocks reduce and store a part of the tile's rows each.
 template <class S, Major kA, int kParts>
 struct SharedLayout {
   static constexpr int kConsumerThreads = S::kConsumers * 128;  // threads
-  static constexpr int kRows = S::BM / kParts;
+  static constexpr int kReducers = [] {                         // as many as divide the tile evenly
+    int reducers = std::min(kParts, S::BM / 16);
+    while (S::BM / 16 % reducers > 0) --reducers;
+    return reducers;
+  }();
+  static constexpr int kRows = S::BM / kReducers;
   static constexpr int kMine = kRows / 2;  // accumulators of a thread
   static constexpr int kQuads =
       (kParts - 1) * kMine / 4 * kConsumerThreads;  // float4s from the others
@@ -25,50 +47,60 @@ struct SharedLayout {
       kQuads * sizeof(float4) + S::kConsumers * 4 * kEpilogueTile * std::size_t{2};
 
   static constexpr std::size_t kStage = BK * (S::BN + kHeld<kA, S::BM>);  // elements
-  static constexpr int kStages = (228 * 1024 / S::kBlocksPerSm - 2560 - kBehindRing) / (kStage * 2);
-  static constexpr std::size_t kShared = kStages * kStage * 2 + kBehindRing + 1024;
+  static constexpr int kMostStages =
+      std::min<int>(16, (228 * 1024 / S::kBlocksPerSm - 2560 - kBehindRing) / (kStage * 2));
+  static constexpr std::size_t bytes(int stages) {
+    return stages * kStage * 2 + kBehindRing + 1024;  // to begin at 1024 n
+  }
 
   static_assert(kRows % 16 == 0,
                 "16 x 16 accumulators of a warp go into an epilogue tile at a time");
-  static_assert(kStages >= 2);
+  static_assert(kMostStages >= 2);
 };
 
 /// The tile is multiplied as its transpose: columns of C are the 64 rows of wgmma.
-template <class T, Major kA, Major kB, class S, int kParts>
-__global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) __cluster_dims__(kParts)
-    multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             T* c, int m, int n, int k_tiles) {
+template <class T, class C, Major kA, Major kB, class S, int kParts>
+__device__ __forceinline__ void multiply_tile(const CUtensorMap& map_a, const CUtensorMap& map_b,
+                                              C* c, int m, int n, int k_tiles, int stages) {
   using R = SharedLayout<S, kA, kParts>;
-  constexpr int BM = S::BM, BN = S::BN, kStages = R::kStages, kStage = R::kStage;
-  __shared__ Mbarrier full[kStages], empty[kStages], received;
+  constexpr int BM = S::BM, BN = S::BN, kStage = R::kStage, kReducers = R::kReducers;
+  constexpr bool kSplit = kParts > 1;
+  __shared__ Mbarrier full[R::kMostStages], empty[R::kMostStages], received;
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
-  float4* const inbox = reinterpret_cast<float4*>(ring + kStages * kStage);
+  float4* const inbox = reinterpret_cast<float4*>(ring + stages * kStage);
 
   // Tiles that are neighbours in time share the columns: B is the operand worth reading once.
   const int tile = blockIdx.x / kParts, tiles_m = ladder::ceil_div(m, BM);
   const int row0 = tile % tiles_m * BM, col0 = tile / tiles_m * BN;
-  const int rank = cluster_rank();
+  const int rank = kSplit ? cluster_rank() : 0;
   const int first = static_cast<int>(std::int64_t{k_tiles} * rank / kParts);
   const int last = static_cast<int>(std::int64_t{k_tiles} * (rank + 1) / kParts);
 
+  constexpr int kProducer = S::kConsumers * 128;
+  if (threadIdx.x == kProducer) {
+    prefetch_map(&map_b);
+    prefetch_map(&map_a);
+  }
   if (threadIdx.x == 0) {
-    for (int s = 0; s < kStages; ++s) {
+    for (int s = 0; s < stages; ++s) {
       mbarrier_init(&full[s], 1);
       mbarrier_init(&empty[s], S::kConsumers);
     }
-    mbarrier_init(&received, 1);
-    mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
+    if constexpr (kSplit) {
+      mbarrier_init(&received, 1);
+      if (rank < kReducers) mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
+    }
     fence_proxy_async();
-    fence_mbarrier_init();
+    if constexpr (kSplit) fence_mbarrier_init();
   }
-  __syncthreads();           // the mbarriers are initialised
-  cluster_arrive_relaxed();  // so that the other blocks know
+  __syncthreads();                                 // the mbarriers are initialised
+  if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
 
   const int warpgroup = threadIdx.x / 128;
-  PipelineState<kStages> state;
+  ladder::StagesState state{stages};
   if (warpgroup == S::kConsumers) {  // the producer
-    if (threadIdx.x == S::kConsumers * 128) {
+    if (threadIdx.x == kProducer) {
       for (int k_tile = first; k_tile < last; ++k_tile, state.advance()) {
         T* const to = ring + state.stage * kStage;
         Mbarrier* const barrier = &full[state.stage];
@@ -79,7 +111,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) __cluster_dims__
         load_k_tile<kA, kHeld<kA, BM>>(to + BN * BK, &map_a, row0, k_tile * BK, barrier);
       }
     }
-    cluster_wait();
+    if constexpr (kSplit) cluster_wait();
     return;
   }
 
@@ -101,35 +133,38 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) __cluster_dims__
     previous = state.stage;
   }
   wgmma_wait_group<0>(acc);
-  cluster_wait();
 
   // Accumulators stay in the order of registers: thread t sends to thread t of another block.
   constexpr int kMine = R::kMine, kQuads = kMine / 4;
+  float total[kMine];
+  if constexpr (kSplit) {
+    cluster_wait();
 #pragma unroll
-  for (int z = 0; z < kParts; ++z) {
-    if (z == rank) continue;
-    const int slot = rank - (rank > z);
-    const unsigned to =
-        cluster_address(inbox + slot * kQuads * R::kConsumerThreads + threadIdx.x, z);
-    const unsigned barrier = cluster_address(&received, z);
+    for (int z = 0; z < kReducers; ++z) {
+      if (z == rank) continue;
+      const int slot = rank - (rank > z);
+      const unsigned to =
+          cluster_address(inbox + slot * kQuads * R::kConsumerThreads + threadIdx.x, z);
+      const unsigned barrier = cluster_address(&received, z);
 #pragma unroll
-    for (int q = 0; q < kQuads; ++q) {
-      const float* const s = acc + z * kMine + q * 4;
-      cluster_store_async(to + q * R::kConsumerThreads * sizeof(float4),
-                          make_float4(s[0], s[1], s[2], s[3]), barrier);
+      for (int q = 0; q < kQuads; ++q) {
+        const float* const s = acc + z * kMine + q * 4;
+        cluster_store_async(to + q * R::kConsumerThreads * sizeof(float4),
+                            make_float4(s[0], s[1], s[2], s[3]), barrier);
+      }
     }
+    if (rank >= kReducers) return;
+    mbarrier_wait_cluster(&received, 0);  // also: no other block accesses this one any more
   }
-  mbarrier_wait_cluster(&received, 0);  // also: no other block accesses this one any more
 
   // Always from the first block to the last, so that the result is the same in every run.
-  float total[kMine];
 #pragma unroll
   for (int z = 0; z < kParts; ++z) {
     const float4* const from =
         inbox + (z - (z > rank)) * kQuads * R::kConsumerThreads + threadIdx.x;
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
-      const float* const s = acc + z * kMine + q * 4;
+      const float* const s = acc + min(z, kReducers - 1) * kMine + q * 4;
       const float4 part =
           z == rank ? make_float4(s[0], s[1], s[2], s[3]) : from[q * R::kConsumerThreads];
       float* const t = total + q * 4;
@@ -140,61 +175,104 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) __cluster_dims__
     }
   }
 
-  // An epilogue tile is kRows rows of 16 columns of C: two chunks, which are exchanged where r / 4
-  // is odd, so that four rows are all banks once, and eight rows of one chunk are, too.
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  T* const epilogue_tile = reinterpret_cast<T*>(inbox + R::kQuads) + warp * R::kEpilogueTile;
-  auto chunk = [&](int r, int i) { return epilogue_tile + r * 16 + (i ^ r / 4 % 2) * 8; };
+  const int row = row0 + rank * R::kRows, col = col0 + warp * 16;
+  if constexpr (std::is_same_v<C, float>) {  // from registers: eight lanes have a sector
+    store_transposed(c, m, n, row, col, total);
+  } else {
+    // An epilogue tile is kRows rows of 16 columns of C: two chunks, which are exchanged where r / 4
+    // is odd, so that four rows are all banks once, and eight rows of one chunk are, too.
+    C* const epilogue_tile = reinterpret_cast<C*>(inbox + R::kQuads) + warp * R::kEpilogueTile;
+    auto chunk = [&](int r, int i) { return epilogue_tile + r * 16 + (i ^ r / 4 % 2) * 8; };
 #pragma unroll
-  for (int r = 0; r < R::kRows; r += 16) {  // four matrices: 8 rows of C left and right, 8 more
-    const float* const s = total + r / 2;
-    stmatrix_transposed(
-        chunk(r + lane / 16 * 8 + lane % 8, lane / 8 % 2),
-        {pack<T>(s[0], s[1]), pack<T>(s[2], s[3]), pack<T>(s[4], s[5]), pack<T>(s[6], s[7])});
-  }
-  __syncwarp();
-  const int row = row0 + rank * R::kRows, col = col0 + warp * 16 + lane % 2 * 8;
+    for (int r = 0; r < R::kRows; r += 16) {  // four matrices: 8 rows of C left and right, 8 more
+      const float* const s = total + r / 2;
+      stmatrix_transposed(
+          chunk(r + lane / 16 * 8 + lane % 8, lane / 8 % 2),
+          {pack<C>(s[0], s[1]), pack<C>(s[2], s[3]), pack<C>(s[4], s[5]), pack<C>(s[6], s[7])});
+    }
+    __syncwarp();
 #pragma unroll
-  for (int r = lane / 2; r < R::kRows; r += 16) {
-    if (row + r >= m || col >= n) continue;
-    ladder::Vec128<T>::load(chunk(r, lane % 2)).store(c + std::int64_t{row + r} * n + col);
+    for (int r = lane / 2; r < R::kRows; r += 16) {
+      if (row + r >= m || col + lane % 2 * 8 >= n) continue;
+      ladder::Vec128<C>::load(chunk(r, lane % 2))
+          .store(c + std::int64_t{row + r} * n + col + lane % 2 * 8);
+    }
   }
 }
 
-template <class Op, class S, int kParts, class T>
-void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+template <class T, class C, Major kA, Major kB, class S>
+__global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
+    multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
+             C* c, int m, int n, int k_tiles, int stages) {
+  multiply_tile<T, C, kA, kB, S, 1>(map_a, map_b, c, m, n, k_tiles, stages);
+}
+template <class T, class C, Major kA, Major kB, class S, int kParts>
+__global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) __cluster_dims__(kParts)
+    multiply_split(const __grid_constant__ CUtensorMap map_a,
+                   const __grid_constant__ CUtensorMap map_b, C* c, int m, int n, int k_tiles,
+                   int stages) {
+  multiply_tile<T, C, kA, kB, S, kParts>(map_a, map_b, c, m, n, k_tiles, stages);
+}
+
+template <class Op, class S, int kParts, class T, class C>
+auto kernel_of() {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  const CUtensorMap a = operand_map(kA, g.a, g.m, g.k, S::BM);
-  const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, S::BN);
+  if constexpr (kParts == 1) {
+    return &multiply<T, C, kA, kB, S>;
+  } else {
+    return &multiply_split<T, C, kA, kB, S, kParts>;
+  }
+}
+
+/// Of a block.
+template <class Op, class S, int kParts>
+int stages_of(int k_tiles) {
+  return std::min(SharedLayout<S, kMajorA<Op>, kParts>::kMostStages,
+                  ladder::ceil_div(k_tiles, kParts));
+}
+
+template <class Op, class S, int kParts, class T, class C>
+void launch_parts(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
+  const CUtensorMap a = operand_map(kMajorA<Op>, g.a, g.m, g.k, S::BM);
+  const CUtensorMap b = operand_map(kMajorB<Op>, g.b, g.n, g.k, S::BN);
   const int tiles = ladder::ceil_div(g.m, S::BM) * ladder::ceil_div(g.n, S::BN);
-  ladder::launch(multiply<T, kA, kB, S, kParts>, tiles * kParts, S::kThreads,
-                 SharedLayout<S, kA, kParts>::kShared, stream, a, b, g.c, g.m, g.n,
-                 ladder::ceil_div(g.k, BK));
+  const int k_tiles = ladder::ceil_div(g.k, BK), stages = stages_of<Op, S, kParts>(k_tiles);
+  ladder::launch(kernel_of<Op, S, kParts, T, C>(), tiles * kParts, S::kThreads,
+                 SharedLayout<S, kMajorA<Op>, kParts>::bytes(stages), stream, a, b, g.c, g.m, g.n,
+                 k_tiles, stages);
 }
-template <class Op, class S, int kParts, class T>
-int resident_blocks() {
-  constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  static const int blocks = ladder::blocks_at_once(
-      multiply<T, kA, kB, S, kParts>, kParts, S::kThreads, SharedLayout<S, kA, kParts>::kShared);
-  return blocks;
+/// Of a GPU, by the number of stages.
+template <class Op, class S, int kParts, class T, class C>
+int resident_blocks(int k_tiles) {
+  using R = SharedLayout<S, kMajorA<Op>, kParts>;
+  static const auto blocks = [] {
+    std::array<int, R::kMostStages + 1> of_stages{};
+    for (int stages = 1; stages <= R::kMostStages; ++stages) {
+      of_stages[stages] = ladder::blocks_at_once(kernel_of<Op, S, kParts, T, C>(), kParts,
+                                                 S::kThreads, R::bytes(stages));
+    }
+    return of_stages;
+  }();
+  return blocks[stages_of<Op, S, kParts>(k_tiles)];
 }
 
-constexpr std::array<int, 4> kSplits{1, 2, 4, 8};  // blocks of a cluster: BM / 16 is divided evenly
+constexpr std::array<int, 4> kSplits{1, 2, 4, 8};  // blocks of a cluster
 
 /// The same with `splits` blocks for a tile: one of kSplits.
-template <class Op, class S, class T>
-void launch(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {
-  (splits == 1   ? launch<Op, S, 1, T>
-   : splits == 2 ? launch<Op, S, 2, T>
-   : splits == 4 ? launch<Op, S, 4, T>
-                 : launch<Op, S, 8, T>)(g, stream);
+template <class Op, class S, class T, class C>
+void launch(const gemm_tensor::Args<T, C>& g, int splits, cudaStream_t stream) {
+  (splits == 1   ? launch_parts<Op, S, 1, T, C>
+   : splits == 2 ? launch_parts<Op, S, 2, T, C>
+   : splits == 4 ? launch_parts<Op, S, 4, T, C>
+                 : launch_parts<Op, S, 8, T, C>)(g, stream);
 }
-template <class Op, class S, class T>
-int resident_blocks(int splits) {
-  return (splits == 1   ? resident_blocks<Op, S, 1, T>
-          : splits == 2 ? resident_blocks<Op, S, 2, T>
-          : splits == 4 ? resident_blocks<Op, S, 4, T>
-                        : resident_blocks<Op, S, 8, T>)();
+template <class Op, class S, class T, class C>
+int resident_blocks(int splits, int k_tiles) {
+  return (splits == 1   ? resident_blocks<Op, S, 1, T, C>
+          : splits == 2 ? resident_blocks<Op, S, 2, T, C>
+          : splits == 4 ? resident_blocks<Op, S, 4, T, C>
+                        : resident_blocks<Op, S, 8, T, C>)(k_tiles);
 }
 
 }  // namespace gemm_pushed_sums

@@ -14,6 +14,17 @@ struct EpilogueTile {
   static constexpr int kElements = kRows * kCols;
 };
 
+/// Until the store from the epilogue tile that is now to be filled has read it, in tile number j of
+/// kTiles: the store before the last one, but at the beginning of an odd number the last one.
+template <int kTiles>
+__device__ __forceinline__ void wait_for_epilogue_tile(int j) {
+  if (kTiles % 2 == 1 && j == 0) {
+    ladder::ptx::bulk_wait_group_read<0>();
+  } else {
+    ladder::ptx::bulk_wait_group_read<1>();
+  }
+}
+
 /// 16-bit C, from row `row` and column `column` on: one epilogue tile after the other, in the
 /// swizzle of TMA: chunk c of row r is stored as chunk c ^ (r % 8), so that the 8 rows of a matrix
 /// are in different banks. Where the columns are no multiple of 64, the last epilogue tile overlaps
@@ -24,14 +35,12 @@ __device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* 
                                                      const float (&acc)[kAccumulators]) {
   using namespace ladder::ptx;
   constexpr int kCols = kAccumulators * 2, kTiles = ladder::ceil_div(kCols, EpilogueTile::kCols);
-  static_assert(kTiles % 2 == 0,
-                "the next call begins with the other epilogue tile than this one ends");
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
     const int first = min(j * EpilogueTile::kCols, kCols - EpilogueTile::kCols);
     T* const epilogue_tile = epilogue_tiles + j % 2 * EpilogueTile::kElements;
-    if (lane == 0) bulk_wait_group_read<1>();  // the store before the last one has read it
+    if (lane == 0) wait_for_epilogue_tile<kTiles>(j);
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < EpilogueTile::kCols / 16; ++i) {  // 16 x 16: four matrices, left ones first
@@ -67,6 +76,18 @@ __device__ __forceinline__ void store_pairs(float* c, int m, int n, int row, int
       to[0] = acc[i];
       if (x + 1 < n) to[1] = acc[i + 1];
     }
+  }
+}
+
+/// The same of accumulators of C's transpose: eight lanes store a sector.
+template <int kAccumulators>
+__device__ __forceinline__ void store_transposed(float* c, int m, int n, int row, int column,
+                                                 const float (&acc)[kAccumulators]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int i = 0; i < kAccumulators; ++i) {
+    const int y = row + lane % 4 * 2 + i / 4 * 8 + i % 2, x = column + lane / 4 + i / 2 % 2 * 8;
+    if (y < m && x < n) c[std::int64_t{y} * n + x] = acc[i];
   }
 }
 

@@ -1,83 +1,166 @@
-// What v20 chooses from: the kernels of v13 (compiled there), of v15 (split_k.hpp) and of v24
-// (pushed_sums.hpp), each with one shape of tile; and those that scripts/autotune.py tries.
+// What v20 chooses from: the kernels of v25 (stream_k.hpp) and of v24 (pushed_sums.hpp), each with one
+// shape of tile; the ways in which each can share out a product; and what v20 estimates that takes.
 #pragma once
 
 #include "device/sm_count.hpp"
-#include "persistent.hpp"
 #include "pushed_sums.hpp"
-#include "split_k.hpp"
+#include "stream_k.hpp"
+
+#include <cmath>
 
 namespace {
 
-/// v13's kernel, with tiles of 128 x Cols.
-template <int Cols>
-struct Persistent {
-  static constexpr const char* kRung = "v13";
-  static constexpr int BM = gemm_persistent::BM, BN = Cols, kBlocksPerSm = 1;
-  static constexpr std::array<int, 1> kSplits{1};
-  static constexpr int kSumBytes = 0;  // of a tile, that go through shared memory as fp32
-  template <class C>
-  static constexpr bool kStores = true;  // C of this type
+/// Of a GPU: what every shape's estimate takes.
+struct Rates {
+  double dram;     ///< bytes per ns
+  double line;     ///< ns of 128 bytes of a K-tile from the L2, while all SMs load
+  double split;    ///< by how much more do 128 bytes take that lie in two lines
+  double sum;      ///< ns in which an owner adds 128 sums
+  double latency;  ///< ns of a K-tile, at least, with a short ring
+  double push;     ///< ns in which the blocks of a cluster exchange sums
+};
+
+/// Of a GPU and a shape of tile.
+struct Pace {
+  double k_tile, tile;  ///< ns of a K-tile, and of a tile's beginning and end
+};
+
+inline double fourth_power(double x) { return x * x * x * x; }
+inline double fourth_root(double x) { return std::sqrt(std::sqrt(x)); }
+
+/// A product, as an estimate sees it.
+struct Sizes {
+  double m, n, k_tiles;
+  bool a_along_k, b_along_k;
+  double split_a, split_b;  ///< 1 where rows in memory begin within lines
+  double bytes;             ///< of A, B and C
+  double sms;
 
   template <class Op, class T, class C>
-  static int resident_blocks(int) {
-    return ladder::sm_count();
+  static Sizes of(const gemm_tensor::Args<T, C>& g) {
+    const double m = g.m, n = g.n, k = g.k;
+    const int row_a = Op::kTransposedA ? g.m : g.k, row_b = Op::kTransposedB ? g.k : g.n;
+    return {m,
+            n,
+            std::ceil(k / gemm_k_tiles::kDepth),
+            !Op::kTransposedA,
+            Op::kTransposedB,
+            row_a % gemm_k_tiles::kDepth > 0 ? 1. : 0.,
+            row_b % gemm_k_tiles::kDepth > 0 ? 1. : 0.,
+            (m * k + k * n) * sizeof(T) + m * n * sizeof(C),
+            static_cast<double>(ladder::sm_count())};
   }
-  template <class Op, class T, class C>
-  static void launch(const gemm_tensor::Args<T, C>& g, int, cudaStream_t stream) {
-    gemm_persistent::launch<Op, BN>(g, stream);
+  /// Rows of 128 bytes that a K-tile takes to load `width` of M or N.
+  static double lines(double width, bool along_k, double split) {
+    return (along_k ? width : std::ceil(width / 64) * 64) * (1 + split);
   }
 };
 
-/// v15's kernel.
-template <int Rows, int Cols, int BlocksPerSm>
-struct SplitK {
-  using Shape = gemm_split_k::Shape<Rows, Cols, BlocksPerSm>;
-  static constexpr const char* kRung = "v15";
-  static constexpr int BM = Rows, BN = Cols, kBlocksPerSm = BlocksPerSm;
-  static constexpr auto kSplits = gemm_split_k::kSplits;
-  static constexpr int kSumBytes = sizeof(float) * BM * BN;
-  template <class C>
-  static constexpr bool kStores = true;
+/// v25's kernel. A way is a number of clusters, and of tiles that they divide.
+template <int Width, bool Across, int Cluster>
+struct StreamK {
+  using Shape = gemm_stream_k::Shape<Width, Across, Cluster>;
+  using Way = gemm_stream_k::Work;
+  static constexpr const char* kRung = "v25";
+  static constexpr int BM = Shape::BM, BN = Shape::BN, kOf = Cluster;
+  static constexpr int kWays = 11;
+  static constexpr const char* kNames[kWays] = {"whole", "overlap", "rest",  "spread",
+                                                "even2", "even3",   "even4", "even6",
+                                                "even8", "even12",  "even16"};
+
+  /// Of each number. A way that a product does not have has no clusters.
+  static Way way(int number, int m, int n, int k) {
+    constexpr int kParts[kWays] = {0, 0, 0, 0, 2, 3, 4, 6, 8, 12, 16};
+    const int tiles = ladder::ceil_div(m, Shape::kRows) * ladder::ceil_div(n, Shape::kCols);
+    const int most = std::max(1, ladder::sm_count() / Cluster), rest = tiles % most;
+    const std::int64_t k_tiles = ladder::ceil_div(k, gemm_k_tiles::kDepth);
+    const bool few = tiles < most, last_wave = !few && rest > 0 && tiles / most < 12;
+    if (number == 0) return {ladder::ceil_div(tiles, ladder::ceil_div(tiles, most)), 0};
+    if (number == 1) return last_wave ? Way{most, rest + most} : Way{};
+    if (number == 2) return last_wave && rest * k_tiles >= 2 * most ? Way{most, rest} : Way{};
+    if (number == 3) return few && 2 * most <= tiles * k_tiles ? Way{most, tiles} : Way{};
+    const int parts = kParts[number];
+    return few && parts <= std::min<std::int64_t>(most / tiles, k_tiles) ? Way{tiles * parts, tiles}
+                                                                         : Way{};
+  }
 
   template <class Op, class T, class C>
-  static int resident_blocks(int splits) {
-    return gemm_split_k::resident_blocks<Op, Shape, T, C>(splits);
+  static double ns(const Sizes& p, const Way& way, const Pace& pace, const Rates& gpu) {
+    const double tiles = std::ceil(p.m / Shape::kRows) * std::ceil(p.n / Shape::kCols);
+    const double clusters = way.clusters, divided = way.divided;
+    const double run = std::ceil(divided * p.k_tiles / clusters);
+    const double whole = std::ceil((tiles - divided) / clusters), steps = run + whole * p.k_tiles;
+    const double tails = divided > 0 ? std::ceil(run / p.k_tiles) : 0;
+    const double adds = divided > 0 ? std::ceil(p.k_tiles / run) : 0;
+    const double active = std::min(1., tiles * Cluster * p.k_tiles / steps / p.sms);
+    const double lines_a =
+        Sizes::lines(Across ? Width * 1. / Cluster : 128, p.a_along_k, p.split_a * gpu.split);
+    const double lines_b =
+        Sizes::lines(Across ? 128 : Width * 1. / Cluster, p.b_along_k, p.split_b * gpu.split);
+    const double step = fourth_root(fourth_power(pace.k_tile) +
+                                    fourth_power(gpu.line * active * (lines_a + lines_b)));
+    return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Width;
+  }
+
+  static std::size_t workspace(const Way& way) {
+    return way.divided > 0 ? gemm_stream_k::exchange_bytes<Shape>(way.clusters * Cluster) : 0;
   }
   template <class Op, class T, class C>
-  static void launch(const gemm_tensor::Args<T, C>& g, int splits, cudaStream_t stream) {
-    gemm_split_k::launch<Op, Shape>(g, splits, stream);
+  static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, cudaStream_t stream) {
+    gemm_stream_k::launch<Op, Shape>(g, way, stream);
   }
 };
 
-/// v24's kernel.
+/// v24's kernel. A way is a number of blocks for a tile.
 template <int Rows, int Cols, int BlocksPerSm>
 struct PushedSums {
-  using Shape = gemm_split_k::Shape<Rows, Cols, BlocksPerSm>;
+  using Shape = gemm_pushed_sums::Shape<Rows, Cols, BlocksPerSm>;
+  struct Way {
+    int clusters = 0, parts = 0;
+  };
   static constexpr const char* kRung = "v24";
-  static constexpr int BM = Rows, BN = Cols, kBlocksPerSm = BlocksPerSm;
-  static constexpr auto kSplits = gemm_pushed_sums::kSplits;
-  static constexpr int kSumBytes = sizeof(float) * BM * BN;
-  template <class C>
-  static constexpr bool kStores = sizeof(C) == 2;
+  static constexpr int BM = Rows, BN = Cols, kOf = BlocksPerSm;
+  static constexpr int kWays = gemm_pushed_sums::kSplits.size();
+  static constexpr const char* kNames[kWays] = {"1", "2", "4", "8"};
+
+  static Way way(int number, int m, int n, int k) {
+    const int parts = gemm_pushed_sums::kSplits[number];
+    if (parts > ladder::ceil_div(k, gemm_k_tiles::kDepth)) return {};
+    return {ladder::ceil_div(m, Rows) * ladder::ceil_div(n, Cols), parts};
+  }
 
   template <class Op, class T, class C>
-  static int resident_blocks(int splits) {
-    return gemm_pushed_sums::resident_blocks<Op, Shape, T>(splits);
+  static double ns(const Sizes& p, const Way& way, const Pace& pace, const Rates& gpu) {
+    const double blocks = static_cast<double>(way.clusters) * way.parts;
+    const double resident =
+        gemm_pushed_sums::resident_blocks<Op, Shape, T, C>(way.parts, static_cast<int>(p.k_tiles));
+    const double rounds = std::max(1., std::ceil(blocks / resident));
+    const double of_an_sm = std::max(1., std::min(blocks, resident) / p.sms);
+    const double active = blocks / rounds / p.sms;
+    const double lines = Sizes::lines(Rows, p.a_along_k, p.split_a * gpu.split) +
+                         Sizes::lines(Cols, p.b_along_k, p.split_b * gpu.split);
+    const double step =
+        fourth_root(fourth_power(gpu.latency) + fourth_power(of_an_sm * pace.k_tile) +
+                    fourth_power(gpu.line * active * lines));
+    return rounds * (std::ceil(p.k_tiles / way.parts) * step + pace.tile * of_an_sm) +
+           (way.parts > 1 ? gpu.push : 0);
   }
-  template <class Op, class T>
-  static void launch(const gemm_tensor::Args<T>& g, int splits, cudaStream_t stream) {
-    gemm_pushed_sums::launch<Op, Shape>(g, splits, stream);
+
+  static std::size_t workspace(const Way&) { return 0; }
+  template <class Op, class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, cudaStream_t stream) {
+    gemm_pushed_sums::launch<Op, Shape, T, C>(g, way.parts, stream);
   }
 };
 
 template <class... S>
-struct Shapes {};
+struct Shapes {
+  static constexpr int kCount = sizeof...(S);
+};
 
-using Candidates =
-    Shapes<Persistent<256>, Persistent<224>, SplitK<16, 64, 2>, SplitK<64, 128, 2>,
-           SplitK<64, 128, 1>, SplitK<128, 64, 2>, SplitK<128, 64, 1>, SplitK<128, 128, 1>,
-           SplitK<192, 128, 1>, SplitK<256, 64, 1>, SplitK<256, 128, 1>, PushedSums<128, 64, 1>,
-           PushedSums<128, 64, 2>, PushedSums<128, 128, 1>, PushedSums<256, 64, 1>>;
+using Candidates = Shapes<StreamK<256, false, 1>, StreamK<256, false, 2>, StreamK<208, true, 2>,
+                          StreamK<192, false, 2>, StreamK<192, true, 1>, StreamK<160, true, 2>,
+                          PushedSums<32, 64, 1>, PushedSums<64, 64, 2>, PushedSums<128, 64, 1>,
+                          PushedSums<96, 128, 1>, PushedSums<128, 128, 1>, PushedSums<32, 128, 1>>;
 
 }  // namespace

@@ -11,9 +11,8 @@
 // Tile      128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB and 4 KiB of epilogue
 //           tiles per warp, one block per SM
 //
-// C in fp32 (tn_f32) goes from registers to memory, since stmatrix is for 16 bits (store.hpp). v20
-// and v21 launch this kernel too, v20 with BN = 224 as well (persistent.hpp); v22 has it with an
-// epilogue.
+// C in fp32 (tn_f32) goes from registers to memory, since stmatrix is for 16 bits (store.hpp). v21
+// launches this kernel too (persistent.hpp); v22 has it with an epilogue.
 #include "device/ptx/setmaxnreg.hpp"
 #include "device/sm_count.hpp"
 #include "persistent.hpp"
@@ -24,21 +23,16 @@ namespace {
 
 using namespace gemm_k_tiles;
 using namespace ladder::ptx;
-using gemm_persistent::BM;
 
-constexpr int BK = kDepth;
+constexpr int BM = 128, BN = 256, BK = kDepth;
 constexpr int kStages = 4, kConsumers = BM / 64, kThreads = (kConsumers + 1) * 128;
-template <int BN>
+constexpr int kStage = BK * (BM + BN);  // elements
 using TileOrder = Tiles<BM, BN, 16>;
 
-template <Major kB, int BN>
-constexpr int kStageOf = BK*(BM + kHeld<kB, BN>);  // elements
-
-template <class T, class C, Major kA, Major kB, int BN>
+template <class T, class C, Major kA, Major kB>
 __global__ void __launch_bounds__(kThreads, 1)
     multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             const __grid_constant__ Destination<C> c, int k_tiles, TileOrder<BN> tiles) {
-  constexpr int kStage = kStageOf<kB, BN>;
+             const __grid_constant__ Destination<C> c, int k_tiles, TileOrder tiles) {
   __shared__ Mbarrier full[kStages], empty[kStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
@@ -65,7 +59,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         mbarrier_wait(&empty[state.stage], state.parity ^ 1);
         mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
         load_k_tile<kA, BM>(to, &map_a, corner.y, k_tile * BK, barrier);
-        load_k_tile<kB, kHeld<kB, BN>>(to + BM * BK, &map_b, corner.x, k_tile * BK, barrier);
+        load_k_tile<kB, BN>(to + BM * BK, &map_b, corner.x, k_tile * BK, barrier);
       }
     }
     return;
@@ -104,49 +98,35 @@ __global__ void __launch_bounds__(kThreads, 1)
 
 }  // namespace
 
-template <class Op, int BN, class T, class C>
+template <class Op, class T, class C>
 void gemm_persistent::launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  constexpr std::size_t kShared = kStages * kStageOf<kB, BN> * sizeof(T) +
+  constexpr std::size_t kShared = kStages * kStage * sizeof(T) +
                                   kConsumers * 4 * Destination<C>::kBytesPerWarp +
                                   1024;  // to begin at 1024 n
   const CUtensorMap a = operand_map(kA, g.a, g.m, g.k, BM);
   const CUtensorMap b = operand_map(kB, g.b, g.n, g.k, BN);
   const Destination<C> c(g.c, g.m, g.n);
-  const TileOrder<BN> tiles(g.m, g.n);
-  ladder::launch(multiply<T, C, kA, kB, BN>, tiles.blocks(ladder::sm_count()), kThreads, kShared,
+  const TileOrder tiles(g.m, g.n);
+  ladder::launch(multiply<T, C, kA, kB>, tiles.blocks(ladder::sm_count()), kThreads, kShared,
                  stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);
 }
 
 using ladder::bfloat16;
 using ladder::half;
-template void gemm_persistent::launch<gemm_tensor_nn, 256>(const gemm_tensor::Args<half>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_nn, 256>(const gemm_tensor::Args<bfloat16>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_nt, 256>(const gemm_tensor::Args<half>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_nt, 256>(const gemm_tensor::Args<bfloat16>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_tn, 256>(const gemm_tensor::Args<half>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_tn, 256>(const gemm_tensor::Args<bfloat16>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_tn, 256>(const gemm_tensor::Args<half, float>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_tn, 256>(
-    const gemm_tensor::Args<bfloat16, float>&, cudaStream_t);
-// For v20:
-template void gemm_persistent::launch<gemm_tensor_nn, 224>(const gemm_tensor::Args<bfloat16>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_nt, 224>(const gemm_tensor::Args<half>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_nt, 224>(const gemm_tensor::Args<bfloat16>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_tn, 224>(const gemm_tensor::Args<bfloat16>&,
-                                                           cudaStream_t);
-template void gemm_persistent::launch<gemm_tensor_tn, 224>(
-    const gemm_tensor::Args<bfloat16, float>&, cudaStream_t);
+template void gemm_persistent::launch<gemm_tensor_nn>(const gemm_tensor::Args<half>&, cudaStream_t);
+template void gemm_persistent::launch<gemm_tensor_nn>(const gemm_tensor::Args<bfloat16>&,
+                                                      cudaStream_t);
+template void gemm_persistent::launch<gemm_tensor_nt>(const gemm_tensor::Args<half>&, cudaStream_t);
+template void gemm_persistent::launch<gemm_tensor_nt>(const gemm_tensor::Args<bfloat16>&,
+                                                      cudaStream_t);
+template void gemm_persistent::launch<gemm_tensor_tn>(const gemm_tensor::Args<half>&, cudaStream_t);
+template void gemm_persistent::launch<gemm_tensor_tn>(const gemm_tensor::Args<bfloat16>&,
+                                                      cudaStream_t);
+template void gemm_persistent::launch<gemm_tensor_tn>(const gemm_tensor::Args<half, float>&,
+                                                      cudaStream_t);
+template void gemm_persistent::launch<gemm_tensor_tn>(const gemm_tensor::Args<bfloat16, float>&,
+                                                      cudaStream_t);
 
 namespace {
 
@@ -161,7 +141,7 @@ struct Persistent {
       ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
       return;
     }
-    gemm_persistent::launch<Op, 256>(g, stream);
+    gemm_persistent::launch<Op>(g, stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
     return gemm_k_tiles::supports<Op>(p);

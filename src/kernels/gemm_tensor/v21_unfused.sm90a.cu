@@ -50,7 +50,7 @@ struct Unfused {
     if (g.k == 0) {  // a tensor map cannot be empty
       ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
     } else {
-      gemm_persistent::launch<gemm_tensor_nt, 256>(g, stream);
+      gemm_persistent::launch<gemm_tensor_nt>(g, stream);
     }
     const int pieces = ladder::ceil_div(g.n, kBlock * ladder::Vec128<T>::size);  // of a row
     const std::int64_t blocks = std::int64_t{pieces} * ladder::ceil_div(g.m, kRows);
