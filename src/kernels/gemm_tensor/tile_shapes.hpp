@@ -16,6 +16,7 @@ struct Rates {
   double line;     ///< ns of 128 bytes of a K-tile from the L2, while all SMs load
   double split;    ///< by how much more do 128 bytes take that lie in two lines
   double sum;      ///< ns in which an owner adds 128 sums
+  double divide;   ///< ns that tiles take longer because they are divided
   double latency;  ///< ns of a K-tile, at least, with a short ring
   double push;     ///< ns in which the blocks of a cluster exchange sums
 };
@@ -99,7 +100,8 @@ struct StreamK {
         Sizes::lines(Across ? 128 : Width * 1. / Cluster, p.b_along_k, p.split_b * gpu.split);
     const double step = fourth_root(fourth_power(pace.k_tile) +
                                     fourth_power(gpu.line * active * (lines_a + lines_b)));
-    return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Width;
+    return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Width +
+           (divided > 0 ? gpu.divide : 0);
   }
 
   static std::size_t workspace(const Way& way) {

@@ -9,8 +9,7 @@
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      up to 16 rows 16 x 64 x 64, 11 stages of 10 KiB; up to 64 64 x 128 x 64, 4 stages of
 //           24; two blocks per SM. Up to 128 128 x 128 x 64, 7 stages of 32 KiB; else 256 x 128 x
-//           64, 4 stages of 48 KiB; one block per SM. A warpgroup has 64 columns. v20 has this
-//           kernel for other operations and shapes (split_k.hpp)
+//           64, 4 stages of 48 KiB; one block per SM. A warpgroup has 64 columns
 #include "device/ptx/cluster.hpp"
 #include "device/sm_count.hpp"
 #include "k_tiles.hpp"
