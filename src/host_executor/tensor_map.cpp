@@ -53,7 +53,7 @@ CUtensorMap encode_tensor_map(CUtensorMapDataType type, unsigned rank, void* bas
                               const std::uint32_t* box, const std::uint32_t* element_strides,
                               CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                               CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
-  const bool interleaved = interleave != CU_TENSOR_MAP_INTERLEAVE_NONE;
+  const bool in_slices = interleave != CU_TENSOR_MAP_INTERLEAVE_NONE;
   const unsigned unit = interleave == CU_TENSOR_MAP_INTERLEAVE_32B ? 32 : 16;
   const unsigned element_bytes = size_of(type);
   TensorMap map{.magic = kMagic,
@@ -69,7 +69,7 @@ CUtensorMap encode_tensor_map(CUtensorMapDataType type, unsigned rank, void* bas
 
   expect(element_bytes != 0, "data type is ", type, ": none that the host executor copies");
   expect(rank >= 1 && rank <= TensorMap::kMaxRank, "rank is ", rank, ": not from 1 to 5");
-  expect(rank >= 3 || !interleaved, "rank is ", rank, ": not from 3 to 5, and it is interleaved");
+  expect(rank >= 3 || !in_slices, "rank is ", rank, ": not from 3 to 5, and it is interleaved");
   expect(map.base % unit == 0, "base is ", base, ": no multiple of ", unit);
   for (unsigned d = 0; d < rank; ++d) {
     expect(sizes[d] >= 1 && sizes[d] <= std::uint64_t{1} << 32, "size ", d, " is ", sizes[d],
@@ -77,7 +77,7 @@ CUtensorMap encode_tensor_map(CUtensorMapDataType type, unsigned rank, void* bas
     expect(box[d] >= 1 && box[d] <= 256, "box ", d, " is ", box[d], ": not from 1 to 256");
     expect(element_strides[d] >= 1 && element_strides[d] <= 8, "element stride ", d, " is ",
            element_strides[d], ": not from 1 to 8");
-    const unsigned step = d == 0 && !interleaved ? 1 : element_strides[d];  // as is documented
+    const unsigned step = d == 0 && !in_slices ? 1 : element_strides[d];  // as is documented
     map.size[d] = sizes[d];
     map.box[d] = static_cast<std::uint16_t>((box[d] + step - 1) / step);
     map.box_step[d] = static_cast<std::uint8_t>(step);
@@ -89,7 +89,7 @@ CUtensorMap encode_tensor_map(CUtensorMapDataType type, unsigned rank, void* bas
            " bytes: not below 2^40");
   }
   expect(swizzle <= CU_TENSOR_MAP_SWIZZLE_128B, "swizzle is ", swizzle, ": none that Hopper has");
-  if (!interleaved) {
+  if (!in_slices) {
     const std::size_t width = box[0] * element_bytes;
     expect(width % 16 == 0, "box is ", width, " bytes wide: no multiple of 16");
     expect(swizzle == CU_TENSOR_MAP_SWIZZLE_NONE || width <= 16u << swizzle, "box is ", width,
@@ -104,7 +104,7 @@ CUtensorMap encode_tensor_map(CUtensorMapDataType type, unsigned rank, void* bas
          "swizzle is ", swizzle, ": not that of 32 bytes, which the interleave of 32 bytes needs");
   expect(!map.fills_with_nan || is_floating_point(type), "data type is ", type,
          ": no floating-point type, which a fill with NaN needs");
-  expect(!interleaved, "interleave is ", interleave, ": none that the host executor copies");
+  expect(!in_slices, "interleave is ", interleave, ": none that the host executor copies");
 
   CUtensorMap encoded{};
   static_assert(sizeof(map) <= sizeof(encoded));
