@@ -94,12 +94,12 @@ struct StreamK {
     const double tails = divided > 0 ? std::ceil(run / p.k_tiles) : 0;
     const double adds = divided > 0 ? std::ceil(p.k_tiles / run) : 0;
     const double active = std::min(1., tiles * Cluster * p.k_tiles / steps / p.sms);
-    const double lines_a =
-        Sizes::lines(Across ? Width * 1. / Cluster : 128, p.a_along_k, p.split_a * gpu.split);
-    const double lines_b =
-        Sizes::lines(Across ? 128 : Width * 1. / Cluster, p.b_along_k, p.split_b * gpu.split);
-    const double step = fourth_root(fourth_power(pace.k_tile) +
-                                    fourth_power(gpu.line * active * (lines_a + lines_b)));
+    // Of the width each block loads a part.
+    const double of_a = Sizes::lines(Across ? Width : 128, p.a_along_k, p.split_a * gpu.split);
+    const double of_b = Sizes::lines(Across ? 128 : Width, p.b_along_k, p.split_b * gpu.split);
+    const double lines = Across ? of_a / Cluster + of_b : of_a + of_b / Cluster;
+    const double step =
+        fourth_root(fourth_power(pace.k_tile) + fourth_power(gpu.line * active * lines));
     return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Width +
            (divided > 0 ? gpu.divide : 0);
   }
