@@ -3,7 +3,8 @@
 
 Every shape is a kernel of its own for ./bench; scripts/tuning says for each ladder what is measured
 and what follows from it. A table keeps its entries for other GPUs. The measurements are left in
-results/<gpu>/<date>-autotune-<family>.csv. Needs a GPU and
+results/<gpu>/<date>-autotune-<family>.csv. Takes minutes for each ladder. Needs a GPU, for gemm_tensor
+numpy (scripts/setup), and
 
   cmake --preset release -B build/autotune -DLADDER_ALL_TILES=ON
   cmake --build build/autotune --target bench
@@ -12,17 +13,19 @@ examples:
   scripts/autotune.py                      gemm and gemm_tensor
   scripts/autotune.py gemm                 only src/kernels/gemm/v20_autotuned.cu
   scripts/autotune.py --build=build/other  with the ./bench of another build folder
+  scripts/autotune.py --seed=1             with the random problems and inputs of that seed
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
-from ladder_csv import ROOT, results_folder
+from ladder_csv import ROOT, needs_package, results_folder
 from tuning import gemm, gemm_tensor
 from tuning.bench import Bench, fail
 
@@ -37,6 +40,8 @@ def main() -> int:
                         help=f"default: {' '.join(TUNED)}")  # fmt: skip
     parser.add_argument("--build", type=Path, default=ROOT / "build/autotune", metavar="DIR",
                         help="where ./bench is (default: build/autotune)")  # fmt: skip
+    parser.add_argument("--seed", type=int, default=random.randrange(2**31), metavar="N",
+                        help="of random problems and inputs (default: a new one)")  # fmt: skip
     parser.add_argument("--root", type=Path, default=ROOT, help=argparse.SUPPRESS)
     options = parser.parse_args()
     for family in options.families:
@@ -45,9 +50,11 @@ def main() -> int:
     program = options.build.resolve() / "bench"
     if not os.access(program, os.X_OK):
         fail(f"{program} is not there; scripts/autotune.py --help says how it is built.")
+    if gemm_tensor.FAMILY in options.families:
+        needs_package("numpy")
 
     for family in options.families:
-        bench = Bench(program)
+        bench = Bench(program, options.seed)
         path = options.root / TUNED[family].SOURCE
         gpu, source = TUNED[family].tune(bench, path.read_text(encoding="utf-8"))
         day = datetime.now(timezone.utc).strftime("%Y-%m-%d")

@@ -532,9 +532,9 @@ def natural(text: str) -> list[tuple[int, str]]:
 # ---- The environment
 
 
-def find_matplotlib() -> bool:
-    """Starts again under the interpreter in build/venv where this one cannot draw and that may."""
-    if importlib.util.find_spec("matplotlib"):
+def find_package(name: str) -> bool:
+    """Starts again under the interpreter in build/venv where this one lacks it: that may have it."""
+    if importlib.util.find_spec(name):
         return True
     python = VENV / "bin" / "python"
     if python.exists() and Path(sys.prefix).resolve() != VENV.resolve():
@@ -542,9 +542,9 @@ def find_matplotlib() -> bool:
     return False
 
 
-def needs_matplotlib() -> None:
-    if not find_matplotlib():
-        fail("matplotlib is missing: scripts/setup installs it into build/venv.")
+def needs_package(name: str) -> None:
+    if not find_package(name):
+        fail(f"{name} is missing: scripts/setup installs it into build/venv.")
 
 
 def fail(sentence: object) -> NoReturn:

@@ -670,7 +670,7 @@ def main() -> None:
         judged = any(r.roof_pct > 0 for one in ladders for r in one.timed)
         if not options.kind and not (judged and len({one.family for one in ladders}) > 1):
             kinds = ("roofline", "ladder")
-        ladder_csv.needs_matplotlib()
+        ladder_csv.needs_package("matplotlib")
         drawn = pictures(gpu, ladders, kinds)
     else:
         ladders = ladder_csv.select(rows, **chosen)
@@ -680,7 +680,7 @@ def main() -> None:
                 f"{options.csv} has only rows of the host executor, which have no times, and no "
                 "counted bytes (column moved_bytes): there is nothing to draw."
             )
-        ladder_csv.needs_matplotlib()
+        ladder_csv.needs_package("matplotlib")
         groups = {
             (one.family, one.dtype): [
                 c for c in counted if (c.family, c.dtype) == (one.family, one.dtype)

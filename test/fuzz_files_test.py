@@ -253,7 +253,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=3)
     parser.add_argument("--seed", type=int, default=random.randrange(2**32))
     arguments = parser.parse_args()
-    draws = ladder_csv.find_matplotlib()
+    draws = ladder_csv.find_package("matplotlib")
     print(f"seed {arguments.seed}")
     rng, tried, bad = random.Random(arguments.seed), {}, 0
     with tempfile.TemporaryDirectory() as folder:

@@ -968,7 +968,7 @@ def run_one(name: str) -> tuple[bool, int, str]:
 
 def main() -> int:
     """Runs the tests on all cores, because drawing takes long; arguments are unittest's."""
-    ladder_csv.find_matplotlib()
+    ladder_csv.find_package("matplotlib")
     if len(sys.argv) > 1:
         unittest.main()
     tests = names(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))

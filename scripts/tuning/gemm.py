@@ -145,7 +145,7 @@ def rewrite(source: str, gpu: str, measured: Speeds, chosen: list[Shape]) -> str
 
 def tune(bench: Bench, source: str) -> tuple[str, str]:
     """The GPU's name, and the source with its new table."""
-    gpu, multiprocessors, rows = bench.run(FAMILY, "f32/v20[a-z]_", PROBLEMS)
+    gpu, multiprocessors, rows, _ = bench.run(FAMILY, "f32/v20[a-z]_", PROBLEMS)
     measured = times(rows)
     if not measured:
         fail(f"{gpu} can run none of the shapes.")

@@ -526,7 +526,7 @@ def main() -> int:
         return 1 if wrong else 0
 
     if pictures:
-        ladder_csv.needs_matplotlib()
+        ladder_csv.needs_package("matplotlib")
     for picture in pictures.values():  # all of them: what draws them may have changed
         picture.draw()
     for page in stale:
