@@ -38,11 +38,11 @@ EVEN = (2, 3, 4, 6, 8, 12, 16)  # parts of a tile
 FEW_WAVES = 12  # beyond, the last one is not worth dividing
 PARTS = (1, 2, 4, 8)  # of PushedSums: the blocks of a cluster
 WARPS = 64  # that an SM of compute capability 9.0 has room for
-CLUSTERED = 0.92  # of the SMs: what clusters of four and eight leave no gaps in, on an H100
+CLUSTERED = 0.92  # of the SMs are what clusters of four and eight fill, on an H100
 
 WEIGHTS = ((1.15, 1.0), (1.5, 0.6), (math.inf, 0.2))  # of times up to so many times the least
 FAR = 0.08  # for a logarithm to miss by
-MOST_REGRET = 1.12  # of choices among kernels that were not fitted: more is no estimate
+MOST_REGRET = 1.1  # of choices among kernels that were not fitted: more is no estimate
 
 
 class Product(NamedTuple):
@@ -56,7 +56,8 @@ class Product(NamedTuple):
 
     @staticmethod
     def of(problem: str) -> Product:
-        return Product(*map(int, problem.split("x")))
+        m, n, k = map(int, problem.split("x"))
+        return Product(m, n, k)
 
     @property
     def k_tiles(self) -> int:
@@ -203,8 +204,8 @@ class PushedSums(NamedTuple):
         for parts in PARTS:
             if parts <= of.k_tiles:
                 share = CLUSTERED if parts > 2 else 1
-                resident = int(blocks_of_an_sm * sms * share) // parts * parts
-                found[str(parts)] = self.work(of, sms, parts, resident)
+                clusters = max(1, int(blocks_of_an_sm * sms * share) // parts)
+                found[str(parts)] = self.work(of, sms, parts, clusters * parts)
         return found
 
 
@@ -241,6 +242,10 @@ class Numbers(NamedTuple):
 
 
 # ---- The fit
+
+
+START = (4000.0, *Rates(dram=2500, line=1.2, split=1, sum=8, latency=250, push=500))  # ns of a launch first
+START_PACE = Pace(k_tile=300, tile=800)
 
 
 class Timed(NamedTuple):
@@ -284,19 +289,19 @@ def fit(rows: list[Timed]) -> Numbers:
     shapes = list(dict.fromkeys(row.kernel.shape for row in rows))
     which = [shapes.index(row.kernel.shape) for row in rows]
 
-    def numbers(logs: Vector) -> tuple[float, Rates, Pace]:
-        launch, *rates = np.exp(logs[: 1 + len(Rates._fields)])
-        return launch, Rates(*rates), Pace(*np.exp(logs[1 + len(rates) :]).reshape(2, -1))
+    def numbers(logs: Vector) -> tuple[float, Rates, Vector, Vector]:
+        launch, *rates = np.exp(logs[: len(START)]).tolist()
+        k_tiles, tiles = np.exp(logs[len(START) :]).reshape(2, -1)
+        return launch, Rates(*rates), k_tiles, tiles
 
     def misses(logs: Vector) -> Vector:
-        launch, rates, (k_tile, tile) = numbers(logs)
-        ns = launch + estimate(work, Pace(k_tile[which], tile[which]), rates)
+        launch, rates, k_tiles, tiles = numbers(logs)
+        ns = launch + estimate(work, Pace(k_tiles[which], tiles[which]), rates)
         return weights * (np.log(ns) - log_ns)
 
-    paces = [300.0] * len(shapes) + [800.0] * len(shapes)
-    start = np.log([4000, *Rates(2500, 1.2, 1, 8, 250, 500), *paces])
-    _, rates, paces = numbers(minimise(misses, start, FAR))
-    return Numbers({s: Pace(*map(float, pace)) for s, *pace in zip(shapes, *paces)}, Rates(*map(float, rates)))
+    start = np.log([*START, *np.repeat(START_PACE, len(shapes))])
+    _, rates, k_tiles, tiles = numbers(minimise(misses, start, FAR))
+    return Numbers(dict(zip(shapes, map(Pace, k_tiles.tolist(), tiles.tolist()))), rates)
 
 
 class Choice(NamedTuple):
@@ -348,7 +353,7 @@ def shapes_of(text: str) -> list[Shape]:
 def parse(text: str) -> Table:
     shapes = shapes_of(text)
     table: Table = {}
-    for name, *lists in re.findall(rf'\{{"([^"]+)",\s+\{{(.+)\}},\s+\{{(.+)\}},\s+(.+)\}}', text):
+    for name, *lists in re.findall(r'\{"([^"]+)",\s+\{(.+)\},\s+\{(.+)\},\s+(.+)\}', text):
         k_tiles, tiles, rates = ([float(number) for number in one.split(",")] for one in lists)
         paces = dict(zip(shapes, map(Pace, k_tiles, tiles), strict=True))
         measured = {shape: pace for shape, pace in paces.items() if pace.k_tile > 0}
@@ -380,7 +385,7 @@ def rewrite(source: str, gpu: str, measured: Numbers) -> str:
 
 
 def random_problems(seed: int) -> list[str]:
-    """Log-uniform."""
+    """Their sizes are log-uniform. None comes twice."""
     draw = random.Random(seed)
     found: dict[str, None] = {}
     while len(found) < RANDOM_PROBLEMS:
@@ -394,7 +399,8 @@ def random_problems(seed: int) -> list[str]:
 def tune(bench: Bench, source: str) -> tuple[str, str]:
     """The GPU's name, and the source with its new table."""
     problems = [*PROBLEMS, *random_problems(bench.seed)]
-    print(f"{len(problems)} problems, {RANDOM_PROBLEMS} of them random: --seed={bench.seed}", flush=True)
+    print(f"{len(problems)} problems, {RANDOM_PROBLEMS} of them random (--seed={bench.seed}): takes minutes",
+          flush=True)  # fmt: skip
     run = bench.run(FAMILY, "nt/bf16/v20a_", problems)
     rows = timed(run)
     if not rows:
