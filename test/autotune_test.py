@@ -54,21 +54,15 @@ PAIR = gemm_tensor.StreamK(208, True, 2)
 SHORT = gemm_tensor.PushedSums(32, 64, 1)
 SQUARE = gemm_tensor.PushedSums(128, 128, 1)
 PACES = {WIDE: gemm_tensor.Pace(520, 1900), SHORT: gemm_tensor.Pace(210, 120)}
-RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 8.72, 70, 804)
+RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 8.72, 2300, 70, 804)
 SOURCE_TENSOR = """above
 // autotune:begin
 using Tiles = Shapes<
     StreamK<256, false, 1>,
     PushedSums<32, 64, 1>>;
 constexpr Gpu<2> kGpus[] = {
-    {"GPU A",
-     {520, 210},
-     {1900, 120},
-     2150, 1.880, 0.300, 8.72, 70.0, 804},
-    {"GPU B",
-     {0, 150},
-     {0, 90},
-     2000, 1.500, 0.250, 8.00, 60.0, 700},
+    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 8.72, 2300, 70, 804},
+    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 8, 1900, 60, 700},
 };
 // autotune:end
 below
@@ -119,7 +113,7 @@ class Tables(unittest.TestCase):
         self.assertTrue(text.startswith("above\n// autotune:begin\nusing Tiles"), text)
         self.assertTrue(text.endswith("};\n// autotune:end\nbelow\n"), text)
         self.assertIn("using Tiles = Shapes<\n    PushedSums<32, 64, 1>,\n    StreamK<208, true, 2>>;", text)
-        of_b = '    {"GPU B",\n     {150, 0},\n     {90, 0},\n     2000, 1.500, 0.250, 8.00, 60.0, 700},\n'
+        of_b = '    {"GPU B", {150, 0}, {90, 0}, 2000, 1.5, 0.25, 8, 1900, 60, 700},\n'
         self.assertIn(of_b, text)
         table = gemm_tensor.parse(text)
         self.assertEqual(list(table), ["GPU A", "GPU B"])
@@ -178,12 +172,13 @@ class Estimate(unittest.TestCase):
         work = WIDE.works(product, self.SMS)["rest"]  # 116 divided, 396 whole
         self.assertEqual((work.steps, work.ends, work.sums), (57 + 3 * 64, 3 + 1, 2 * 256))
         self.assertAlmostEqual(work.lines, 512 * 64 / 249 / 132 * (128 + 256))
-        self.assertEqual((work.at_once, work.ring, work.split_lines, work.pushes), (1, 0, 0, 0))
+        self.assertEqual((work.at_once, work.ring, work.split_lines), (1, 0, 0))
+        self.assertEqual((work.divided, work.pushes), (1, 0))
         self.assertEqual(work.bytes, 2 * 3 * 4096**2)
 
     def test_work_of_whole_tiles(self) -> None:
         work = PAIR.works(gemm_tensor.Product(208, 256, 72), self.SMS)["whole"]
-        self.assertEqual((work.steps, work.ends, work.sums), (2, 1, 0))
+        self.assertEqual((work.steps, work.ends, work.sums, work.divided), (2, 1, 0, 0))
         self.assertAlmostEqual(work.lines, 2 / 132 * (104 + 128))  # of each of the two blocks
         self.assertEqual(work.split_lines, work.lines)
 
@@ -192,7 +187,7 @@ class Estimate(unittest.TestCase):
         work = SHORT.works(product, self.SMS, 4)["2"]  # four rounds of 528 blocks
         self.assertEqual((work.steps, work.at_once, work.ends), (4 * 32, 4, 16))
         self.assertAlmostEqual(work.lines, 512 / 132 * (32 + 64))
-        self.assertEqual((work.ring, work.pushes, work.sums), (1, 1, 0))
+        self.assertEqual((work.ring, work.pushes, work.divided, work.sums), (1, 1, 0, 0))
         self.assertEqual(SHORT.works(product, self.SMS, 4)["1"].pushes, 0)
         alone = SHORT.works(product._replace(m=32, n=64), self.SMS, 4)["1"]
         self.assertEqual((alone.at_once, alone.ends, alone.lines), (1, 1, 96 / 132))
@@ -209,11 +204,11 @@ class Estimate(unittest.TestCase):
         self.assertEqual(product._replace(b_along_k=True).lines(32, 96), (64 + 96, 64 + 96))
 
     def test_the_estimate_by_hand(self) -> None:
-        work = gemm_tensor.Work(10, 2, 1, 100, 50, 3, 256, 1, 43000)
+        work = gemm_tensor.Work(10, 2, 1, 100, 50, 3, 256, 1, 1, 43000)
         rates = RATES._replace(latency=400)
         for ring, latency in ((0, 0), (1, 400)):
             step = (latency**4 + (2 * 300) ** 4 + (1.88 * (100 + 0.3 * 50)) ** 4) ** 0.25
-            ns = 10 * step + 3 * 500 + 256 * 8.72 + 804
+            ns = 10 * step + 3 * 500 + 256 * 8.72 + 2300 + 804
             found = gemm_tensor.estimate(work._replace(ring=ring), gemm_tensor.Pace(300, 500), rates)
             self.assertAlmostEqual(found, (ns**2 + 20**2) ** 0.5)
 
@@ -351,7 +346,7 @@ class Script(unittest.TestCase):
             shape, way = Kernel.of(name)
             def us(m, n, k):
                 work = shape.works(Product(m, n, k), 6, 2).get(way)
-                rates = Rates(2000, 2.5, 0.25, 8, 80, 700)
+                rates = Rates(2000, 2.5, 0.25, 8, 1500, 80, 700)
                 return work and 5 + estimate(work, paces[shape], rates) / 1000
             return us
         kernels = {

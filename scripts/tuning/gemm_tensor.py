@@ -94,6 +94,7 @@ class Work(NamedTuple):
     split_lines: float  # of them
     ends: float  # beginnings and ends of tiles, one after the other
     sums: float  # 128 at a time, that an owner adds
+    divided: float  # 1 if tiles are, among clusters, else 0
     pushes: float  # 1 if the blocks of a cluster exchange sums, else 0
     bytes: float  # from and to memory
 
@@ -112,6 +113,7 @@ class Rates(NamedTuple):
     line: float
     split: float
     sum: float
+    divide: float
     latency: float
     push: float
 
@@ -123,7 +125,8 @@ def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
         + (work.at_once * pace.k_tile) ** 4
         + (gpu.line * (work.lines + gpu.split * work.split_lines)) ** 4
     ) ** 0.25
-    ns = work.steps * step + work.ends * pace.tile + work.sums * gpu.sum + work.pushes * gpu.push
+    ns = work.steps * step + work.ends * pace.tile + work.sums * gpu.sum
+    ns += work.divided * gpu.divide + work.pushes * gpu.push
     return (ns**2 + (work.bytes / gpu.dram) ** 2) ** 0.5
 
 
@@ -175,7 +178,10 @@ class StreamK(NamedTuple):
         )
         ends = whole + ceil_div(run, k_tiles)
         adds = ceil_div(k_tiles, run) if divided else 0
-        return Work(steps, 1, 0, active * lines, active * split_lines, ends, adds * self.width, 0, of.bytes)
+        return Work(
+            steps=steps, at_once=1, ring=0, lines=active * lines, split_lines=active * split_lines,
+            ends=ends, sums=adds * self.width, divided=divided > 0, pushes=0, bytes=of.bytes,
+        )  # fmt: skip
 
     def works(self, of: Product, sms: int, _: int = 1) -> dict[str, Work]:
         return {name: self.work(of, sms, *way) for name, way in self.ways(of, sms).items()}
@@ -194,9 +200,12 @@ class PushedSums(NamedTuple):
         rounds = max(1, ceil_div(blocks, resident))
         at_once = max(1.0, min(blocks, resident) / sms)
         active = blocks / rounds / sms
-        lines, split_lines = (active * n for n in of.lines(self.rows, self.cols))
+        lines, split_lines = of.lines(self.rows, self.cols)
         steps = rounds * ceil_div(of.k_tiles, parts)
-        return Work(steps, at_once, 1, lines, split_lines, rounds * at_once, 0, parts > 1, of.bytes)
+        return Work(
+            steps=steps, at_once=at_once, ring=1, lines=active * lines, split_lines=active * split_lines,
+            ends=rounds * at_once, sums=0, divided=0, pushes=parts > 1, bytes=of.bytes,
+        )  # fmt: skip
 
     def works(self, of: Product, sms: int, blocks_of_an_sm: int) -> dict[str, Work]:
         """How many clusters of four and eight run at once, only the driver knows: about so many."""
@@ -244,7 +253,7 @@ class Numbers(NamedTuple):
 # ---- The fit
 
 
-START = (4000.0, *Rates(dram=2500, line=1.2, split=1, sum=8, latency=250, push=500))  # ns of a launch first
+START = (4000.0, *Rates(dram=2500, line=1.2, split=1, sum=8, divide=500, latency=250, push=500))  # ns of a launch first
 START_PACE = Pace(k_tile=300, tile=800)
 
 
@@ -353,7 +362,7 @@ def shapes_of(text: str) -> list[Shape]:
 def parse(text: str) -> Table:
     shapes = shapes_of(text)
     table: Table = {}
-    for name, *lists in re.findall(r'\{"([^"]+)",\s+\{(.+)\},\s+\{(.+)\},\s+(.+)\}', text):
+    for name, *lists in re.findall(r'\{"([^"]+)", \{(.+)\}, \{(.+)\}, (.+)\}', text):
         k_tiles, tiles, rates = ([float(number) for number in one.split(",")] for one in lists)
         paces = dict(zip(shapes, map(Pace, k_tiles, tiles), strict=True))
         measured = {shape: pace for shape, pace in paces.items() if pace.k_tile > 0}
@@ -369,9 +378,8 @@ def render(table: Table, shapes: list[Shape]) -> str:
         of_shapes = [paces.get(shape, Pace(0, 0)) for shape in shapes]
         k_tiles = ", ".join(f"{pace.k_tile:.0f}" for pace in of_shapes)
         tiles = ", ".join(f"{pace.tile:.0f}" for pace in of_shapes)
-        dram, line, split_, sum_, latency, push = rates
-        of_all = f"{dram:.0f}, {line:.3f}, {split_:.3f}, {sum_:.2f}, {latency:.1f}, {push:.0f}"
-        lines += [f'    {{"{name}",', f"     {{{k_tiles}}},", f"     {{{tiles}}},", f"     {of_all}}},"]
+        of_all = ", ".join(f"{rate:.4g}" for rate in rates)
+        lines.append(f'    {{"{name}", {{{k_tiles}}}, {{{tiles}}}, {of_all}}},')
     return "\n".join([*lines, "};\n"])
 
 
