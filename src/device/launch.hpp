@@ -17,6 +17,9 @@ struct Launch {
 };
 void record_launch(const Launch& launch);
 
+/// 0, 1, 2 and so on, of whatever thread: for launches that take turns with something.
+unsigned next_turn();
+
 #if !defined(LADDER_HOST_EXECUTOR)
 [[noreturn]] void throw_cuda_error(cudaError_t error);
 

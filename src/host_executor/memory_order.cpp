@@ -11,10 +11,10 @@ namespace ladder::host {
 namespace {
 
 /// By address, what those threads of the block had done and known who released it.
-std::unordered_map<const void*, ThreadClock> releases;
+std::unordered_map<const unsigned*, ThreadClock> releases;
 PerBlock per_block_releases(releases);
 
-void release_after(const void* address, bool beyond) {
+void release_after(const unsigned* address, bool beyond) {
   if (beyond) {
     fence();
     meet_blocks(address, Access::store);
@@ -22,7 +22,7 @@ void release_after(const void* address, bool beyond) {
   release_to(releases[address]);
 }
 
-void acquire_before(const void* address, bool beyond) {
+void acquire_before(const unsigned* address, bool beyond) {
   if (const auto own = releases.find(address); own != releases.end()) {
     acquire_from(own->second, thread_number());
   }
@@ -36,18 +36,18 @@ void acquire_before(const void* address, bool beyond) {
 
 void reset_releases() { releases.clear(); }
 
-void acquire(const void* pc, const void* address, std::size_t bytes, bool beyond) {
-  note_strong(pc, address, bytes, Access::load);
+void acquire(const void* pc, const unsigned* address, bool beyond) {
+  note_strong(pc, address, sizeof *address, Access::load);
   acquire_before(address, beyond);
 }
 
-void release(const void* pc, const void* address, std::size_t bytes, bool beyond) {
-  note_strong(pc, address, bytes, Access::store);
+void release(const void* pc, const unsigned* address, bool beyond) {
+  note_strong(pc, address, sizeof *address, Access::store);
   release_after(address, beyond);
 }
 
-void acquire_release(const void* pc, const void* address, std::size_t bytes, bool beyond) {
-  note_strong(pc, address, bytes, Access::atomic);
+void acquire_release(const void* pc, const unsigned* address, bool beyond) {
+  note_strong(pc, address, sizeof *address, Access::atomic);
   acquire_before(address, beyond);
   release_after(address, beyond);
 }

@@ -3,16 +3,14 @@
 // (global_races.hpp).
 #pragma once
 
-#include <cstddef>
-
 namespace ladder::host {
 
 /// To be called before every block: nobody has released anything.
 void reset_releases();
 
 // The running thread's access at pc. `beyond`: other clusters are in its scope.
-void acquire(const void* pc, const void* address, std::size_t bytes, bool beyond);
-void release(const void* pc, const void* address, std::size_t bytes, bool beyond);
-void acquire_release(const void* pc, const void* address, std::size_t bytes, bool beyond);
+void acquire(const void* pc, const unsigned* address, bool beyond);
+void release(const void* pc, const unsigned* address, bool beyond);
+void acquire_release(const void* pc, const unsigned* address, bool beyond);
 
 }  // namespace ladder::host

@@ -51,18 +51,6 @@ __device__ __forceinline__ unsigned load_acquire(const unsigned* address) {
 }
 
 template <Scope kScope>
-__device__ __forceinline__ unsigned long long load_acquire(const unsigned long long* address) {
-  unsigned long long value;
-  LADDER_SCOPED("ld.acquire", ".u64 %0, [%1];", : "=l"(value) : "l"(address))
-  return value;
-}
-
-template <Scope kScope>
-__device__ __forceinline__ void store_release(unsigned long long* address,
-                                              unsigned long long value) {
-  LADDER_SCOPED("st.release", ".u64 [%0], %1;", ::"l"(address), "l"(value))
-}
-template <Scope kScope>
 __device__ __forceinline__ void store_release(unsigned* address, unsigned value) {
   LADDER_SCOPED("st.release", ".u32 [%0], %1;", ::"l"(address), "r"(value))
 }

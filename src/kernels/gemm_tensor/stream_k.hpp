@@ -89,20 +89,17 @@ class Parts {
   int begin_, end_, whole_, clusters_;
 };
 
-/// Where blocks leave sums for others, in the workspace, which nobody need prepare: the word that says
-/// that they are there is one that memory has by chance once in 2^64 times, and who has seen it
-/// overwrites it.
-struct Exchange {
-  static constexpr unsigned long long kArrived = 0x7d1f9a4e63c8b205;
+/// Whether sums are there, of each warp: written by who leaves them, reset by who adds them, so that all
+/// are 0 between launches. Launches take turns with the slots, so that as many may overlap.
+constexpr int kSlots = 16, kMostBlocks = 512;
+namespace {
+__device__ unsigned arrived[kSlots][kMostBlocks * kConsumers * 4];
+}  // namespace
 
-  float4* sums;                 // [block][warpgroup][accumulators / 4][128]
-  unsigned long long* arrived;  // [block][warp]
-};
-
+/// Of the workspace, for the sums that blocks leave for others.
 template <class S>
 std::size_t exchange_bytes(int blocks) {
-  return static_cast<std::size_t>(blocks) *
-         (S::kSumBytes + kConsumers * 4 * sizeof(unsigned long long));
+  return static_cast<std::size_t>(blocks) * S::kSumBytes;
 }
 
 template <class S, class C, Major kQ>
@@ -180,7 +177,8 @@ struct Task {
   int m, n, stages;
   Division division;
   typename S::Order order;
-  Exchange exchange;
+  float4* sums;  // [block][warpgroup][accumulators / 4][128]
+  int slot;
 };
 
 template <class T, class C, class S, Major kP, Major kQ>
@@ -272,12 +270,10 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
     constexpr int kQuads = kWidth / 8;
     const int k_tiles = task.division.k_tiles;
     auto sums_of = [&](int block) {
-      return task.exchange.sums + (std::int64_t{block} * kConsumers + warpgroup) * kQuads * 128 +
+      return task.sums + (std::int64_t{block} * kConsumers + warpgroup) * kQuads * 128 +
              threadIdx.x % 128;
     };
-    auto arrived_of = [&](int block) {
-      return task.exchange.arrived + block * kConsumers * 4 + warp;
-    };
+    auto arrived_of = [&](int block) { return &arrived[task.slot][block * kConsumers * 4 + warp]; };
     if (part.last < k_tiles) {  // who has the last K-tile adds
       float4* const to = sums_of(blockIdx.x);
 #pragma unroll
@@ -285,7 +281,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
         to[i * 128] = make_float4(acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]);
       }
       __syncwarp();
-      if (lane == 0) store_release<Scope::gpu>(arrived_of(blockIdx.x), Exchange::kArrived);
+      if (lane == 0) store_release<Scope::gpu>(arrived_of(blockIdx.x), 1);
       continue;
     }
     if (part.first > 0) {  // always from the last part to the first: the same sum in every run
@@ -294,7 +290,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
         --other;
         const int block = other * kCluster + rank;
         if (lane == 0) {
-          while (load_acquire<Scope::gpu>(arrived_of(block)) != Exchange::kArrived) {
+          while (load_acquire<Scope::gpu>(arrived_of(block)) == 0) {
           }
           *arrived_of(block) = 0;
         }
@@ -370,11 +366,17 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
                 division.k_tiles;
   const int stages = static_cast<int>(std::min<std::int64_t>(L::kMostStages, most));
   const int blocks = work.clusters * S::kCluster;
-  auto* const sums = static_cast<float4*>(g.workspace);
-  const Exchange exchange{
-      sums, reinterpret_cast<unsigned long long*>(sums + blocks * (S::kSumBytes / sizeof(float4)))};
-  Task<S, C> task{
-      S::kAcross ? b : a, S::kAcross ? a : b, {}, g.c, g.m, g.n, stages, division, order, exchange};
+  Task<S, C> task{.p = S::kAcross ? b : a,
+                  .q = S::kAcross ? a : b,
+                  .c = {},
+                  .to = g.c,
+                  .m = g.m,
+                  .n = g.n,
+                  .stages = stages,
+                  .division = division,
+                  .order = order,
+                  .sums = static_cast<float4*>(g.workspace),
+                  .slot = work.divided > 0 ? static_cast<int>(ladder::next_turn() % kSlots) : 0};
   if constexpr (!std::is_same_v<C, float>) {
     task.c = output_map(g.c, g.m, g.n, S::kAcross ? kRowsAtOnce<S> : EpilogueTile::kRows);
   }

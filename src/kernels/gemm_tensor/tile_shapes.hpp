@@ -73,7 +73,8 @@ struct StreamK {
   static Way way(int number, int m, int n, int k) {
     constexpr int kParts[kWays] = {0, 0, 0, 0, 2, 3, 4, 6, 8, 12, 16};
     const int tiles = ladder::ceil_div(m, Shape::kRows) * ladder::ceil_div(n, Shape::kCols);
-    const int most = std::max(1, ladder::sm_count() / Cluster), rest = tiles % most;
+    const int sms = std::min(ladder::sm_count(), gemm_stream_k::kMostBlocks);
+    const int most = std::max(1, sms / Cluster), rest = tiles % most;
     const std::int64_t k_tiles = ladder::ceil_div(k, gemm_k_tiles::kDepth);
     const bool few = tiles < most, last_wave = !few && rest > 0 && tiles / most < 12;
     if (number == 0) return {ladder::ceil_div(tiles, ladder::ceil_div(tiles, most)), 0};

@@ -74,21 +74,23 @@ class Parts {
   int begin_, end_, whole_;
 };
 
-/// Where blocks leave sums for others, in the workspace, which nobody need prepare: the word that says
-/// that they are there is one that memory has by chance once in 2^64 times, and who has seen it
-/// overwrites it.
-struct Exchange {
-  static constexpr unsigned long long kArrived = 0x7d1f9a4e63c8b205;
+/// Whether sums are there, of each warp: written by who leaves them, reset by who adds them, so that all
+/// are 0 between launches. Launches take turns with the slots, so that as many may overlap.
+constexpr int kSlots = 16, kMostBlocks = 512;
+__device__ unsigned arrived[kSlots][kMostBlocks * kConsumers * 4];
 
-  float4* sums;                 // [block][warpgroup][accumulators / 4][128]
-  unsigned long long* arrived;  // [block][warp]
+/// Where blocks leave sums for others, in the workspace: [block][warpgroup][accumulators / 4][128]; and
+/// the launch's slot.
+struct Exchange {
+  float4* sums;
+  int slot;
 
   __device__ float4* sums_of(int block) const {
     const int warpgroup = threadIdx.x / 128;
     return sums + (block * kConsumers + warpgroup) * kQuads * 128 + threadIdx.x % 128;
   }
-  __device__ unsigned long long* arrived_of(int block) const {
-    return arrived + block * kConsumers * 4 + threadIdx.x / 32;
+  __device__ unsigned* arrived_of(int block) const {
+    return &arrived[slot][block * kConsumers * 4 + threadIdx.x / 32];
   }
 };
 
@@ -165,7 +167,7 @@ __global__ void __launch_bounds__(kThreads, 1)
         to[i * 128] = make_float4(acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]);
       }
       __syncwarp();
-      if (lane == 0) store_release<Scope::gpu>(exchange.arrived_of(blockIdx.x), Exchange::kArrived);
+      if (lane == 0) store_release<Scope::gpu>(exchange.arrived_of(blockIdx.x), 1);
       continue;
     }
     if (part.first > 0) {  // always from the last part to the first: the same sum in every run
@@ -173,7 +175,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       do {
         --block;
         if (lane == 0) {
-          while (load_acquire<Scope::gpu>(exchange.arrived_of(block)) != Exchange::kArrived) {
+          while (load_acquire<Scope::gpu>(exchange.arrived_of(block)) == 0) {
           }
           *exchange.arrived_of(block) = 0;
         }
@@ -210,8 +212,8 @@ struct Work {
 
   Work(int m, int n, int k) : tiles(m, n) {
     const int count = tiles.count(), k_tiles = ladder::ceil_div(k, BK);
-    blocks = static_cast<int>(
-        std::clamp<std::int64_t>(std::int64_t{count} * k_tiles / 2, 1, ladder::sm_count()));
+    blocks = static_cast<int>(std::clamp<std::int64_t>(std::int64_t{count} * k_tiles / 2, 1,
+                                                       std::min(ladder::sm_count(), kMostBlocks)));
     const int rest = count % blocks;  // in a last wave
     division = {k_tiles, count, rest == 0 ? 0 : std::min(count, rest + blocks)};
   }
@@ -226,9 +228,7 @@ struct StreamK {
   template <class T>
   static std::size_t workspace(const gemm_tensor::Args<T>& g) {
     const Work work(g.m, g.n, g.k);
-    return work.division.divided == 0
-               ? 0
-               : work.blocks * (kSumBytes + kConsumers * 4 * sizeof(unsigned long long));
+    return work.division.divided == 0 ? 0 : work.blocks * kSumBytes;
   }
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
@@ -241,9 +241,8 @@ struct StreamK {
     const CUtensorMap b = operand_map(Major::k, g.b, g.n, g.k, BN);
     const CUtensorMap c = output_map(g.c, g.m, g.n, EpilogueTile::kRows);
     const Work work(g.m, g.n, g.k);
-    auto* const sums = static_cast<float4*>(g.workspace);
-    const Exchange exchange{
-        sums, reinterpret_cast<unsigned long long*>(sums + work.blocks * (kSumBytes / 16))};
+    const Exchange exchange{static_cast<float4*>(g.workspace),
+                            static_cast<int>(ladder::next_turn() % kSlots)};
     ladder::launch(multiply<T>, work.blocks, kThreads, kShared, stream, a, b, c, work.division,
                    work.tiles, exchange);
   }
