@@ -23,6 +23,7 @@ MAIN_PROBLEMS = {"gemm": ("4096x4096x4096",), "softmax": ("8192x4096",),
                  "attention": ("4x16x4096x128", "64x32:8x1:4096x128")}  # fmt: skip
 MEMORY = ("dram", "memory", "copy", "read", "write")  # names that the device memory goes by
 DTYPES = ("f32", "f16", "bf16", "tf32", "e4m3", "f64", "i32", "i64")  # in the order of tables
+NOT_TEXT = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # what XML, and so an SVG, cannot have
 VENDORS = {"cublas": "cuBLAS", "cublaslt": "cuBLASLt", "cub": "CUB", "cudnn": "cuDNN"}
 
 
@@ -316,6 +317,10 @@ def read(path: Path) -> list[Row]:
                     raise LadderError(
                         f"{path}, line {reader.line_num}: {len(line)} fields, "
                         f"but {len(header)} columns."
+                    )
+                if odd := re.search(NOT_TEXT, "".join(line)):
+                    raise LadderError(
+                        f"{path}, line {reader.line_num}: a field has the character {odd[0]!r}."
                     )
                 cells = dict(zip(header, line))
                 values: dict[str, str | float] = {}

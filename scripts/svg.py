@@ -120,4 +120,5 @@ def number(value: float) -> str:
 def rounded(text: str) -> str:
     """Of a path or a place."""
     text = re.sub(r"-?\d+\.\d+(?:e-?\d+)?", lambda found: number(float(found[0])), text)
-    return re.sub(r"\s*([A-Za-z])\s*", r"\1", text.strip()).replace("\n", " ")
+    text = re.sub(r"\s*([A-Za-z])\s*", r"\1", text.strip()).replace("\n", " ")
+    return re.sub(r"M(\S+ [^\sA-Z]+)L\1(?=M|$)", r"M\1h0", text)  # lines that are only caps

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Damaged files for whatever reads them: CSVs and samples for scripts/compare.py, report.py,
-roofline.py and update_readme.py, and CSVs for ./bench --resume. A damaged file is read, or refused
-in one sentence; nothing ends in a traceback or a crash, and exit code 0 means that what was
-promised is there.
+roofline.py, random_shapes.py and update_readme.py, and CSVs for ./bench --resume. A damaged file is
+read, or refused in one sentence; nothing ends in a traceback or a crash, and exit code 0 means that
+what was promised is there.
 
 Usage: fuzz_files_test.py BENCH [--seconds=S] [--seed=N]; the seed is printed.
 """
@@ -30,6 +30,7 @@ sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "upkeep")]
 
 import compare  # noqa: E402
 import ladder_csv  # noqa: E402
+import random_shapes  # noqa: E402
 import report  # noqa: E402
 import roofline  # noqa: E402
 import update_readme  # noqa: E402
@@ -202,6 +203,11 @@ class Readers:
         code, _, err = said_by(roofline.main, [str(path), "-o", str(pictures), "--kind=overview"])
         return self.wrong(code, (0,), any(pictures.glob("*.svg")), err)
 
+    def random_shapes(self) -> str:
+        path = self.write("one.csv", self.csv)
+        code, out, err = said_by(random_shapes.main, ["table", str(path)])
+        return self.wrong(code, (0,), "geometric mean" in out, err)
+
     def update_readme(self) -> str:
         root = self.folder / "tree"
         shutil.rmtree(root, ignore_errors=True)
@@ -260,7 +266,10 @@ def main() -> int:
         readers = Readers(str(Path(arguments.bench).resolve()), Path(folder), rng)
         if arguments.seconds > 60:
             readers.lines = 1_000_000
-        each = [readers.compare, readers.report, readers.update_readme, readers.resume]
+        each = [
+            *(readers.compare, readers.random_shapes, readers.report, readers.resume),
+            readers.update_readme,
+        ]
         if draws:
             each.append(readers.roofline)
         end = time.monotonic() + arguments.seconds

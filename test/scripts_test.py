@@ -163,6 +163,8 @@ class Reading(Case):
         self.refuses_text(
             "line 2: time_us_median is 'soon'", f"{head}\n{first.replace('900', 'soon')}\n"
         )
+        odd = first.replace("relu", "re\x01lu")
+        self.refuses_text("line 2: a field has the character", f"{head}\n{odd}\n")
         self.refuses("cannot be read", SCRIPTS / "roofline.py", self.folder / "none.csv")
         self.refuses("cannot be read", SCRIPTS / "roofline.py", self.folder)
         (self.folder / "bad.csv").write_bytes(b"\xff\x00\xfe")

@@ -277,6 +277,8 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/check_architectures_test.py)
   add_test(NAME scripts.compare
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/compare_test.py $<TARGET_FILE:bench>)
+  add_test(NAME scripts.random_shapes
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/random_shapes_test.py $<TARGET_FILE:bench>)
   add_test(NAME scripts.peers_torch
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/peers_torch_test.py
             $<TARGET_FILE:kernel_ladder>)
