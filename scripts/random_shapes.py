@@ -390,7 +390,7 @@ def kind(row: Line) -> str:
     of_block = threads(row)
     if not of_block:
         return "launch unknown"
-    # As in persistent.hpp: a producer and two consumers, a warpgroup each
+    # Of v13 and of stream-K: a producer and two consumers, a warpgroup each
     is_persistent = row.family == "gemm_tensor" and of_block == 384
     return f"{of_block} threads{', persistent' if is_persistent else ''}"
 
