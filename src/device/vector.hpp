@@ -32,6 +32,13 @@ struct alignas(16) Vec128 {
     *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(element);
   }
 
+  /// The same, and never split into narrower stores, as nvcc may where the elements were computed.
+  __device__ void store_whole(T* to) const {
+    uint4 words;
+    std::memcpy(&words, element, sizeof words);
+    __stwb(reinterpret_cast<uint4*>(to), words);
+  }
+
   /// The same for data that nobody reads again soon: it is the first to leave the caches.
   __device__ static Vec128 load_streaming(const T* from) {
     Vec128 v;

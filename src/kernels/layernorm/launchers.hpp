@@ -14,6 +14,16 @@ void launch_prefetch(const layernorm::Args<T>& a, cudaStream_t stream);
 template <class T>
 void launch_cluster(const layernorm::Args<T>& a, cudaStream_t stream);
 
+/// v11, for rows of up to ladder::kLongestShortRow<T> elements
+template <class T>
+void launch_short_rows(const layernorm::Args<T>& a, cudaStream_t stream);
+
+/// v12
+template <class T>
+std::size_t workspace_of_split_rows(const layernorm::Args<T>& a);
+template <class T>
+void launch_split_rows(const layernorm::Args<T>& a, cudaStream_t stream);
+
 /// v21
 template <class T>
 void launch_fused_add(const layernorm_add::Args<T>& a, cudaStream_t stream);
@@ -36,5 +46,11 @@ template <class T>
 std::size_t workspace_of_cluster_backward(const layernorm_backward::Args<T>& a);
 template <class T>
 void launch_cluster_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream);
+
+/// v35, for rows as short
+template <class T>
+std::size_t workspace_of_short_rows_backward(const layernorm_backward::Args<T>& a);
+template <class T>
+void launch_short_rows_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream);
 
 }  // namespace layernorm_rows

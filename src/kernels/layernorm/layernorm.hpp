@@ -28,6 +28,7 @@ struct layernorm {
     T* y;             // [rows][cols]
     int rows, cols;
     float epsilon;
+    void* workspace;
   };
 };
 

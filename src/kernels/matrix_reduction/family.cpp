@@ -65,7 +65,7 @@ struct Contract : Op {
     return problems;
   }
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
-    if (backend == ladder::Backend::host) return {{64, 1024}, {37, 1031}, {77, 520}};
+    if (backend == ladder::Backend::host) return {{64, 1024}, {37, 1031}, {77, 520}, {256, 32}};
     return {{8192, 1024},  {8192, 4096},   {8192, 8191},  {8192, 8192},
             {65536, 4096}, {128, 1 << 20}, {1 << 20, 128}};
   }

@@ -22,6 +22,16 @@ constexpr int kLongestOfBlock = 32768;
 template <class T>
 void launch_rows_ahead(const rmsnorm::Args<T>& a, cudaStream_t stream);
 
+/// v12, for rows of up to ladder::kLongestShortRow<T> elements
+template <class T>
+void launch_short_rows(const rmsnorm::Args<T>& a, cudaStream_t stream);
+
+/// v13
+template <class T>
+std::size_t workspace_of_split_rows(const rmsnorm::Args<T>& a);
+template <class T>
+void launch_split_rows(const rmsnorm::Args<T>& a, cudaStream_t stream);
+
 /// v21
 template <class T>
 void launch_fused_add(const rmsnorm_add::Args<T>& a, cudaStream_t stream);
@@ -44,5 +54,11 @@ template <class T>
 std::size_t workspace_of_cluster_backward(const rmsnorm_backward::Args<T>& a);
 template <class T>
 void launch_cluster_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream);
+
+/// v35, for rows as short
+template <class T>
+std::size_t workspace_of_short_rows_backward(const rmsnorm_backward::Args<T>& a);
+template <class T>
+void launch_short_rows_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream);
 
 }  // namespace rmsnorm_rows

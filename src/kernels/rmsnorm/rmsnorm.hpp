@@ -27,6 +27,7 @@ struct rmsnorm {
     T* y;             // [rows][cols]
     int rows, cols;
     float epsilon;
+    void* workspace;
   };
 };
 

@@ -131,7 +131,7 @@ struct Contract : Op {
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
     if (backend == ladder::Backend::host) {
       if (is_causal) return {{128, 128}, {97, 1031}};
-      return {{16, 1024}, {5, 4097}, {2, 20000}};
+      return {{16, 1024}, {5, 4097}, {2, 20000}, {512, 32}};
     }
     if (is_causal) {
       return {{1024, 1024}, {4096, 4096},   {8192, 8192},
@@ -173,9 +173,14 @@ struct Contract : Op {
   static typename Op::template Args<T> bind(const Problem& p, std::span<T* const> inputs,
                                             T* output) {
     if constexpr (Op::inputs == 1) {
-      return {.x = inputs[0], .y = output, .rows = p.rows, .cols = p.cols};
+      return {.x = inputs[0], .y = output, .rows = p.rows, .cols = p.cols, .workspace = nullptr};
     } else {
-      return {.y = inputs[0], .dy = inputs[1], .dx = output, .rows = p.rows, .cols = p.cols};
+      return {.y = inputs[0],
+              .dy = inputs[1],
+              .dx = output,
+              .rows = p.rows,
+              .cols = p.cols,
+              .workspace = nullptr};
     }
   }
 

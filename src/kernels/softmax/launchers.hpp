@@ -31,6 +31,37 @@ extern template void launch_ahead(const softmax::Args<float>&, cudaStream_t);
 extern template void launch_ahead(const softmax::Args<ladder::half>&, cudaStream_t);
 extern template void launch_ahead(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
 
+// v10b, for rows of up to ladder::kLongestShortRow<T> elements, and of log_softmax too:
+template <class Op, class T>
+void launch_short_rows(const softmax::Args<T>& a, cudaStream_t stream);
+extern template void launch_short_rows<softmax>(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_short_rows<softmax>(const softmax::Args<ladder::half>&, cudaStream_t);
+extern template void launch_short_rows<softmax>(const softmax::Args<ladder::bfloat16>&,
+                                                cudaStream_t);
+extern template void launch_short_rows<log_softmax>(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_short_rows<log_softmax>(const softmax::Args<ladder::half>&,
+                                                    cudaStream_t);
+extern template void launch_short_rows<log_softmax>(const softmax::Args<ladder::bfloat16>&,
+                                                    cudaStream_t);
+
+// v10c, of log_softmax too:
+template <class T>
+std::size_t workspace_of_split_rows(const softmax::Args<T>& a);
+template <class Op, class T>
+void launch_split_rows(const softmax::Args<T>& a, cudaStream_t stream);
+extern template std::size_t workspace_of_split_rows(const softmax::Args<float>&);
+extern template std::size_t workspace_of_split_rows(const softmax::Args<ladder::half>&);
+extern template std::size_t workspace_of_split_rows(const softmax::Args<ladder::bfloat16>&);
+extern template void launch_split_rows<softmax>(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_split_rows<softmax>(const softmax::Args<ladder::half>&, cudaStream_t);
+extern template void launch_split_rows<softmax>(const softmax::Args<ladder::bfloat16>&,
+                                                cudaStream_t);
+extern template void launch_split_rows<log_softmax>(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_split_rows<log_softmax>(const softmax::Args<ladder::half>&,
+                                                    cudaStream_t);
+extern template void launch_split_rows<log_softmax>(const softmax::Args<ladder::bfloat16>&,
+                                                    cudaStream_t);
+
 // v12:
 template <class T>
 void launch_log_registers(const softmax::Args<T>& a, cudaStream_t stream);
@@ -59,6 +90,45 @@ extern template void launch_backward<log_softmax_backward>(const softmax_gradien
 extern template void launch_backward<log_softmax_backward>(
     const softmax_gradient::Args<ladder::half>&, cudaStream_t);
 extern template void launch_backward<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+
+// v33, for rows as short as v10b's:
+template <class Op, class T>
+void launch_backward_short_rows(const softmax_gradient::Args<T>& a, cudaStream_t stream);
+extern template void launch_backward_short_rows<softmax_backward>(
+    const softmax_gradient::Args<float>&, cudaStream_t);
+extern template void launch_backward_short_rows<softmax_backward>(
+    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+extern template void launch_backward_short_rows<softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+extern template void launch_backward_short_rows<log_softmax_backward>(
+    const softmax_gradient::Args<float>&, cudaStream_t);
+extern template void launch_backward_short_rows<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+extern template void launch_backward_short_rows<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+
+// v34:
+template <class T>
+std::size_t workspace_of_backward_split_rows(const softmax_gradient::Args<T>& a);
+template <class Op, class T>
+void launch_backward_split_rows(const softmax_gradient::Args<T>& a, cudaStream_t stream);
+extern template std::size_t workspace_of_backward_split_rows(const softmax_gradient::Args<float>&);
+extern template std::size_t workspace_of_backward_split_rows(
+    const softmax_gradient::Args<ladder::half>&);
+extern template std::size_t workspace_of_backward_split_rows(
+    const softmax_gradient::Args<ladder::bfloat16>&);
+extern template void launch_backward_split_rows<softmax_backward>(
+    const softmax_gradient::Args<float>&, cudaStream_t);
+extern template void launch_backward_split_rows<softmax_backward>(
+    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+extern template void launch_backward_split_rows<softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+extern template void launch_backward_split_rows<log_softmax_backward>(
+    const softmax_gradient::Args<float>&, cudaStream_t);
+extern template void launch_backward_split_rows<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+extern template void launch_backward_split_rows<log_softmax_backward>(
     const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
 
 }  // namespace softmax_rows

@@ -53,9 +53,7 @@ __device__ typename Row::Vec load_held(const T* from) {
 template <class Row, class T>
 __device__ void store_held(const typename Row::Vec& vector, T* to) {
   if constexpr (!Row::kHoldsAll) return vector.store_streaming(to);
-  uint4 words;
-  std::memcpy(&words, &vector, sizeof words);
-  __stwb(reinterpret_cast<uint4*>(to), words);  // an ordinary store; nvcc splits some of Vec's own
+  vector.store_whole(to);
 }
 
 }  // namespace softmax_rows

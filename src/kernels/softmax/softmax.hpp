@@ -24,6 +24,7 @@ struct softmax {
     const T* x;  // [rows][cols]
     T* y;        // [rows][cols]
     int rows, cols;
+    void* workspace;
   };
 };
 
@@ -56,6 +57,7 @@ struct softmax_gradient {
     const T *y, *dy;  // [rows][cols]
     T* dx;            // [rows][cols]
     int rows, cols;
+    void* workspace;
   };
 };
 

@@ -1,0 +1,91 @@
+// Idea      several short rows in a warp: a row belongs to 1, 2, 4, … or 32 lanes, with a vector's
+//           worth of it in each, and a thread has four rows in flight
+// Vs v10    rows of up to 32 vectors. There a row has at least half a warp, however short: of 8 bf16
+//           columns, one vector, 15 of its 16 lanes do nothing. A thread has the same columns of its
+//           rows, and their weight and bias in registers. Rows that are no whole number of vectors
+//           are moved through shared memory, the block's as one piece, and have no singles
+// Bound by  DRAM bandwidth
+// Limits    rows of up to 512 bytes; x and y start at multiples of 16 bytes
+// Tile      256 threads with 64 bytes each: device/short_rows.hpp
+#include "device/row_team.hpp"
+#include "device/short_rows.hpp"
+#include "launchers.hpp"
+
+namespace {
+
+constexpr int kSteps = 4;  // rows of a thread
+
+template <class Rows, class T>
+__global__ void __launch_bounds__(Rows::kBlock) short_rows(layernorm::Args<T> a) {
+  using Vec = ladder::Vec128<T>;
+  __shared__ typename Rows::Tile tile;
+  const Rows rows(a.rows, a.cols);
+  Vec x[Rows::kSteps];
+  rows.fetch(a.x, blockIdx.x, x);
+  const Vec weight = rows.load_columns(a.weight), bias = rows.load_columns(a.bias);
+  rows.arrange(x, blockIdx.x, tile, T(0.0f));
+  const float inverse_cols = 1.0f / a.cols;
+#pragma unroll
+  for (int s = 0; s < Rows::kSteps; ++s) {
+    float d[Vec::size], sum = 0, m2 = 0;  // m2: the sum of squared deviations
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      d[e] = static_cast<float>(x[s][e]);
+      sum += d[e];
+    }
+    const float mean = ladder::warp_sum<Rows::kLanes>(sum) * inverse_cols;
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      d[e] -= mean;
+      if (rows.has_column(e)) m2 += d[e] * d[e];
+    }
+    const float variance = ladder::warp_sum<Rows::kLanes>(m2) * inverse_cols;
+    const float scale = rsqrtf(variance + a.epsilon);
+#pragma unroll
+    for (int e = 0; e < Vec::size; ++e) {
+      x[s][e] = T(d[e] * scale * static_cast<float>(weight[e]) + static_cast<float>(bias[e]));
+    }
+  }
+  rows.store(x, a.y, blockIdx.x, tile);
+}
+
+}  // namespace
+
+namespace layernorm_rows {
+
+template <class T>
+void launch_short_rows(const layernorm::Args<T>& a, cudaStream_t stream) {
+  if (a.cols == 0) return;
+  ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+    ladder::launch(short_rows<Rows, T>, static_cast<unsigned>(Rows::tiles(a.rows)), Rows::kBlock, 0,
+                   stream, a);
+  });
+}
+template void launch_short_rows(const layernorm::Args<float>&, cudaStream_t);
+template void launch_short_rows(const layernorm::Args<ladder::half>&, cudaStream_t);
+template void launch_short_rows(const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
+
+}  // namespace layernorm_rows
+
+namespace {
+
+struct ShortRows {
+  // Several tiles, the last of them cut off, for each number of lanes; rows that are no whole vectors.
+  static constexpr layernorm::Problem test_problems[] = {
+      {2050, 8}, {1030, 3}, {700, 12}, {600, 24}, {300, 50}, {200, 100}, {100, 128}};
+  static constexpr ladder::Version version{"several short rows in a warp"};
+
+  template <class T>
+  static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
+    layernorm_rows::launch_short_rows(a, stream);
+  }
+  template <class T>
+  static ladder::Support supports(const layernorm::Problem& p) {
+    if (p.cols <= ladder::kLongestShortRow<T>) return ladder::supported();
+    return ladder::unsupported("rows of more than 512 bytes");
+  }
+};
+
+const ladder::Register<ShortRows, layernorm, float, ladder::half, ladder::bfloat16> registration;
+
+}  // namespace

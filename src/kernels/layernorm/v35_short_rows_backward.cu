@@ -1,0 +1,156 @@
+// Idea      several short rows in a warp, as v11 has them, taken by persistent blocks as in v32: a
+//           thread has the same columns of all its rows, and their sums over the rows in registers
+// Vs v34    rows of up to 32 vectors, of which v32, whose they are there, has one in a warp. The next
+//           rows are in flight while these are reduced and stored
+// Bound by  DRAM bandwidth; for small matrices by the end: the block's sums, the second launch
+// Limits    rows of up to 512 bytes; x, dy and dx start at multiples of 16 bytes
+// Tile      256 threads with 32 bytes of x and of dy: device/short_rows.hpp
+#include "device/row_team.hpp"
+#include "device/short_rows.hpp"
+#include "device/sm_count.hpp"
+#include "kernels/row_norm/short_column_sums.hpp"
+#include "launchers.hpp"
+
+namespace {
+
+constexpr int kSteps = 2;  // rows of a thread
+constexpr int kBlocksOfSm = 2;
+
+/// partials: [of the grid's blocks][sums][a row's elements]
+template <class Rows, class T>
+__global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm)
+    short_rows_backward(layernorm_backward::Args<T> a, float* partials) {
+  using Vec = ladder::Vec128<T>;
+  __shared__ typename Rows::Tile x_tile, dy_tile;
+  __shared__ row_norm::ShortColumnSums<Rows, 2> column_sums;
+  const Rows rows(a.rows, a.cols);
+  const Vec weight = rows.load_columns(a.weight);
+  const float inverse_cols = 1.0f / a.cols;
+  float dweight[Vec::size] = {}, dbias[Vec::size] = {};
+
+  Vec next_x[Rows::kSteps], next_dy[Rows::kSteps];
+  rows.fetch(a.x, blockIdx.x, next_x);
+  rows.fetch(a.dy, blockIdx.x, next_dy);
+  for (std::int64_t n = blockIdx.x; n < rows.tiles(); n += gridDim.x) {
+    Vec x[Rows::kSteps], dy[Rows::kSteps];
+#pragma unroll
+    for (int s = 0; s < Rows::kSteps; ++s) {
+      x[s] = next_x[s];
+      dy[s] = next_dy[s];
+    }
+    if (n + gridDim.x < rows.tiles()) {
+      rows.fetch(a.x, n + gridDim.x, next_x);
+      rows.fetch(a.dy, n + gridDim.x, next_dy);
+    }
+    rows.arrange(x, n, x_tile, T(0.0f));
+    rows.arrange(dy, n, dy_tile, T(0.0f));
+#pragma unroll
+    for (int s = 0; s < Rows::kSteps; ++s) {
+      float d[Vec::size], g[Vec::size], sum = 0;
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        d[e] = static_cast<float>(x[s][e]);
+        sum += d[e];
+      }
+      const float mean = ladder::warp_sum<Rows::kLanes>(sum) * inverse_cols;
+      float m2 = 0, sum_g = 0, sum_gd = 0;  // g * z is g * d times the scale
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        d[e] = rows.has_column(e) ? d[e] - mean : 0.0f;
+        g[e] = static_cast<float>(dy[s][e]) * static_cast<float>(weight[e]);
+        m2 += d[e] * d[e];
+        sum_g += g[e];
+        sum_gd += g[e] * d[e];
+      }
+      m2 = ladder::warp_sum<Rows::kLanes>(m2);
+      sum_g = ladder::warp_sum<Rows::kLanes>(sum_g);
+      sum_gd = ladder::warp_sum<Rows::kLanes>(sum_gd);
+
+      // dx = (g - mean_g - z * mean_gz) * scale
+      const float scale = rsqrtf(m2 * inverse_cols + a.epsilon);
+      const float z_factor = sum_gd * inverse_cols * scale * scale;  // mean_gz * scale
+      const float subtracted = sum_g * inverse_cols * scale;         // mean_g * scale
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        const float z = d[e] * scale, dy_e = static_cast<float>(dy[s][e]);
+        x[s][e] = T(g[e] * scale - (z * z_factor + subtracted));
+        dweight[e] += dy_e * z;
+        dbias[e] += dy_e;
+      }
+    }
+    rows.store(x, a.dx, n, x_tile);
+  }
+  column_sums.add(0, dweight);
+  column_sums.add(1, dbias);
+  column_sums.store(partials + std::int64_t{blockIdx.x} * 2 * Rows::kLanes * Vec::size);
+}
+
+/// The blocks that run at once, or fewer where the rows are few.
+template <class Rows>
+int blocks_of(int rows) {
+  return static_cast<int>(min(Rows::tiles(rows), std::int64_t{ladder::sm_count()} * kBlocksOfSm));
+}
+
+}  // namespace
+
+namespace layernorm_rows {
+
+template <class T>
+std::size_t workspace_of_short_rows_backward(const layernorm_backward::Args<T>& a) {
+  return ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+    return row_norm::bytes_of_partials<layernorm, row_norm::HeldShort<Rows>>(
+        blocks_of<Rows>(a.rows));
+  });
+}
+template std::size_t workspace_of_short_rows_backward(const layernorm_backward::Args<float>&);
+template std::size_t workspace_of_short_rows_backward(
+    const layernorm_backward::Args<ladder::half>&);
+template std::size_t workspace_of_short_rows_backward(
+    const layernorm_backward::Args<ladder::bfloat16>&);
+
+template <class T>
+void launch_short_rows_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
+  if (a.cols == 0) return;
+  ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+    const int blocks = blocks_of<Rows>(a.rows);
+    ladder::launch(short_rows_backward<Rows, T>, blocks, Rows::kBlock, 0, stream, a,
+                   static_cast<float*>(a.workspace));
+    row_norm::launch_add_partials<layernorm_backward, T, row_norm::HeldShort<Rows>>(a, blocks,
+                                                                                    stream);
+  });
+}
+template void launch_short_rows_backward(const layernorm_backward::Args<float>&, cudaStream_t);
+template void launch_short_rows_backward(const layernorm_backward::Args<ladder::half>&,
+                                         cudaStream_t);
+template void launch_short_rows_backward(const layernorm_backward::Args<ladder::bfloat16>&,
+                                         cudaStream_t);
+
+}  // namespace layernorm_rows
+
+namespace {
+
+struct ShortRowsBackward {
+  // Several tiles, the last of them cut off, for each number of lanes; rows that are no whole vectors.
+  static constexpr layernorm::Problem test_problems[] = {
+      {2050, 8}, {1030, 3}, {700, 12}, {600, 24}, {300, 50}, {200, 100}, {100, 128}};
+  static constexpr ladder::Version version{"several short rows in a warp"};
+
+  template <class T>
+  static ladder::Support supports(const layernorm::Problem& p) {
+    if (p.cols <= ladder::kLongestShortRow<T>) return ladder::supported();
+    return ladder::unsupported("rows of more than 512 bytes");
+  }
+  template <class T>
+  static std::size_t workspace(const layernorm_backward::Args<T>& a) {
+    return layernorm_rows::workspace_of_short_rows_backward(a);
+  }
+  template <class T>
+  static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
+    layernorm_rows::launch_short_rows_backward(a, stream);
+  }
+};
+
+const ladder::Register<ShortRowsBackward, layernorm_backward, float, ladder::half, ladder::bfloat16>
+    registration;
+
+}  // namespace

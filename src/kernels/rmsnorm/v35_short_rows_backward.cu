@@ -1,0 +1,141 @@
+// Idea      several short rows in a warp, as v11 has them, taken by persistent blocks as in v32: a
+//           thread has the same columns of all its rows, and their sums over the rows in registers
+// Vs v34    rows of up to 32 vectors, of which v32, whose they are there, has one in a warp. The next
+//           rows are in flight while these are reduced and stored
+// Bound by  DRAM bandwidth; for small matrices by the end: the block's sums, the second launch
+// Limits    rows of up to 512 bytes; x, dy and dx start at multiples of 16 bytes
+// Tile      256 threads with 32 bytes of x and of dy: device/short_rows.hpp
+#include "device/row_team.hpp"
+#include "device/short_rows.hpp"
+#include "device/sm_count.hpp"
+#include "kernels/row_norm/short_column_sums.hpp"
+#include "launchers.hpp"
+
+namespace {
+
+constexpr int kSteps = 2;  // rows of a thread
+constexpr int kBlocksOfSm = 2;
+
+/// partials: [of the grid's blocks][sums][a row's elements]
+template <class Rows, class T>
+__global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm)
+    short_rows_backward(rmsnorm_backward::Args<T> a, float* partials) {
+  using Vec = ladder::Vec128<T>;
+  __shared__ typename Rows::Tile x_tile, dy_tile;
+  __shared__ row_norm::ShortColumnSums<Rows, 1> column_sums;
+  const Rows rows(a.rows, a.cols);
+  const Vec weight = rows.load_columns(a.weight);
+  const float inverse_cols = 1.0f / a.cols;
+  float dweight[Vec::size] = {};
+
+  Vec next_x[Rows::kSteps], next_dy[Rows::kSteps];
+  rows.fetch(a.x, blockIdx.x, next_x);
+  rows.fetch(a.dy, blockIdx.x, next_dy);
+  for (std::int64_t n = blockIdx.x; n < rows.tiles(); n += gridDim.x) {
+    Vec x[Rows::kSteps], dy[Rows::kSteps];
+#pragma unroll
+    for (int s = 0; s < Rows::kSteps; ++s) {
+      x[s] = next_x[s];
+      dy[s] = next_dy[s];
+    }
+    if (n + gridDim.x < rows.tiles()) {
+      rows.fetch(a.x, n + gridDim.x, next_x);
+      rows.fetch(a.dy, n + gridDim.x, next_dy);
+    }
+    rows.arrange(x, n, x_tile, T(0.0f));
+    rows.arrange(dy, n, dy_tile, T(0.0f));
+#pragma unroll
+    for (int s = 0; s < Rows::kSteps; ++s) {
+      float g[Vec::size], sum_sq = 0, sum_gx = 0;  // g * z is g * x times the scale
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        const float x_e = static_cast<float>(x[s][e]);
+        g[e] = static_cast<float>(dy[s][e]) * static_cast<float>(weight[e]);
+        sum_sq += x_e * x_e;
+        sum_gx += g[e] * x_e;
+      }
+      sum_sq = ladder::warp_sum<Rows::kLanes>(sum_sq);
+      sum_gx = ladder::warp_sum<Rows::kLanes>(sum_gx);
+
+      // dx = (g - z * mean_gz) * scale
+      const float scale = rsqrtf(sum_sq * inverse_cols + a.epsilon);
+      const float z_factor = sum_gx * inverse_cols * scale * scale;  // mean_gz * scale
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        const float z = static_cast<float>(x[s][e]) * scale;
+        x[s][e] = T(g[e] * scale - z * z_factor);
+        dweight[e] += static_cast<float>(dy[s][e]) * z;
+      }
+    }
+    rows.store(x, a.dx, n, x_tile);
+  }
+  column_sums.add(0, dweight);
+  column_sums.store(partials + std::int64_t{blockIdx.x} * Rows::kLanes * Vec::size);
+}
+
+/// The blocks that run at once, or fewer where the rows are few.
+template <class Rows>
+int blocks_of(int rows) {
+  return static_cast<int>(min(Rows::tiles(rows), std::int64_t{ladder::sm_count()} * kBlocksOfSm));
+}
+
+}  // namespace
+
+namespace rmsnorm_rows {
+
+template <class T>
+std::size_t workspace_of_short_rows_backward(const rmsnorm_backward::Args<T>& a) {
+  return ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+    return row_norm::bytes_of_partials<rmsnorm, row_norm::HeldShort<Rows>>(blocks_of<Rows>(a.rows));
+  });
+}
+template std::size_t workspace_of_short_rows_backward(const rmsnorm_backward::Args<float>&);
+template std::size_t workspace_of_short_rows_backward(const rmsnorm_backward::Args<ladder::half>&);
+template std::size_t workspace_of_short_rows_backward(
+    const rmsnorm_backward::Args<ladder::bfloat16>&);
+
+template <class T>
+void launch_short_rows_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
+  if (a.cols == 0) return;
+  ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+    const int blocks = blocks_of<Rows>(a.rows);
+    ladder::launch(short_rows_backward<Rows, T>, blocks, Rows::kBlock, 0, stream, a,
+                   static_cast<float*>(a.workspace));
+    row_norm::launch_add_partials<rmsnorm_backward, T, row_norm::HeldShort<Rows>>(a, blocks,
+                                                                                  stream);
+  });
+}
+template void launch_short_rows_backward(const rmsnorm_backward::Args<float>&, cudaStream_t);
+template void launch_short_rows_backward(const rmsnorm_backward::Args<ladder::half>&, cudaStream_t);
+template void launch_short_rows_backward(const rmsnorm_backward::Args<ladder::bfloat16>&,
+                                         cudaStream_t);
+
+}  // namespace rmsnorm_rows
+
+namespace {
+
+struct ShortRowsBackward {
+  // Several tiles, the last of them cut off, for each number of lanes; rows that are no whole vectors.
+  static constexpr rmsnorm::Problem test_problems[] = {{2050, 8}, {1030, 3},  {700, 12}, {600, 24},
+                                                       {300, 50}, {200, 100}, {100, 128}};
+  static constexpr ladder::Version version{"several short rows in a warp"};
+
+  template <class T>
+  static ladder::Support supports(const rmsnorm::Problem& p) {
+    if (p.cols <= ladder::kLongestShortRow<T>) return ladder::supported();
+    return ladder::unsupported("rows of more than 512 bytes");
+  }
+  template <class T>
+  static std::size_t workspace(const rmsnorm_backward::Args<T>& a) {
+    return rmsnorm_rows::workspace_of_short_rows_backward(a);
+  }
+  template <class T>
+  static void launch(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
+    rmsnorm_rows::launch_short_rows_backward(a, stream);
+  }
+};
+
+const ladder::Register<ShortRowsBackward, rmsnorm_backward, float, ladder::half, ladder::bfloat16>
+    registration;
+
+}  // namespace
