@@ -58,6 +58,17 @@ SplitPlan plan_split(int rows, int cols, int matrices, void* workspace) {
   return {rows, parts, ahead * row <= kKept ? ahead : 1, workspace};
 }
 
+/// Whether the GPU is done sooner with rows that it shares, reading what they are made of twice, than
+/// with a cluster of 8 SMs for each: where those leave half of the SMs without work, and a row takes
+/// longer than the two passes wait for each other.
+template <class T>
+bool is_split_faster(int rows, int cols) {
+  constexpr int kSmsOfRow = 2 * 8;
+  constexpr std::int64_t kLeast = 1 << 20;  // bytes
+  return rows <= max(1, sm_count() / kSmsOfRow) &&
+         std::int64_t{cols} * static_cast<int>(sizeof(T)) >= kLeast;
+}
+
 template <class Total>
 std::size_t workspace_of_split(const SplitPlan& plan) {
   return static_cast<std::size_t>(plan.rows) * (plan.parts + 1) * sizeof(Total);

@@ -14,6 +14,10 @@ void launch_prefetch(const layernorm::Args<T>& a, cudaStream_t stream);
 template <class T>
 void launch_cluster(const layernorm::Args<T>& a, cudaStream_t stream);
 
+/// v10
+template <class T>
+void launch_rows_ahead(const layernorm::Args<T>& a, cudaStream_t stream);
+
 /// v11, for rows of up to ladder::kLongestShortRow<T> elements
 template <class T>
 void launch_short_rows(const layernorm::Args<T>& a, cudaStream_t stream);
@@ -46,6 +50,12 @@ template <class T>
 std::size_t workspace_of_cluster_backward(const layernorm_backward::Args<T>& a);
 template <class T>
 void launch_cluster_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream);
+
+/// v34
+template <class T>
+std::size_t workspace_of_rows_ahead_backward(const layernorm_backward::Args<T>& a);
+template <class T>
+void launch_rows_ahead_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream);
 
 /// v35, for rows as short
 template <class T>

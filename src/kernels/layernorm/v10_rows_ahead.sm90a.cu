@@ -183,22 +183,30 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
 template <class T>
 constexpr int kLongestOfBlock = sizeof(T) == 4 ? 16384 : 32768;
 
+template <class T>
+void launch_rows_ahead(const layernorm::Args<T>& a, cudaStream_t stream) {
+  const auto plan = ladder::plan_rows_ahead<T>(a.cols, kBlock * kVectors, 2);  // weight and bias
+  if (a.cols <= kLongestOfBlock<T> || plan.blocks == 0) {
+    return launch_cluster(a, stream);
+  }
+  ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
+    a.cols % ladder::Vec128<T>::size == 0
+        ? ladder::launch_rows_ahead<rows_ahead<T, kBlocks, true>, kBlocks>(a, kBlock, plan.stages,
+                                                                           stream)
+        : ladder::launch_rows_ahead<rows_ahead<T, kBlocks, false>, kBlocks>(a, kBlock, plan.stages,
+                                                                            stream);
+  });
+}
+template void launch_rows_ahead(const layernorm::Args<float>&, cudaStream_t);
+template void launch_rows_ahead(const layernorm::Args<ladder::half>&, cudaStream_t);
+template void launch_rows_ahead(const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
+
 struct RowsAhead {
   static constexpr ladder::Version version{"long rows on their way before they are needed"};
 
   template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    const auto plan = ladder::plan_rows_ahead<T>(a.cols, kBlock * kVectors, 2);  // weight and bias
-    if (a.cols <= kLongestOfBlock<T> || plan.blocks == 0) {
-      return launch_cluster(a, stream);
-    }
-    ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
-      a.cols % ladder::Vec128<T>::size == 0
-          ? ladder::launch_rows_ahead<rows_ahead<T, kBlocks, true>, kBlocks>(a, kBlock, plan.stages,
-                                                                             stream)
-          : ladder::launch_rows_ahead<rows_ahead<T, kBlocks, false>, kBlocks>(a, kBlock,
-                                                                              plan.stages, stream);
-    });
+    launch_rows_ahead(a, stream);
   }
 };
 

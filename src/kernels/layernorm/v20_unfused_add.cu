@@ -42,7 +42,8 @@ struct UnfusedAdd {
                                         .y = a.y,
                                         .rows = a.rows,
                                         .cols = a.cols,
-                                        .epsilon = a.epsilon};
+                                        .epsilon = a.epsilon,
+                                        .workspace = nullptr};
     layernorm_rows::launch_prefetch(normalized, stream);
   }
 };

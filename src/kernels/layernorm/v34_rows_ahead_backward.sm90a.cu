@@ -172,30 +172,50 @@ int clusters_of(int rows) {
   return min(rows, max(1, at_once));  // where none can run, the launch says so
 }
 
+template <class T>
+std::size_t workspace_of_rows_ahead_backward(const layernorm_backward::Args<T>& a) {
+  return row_norm::by_columns_ahead<T>(
+      a.cols,
+      [&]<class Held>(Held) {
+        return row_norm::bytes_of_partials<layernorm, Held>(clusters_of<T, Held>(a.rows));
+      },
+      [&] { return workspace_of_cluster_backward(a); });
+}
+template std::size_t workspace_of_rows_ahead_backward(const layernorm_backward::Args<float>&);
+template std::size_t workspace_of_rows_ahead_backward(
+    const layernorm_backward::Args<ladder::half>&);
+template std::size_t workspace_of_rows_ahead_backward(
+    const layernorm_backward::Args<ladder::bfloat16>&);
+
+template <class T>
+void launch_rows_ahead_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
+  row_norm::by_columns_ahead<T>(
+      a.cols,
+      [&]<class Held>(Held) {
+        const int clusters = clusters_of<T, Held>(a.rows);
+        ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
+                       row_norm::kAheadBlock, ladder::RowStages::kBytes, stream, a,
+                       static_cast<float*>(a.workspace), row_norm::stages_ahead<T, Held>(a.cols));
+        row_norm::launch_add_partials<layernorm_backward, T, Held>(a, clusters, stream);
+      },
+      [&] { launch_cluster_backward(a, stream); });
+}
+template void launch_rows_ahead_backward(const layernorm_backward::Args<float>&, cudaStream_t);
+template void launch_rows_ahead_backward(const layernorm_backward::Args<ladder::half>&,
+                                         cudaStream_t);
+template void launch_rows_ahead_backward(const layernorm_backward::Args<ladder::bfloat16>&,
+                                         cudaStream_t);
+
 struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
 
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {
-    return row_norm::by_columns_ahead<T>(
-        a.cols,
-        [&]<class Held>(Held) {
-          return row_norm::bytes_of_partials<layernorm, Held>(clusters_of<T, Held>(a.rows));
-        },
-        [&] { return workspace_of_cluster_backward(a); });
+    return workspace_of_rows_ahead_backward(a);
   }
   template <class T>
   static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    row_norm::by_columns_ahead<T>(
-        a.cols,
-        [&]<class Held>(Held) {
-          const int clusters = clusters_of<T, Held>(a.rows);
-          ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
-                         row_norm::kAheadBlock, ladder::RowStages::kBytes, stream, a,
-                         static_cast<float*>(a.workspace), row_norm::stages_ahead<T, Held>(a.cols));
-          row_norm::launch_add_partials<layernorm_backward, T, Held>(a, clusters, stream);
-        },
-        [&] { launch_cluster_backward(a, stream); });
+    launch_rows_ahead_backward(a, stream);
   }
 };
 

@@ -4,7 +4,7 @@
 //           rows are in flight while these are reduced and stored
 // Bound by  DRAM bandwidth; for small matrices by the end: the block's sums, the second launch
 // Limits    rows of up to 512 bytes; x, dy and dx start at multiples of 16 bytes
-// Tile      256 threads with 32 bytes of x and of dy: device/short_rows.hpp
+// Tile      256 threads with 32 bytes of x and of dy, of 16-bit elements 16: device/short_rows.hpp
 #include "device/row_team.hpp"
 #include "device/short_rows.hpp"
 #include "device/sm_count.hpp"
@@ -13,12 +13,15 @@
 
 namespace {
 
-constexpr int kSteps = 2;  // rows of a thread
-constexpr int kBlocksOfSm = 2;
+/// Rows of a thread. Of 16-bit ones a vector has twice as many elements, each a register or more.
+template <class T>
+constexpr int kSteps = sizeof(T) == 4 ? 2 : 1;
+template <class T>
+constexpr int kBlocksOfSm = 4 / kSteps<T>;
 
 /// partials: [of the grid's blocks][sums][a row's elements]
 template <class Rows, class T>
-__global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm)
+__global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
     short_rows_backward(layernorm_backward::Args<T> a, float* partials) {
   using Vec = ladder::Vec128<T>;
   __shared__ typename Rows::Tile x_tile, dy_tile;
@@ -52,7 +55,8 @@ __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm)
         d[e] = static_cast<float>(x[s][e]);
         sum += d[e];
       }
-      const float mean = ladder::warp_sum<Rows::kLanes>(sum) * inverse_cols;
+      // Divided: times the inverse, which is rounded, equal elements would not be their mean.
+      const float mean = ladder::warp_sum<Rows::kLanes>(sum) / a.cols;
       float m2 = 0, sum_g = 0, sum_gd = 0;  // g * z is g * d times the scale
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) {
@@ -86,9 +90,10 @@ __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm)
 }
 
 /// The blocks that run at once, or fewer where the rows are few.
-template <class Rows>
+template <class Rows, class T>
 int blocks_of(int rows) {
-  return static_cast<int>(min(Rows::tiles(rows), std::int64_t{ladder::sm_count()} * kBlocksOfSm));
+  return static_cast<int>(
+      min(Rows::tiles(rows), std::int64_t{ladder::sm_count()} * kBlocksOfSm<T>));
 }
 
 }  // namespace
@@ -97,9 +102,9 @@ namespace layernorm_rows {
 
 template <class T>
 std::size_t workspace_of_short_rows_backward(const layernorm_backward::Args<T>& a) {
-  return ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+  return ladder::with_short_rows<T, kSteps<T>>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
     return row_norm::bytes_of_partials<layernorm, row_norm::HeldShort<Rows>>(
-        blocks_of<Rows>(a.rows));
+        blocks_of<Rows, T>(a.rows));
   });
 }
 template std::size_t workspace_of_short_rows_backward(const layernorm_backward::Args<float>&);
@@ -111,8 +116,8 @@ template std::size_t workspace_of_short_rows_backward(
 template <class T>
 void launch_short_rows_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
-  ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
-    const int blocks = blocks_of<Rows>(a.rows);
+  ladder::with_short_rows<T, kSteps<T>>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+    const int blocks = blocks_of<Rows, T>(a.rows);
     ladder::launch(short_rows_backward<Rows, T>, blocks, Rows::kBlock, 0, stream, a,
                    static_cast<float*>(a.workspace));
     row_norm::launch_add_partials<layernorm_backward, T, row_norm::HeldShort<Rows>>(a, blocks,

@@ -1,13 +1,14 @@
-// Idea      as many threads for a row as the GPU has for it: a warp, a block or several blocks, by the
-//           row's length and by how many rows there are. The last block of a row to finish adds up
-//           the partial sums of all
+// Idea      as many threads for a row as its loads keep busy, and as the GPU has: a warp, a block or
+//           several blocks, by the row's length and by how many rows there are. The last block of a
+//           row to finish adds up the partial sums of all
 // Vs v05    rows of more than 512 bytes. v04 asks a row's length only, so that of few rows a block
-//           each leaves SMs without work, and of many rows of some KiB each pays for a barrier and
-//           for a block that starts. Here a block is the smallest that the rows leave busy
+//           each leaves SMs without work; and it gives rows of some KiB a block of 256, which pays
+//           for its start and its barrier with a load or two in each thread
 // Bound by  DRAM bandwidth; one row of some MiB by one launch, and two trips to the L2 in the end
 // Limits    x starts at a multiple of 16 bytes. Two launches must not overlap, as they share the
 //           counters
-// Tile      a row per 32 or 256 threads, or a part of a row per 256; four 128-bit loads in flight
+// Tile      a row per 32 threads, of more than 2 KiB per 128, of more than 16 KiB per 256, or a part
+//           of a row per 256; four 128-bit loads in flight
 #include "device/row_team.hpp"
 #include "device/short_rows.hpp"
 #include "device/sm_count.hpp"
@@ -70,7 +71,7 @@ __device__ float thread_sum(const T* x, std::int64_t begin, std::int64_t end, in
 template <int kThreads, class T>
 __global__ void __launch_bounds__(kBlock) whole_rows(Args<T> a) {
   using Team =
-      std::conditional_t<kThreads == 32, ladder::LaneTeam<32, kBlock>, ladder::BlockTeam<kBlock>>;
+      std::conditional_t<kThreads == 32, ladder::LaneTeam<32, kBlock>, ladder::BlockTeam<kThreads>>;
   __shared__ ladder::SumStorage<Team> of_sum;
   const std::int64_t row = Team::row();
   const std::int64_t begin = min(row, a.rows) * a.cols;
@@ -109,19 +110,19 @@ __global__ void __launch_bounds__(kBlock, kBlocksOfSm) row_parts(Args<T> a) {
   if (threadIdx.x == 0) a.y[blockIdx.y] = sum;
 }
 
-/// How many blocks share a row: 1 where there are rows enough, else so many that they fill the GPU
-/// twice, and none has less than all of its loads in flight.
+/// How many blocks share a row: 1 where there are rows enough, else so many that they fill the GPU,
+/// and none has less than all of its loads in flight.
 template <class T>
 std::int64_t parts_of(const Args<T>& a) {
   constexpr std::int64_t kLeast = kBlock * kLoads * ladder::Vec128<T>::size;
   const std::int64_t at_once = std::int64_t{ladder::sm_count()} * kBlocksOfSm;
   if (a.rows >= at_once || a.rows > kMostSplit || a.rows == 0) return 1;
-  return max(std::int64_t{1}, min(2 * at_once / a.rows, a.cols / kLeast));
+  return max(std::int64_t{1}, min(at_once / a.rows, a.cols / kLeast));
 }
 
 struct RowSplit {
   static constexpr ladder::Version version{"a warp, a block or several for a row, by the rows"};
-  static constexpr Problem test_problems[] = {{3, 40'001}, {9000, 600}};
+  static constexpr Problem test_problems[] = {{3, 40'001}, {600, 3000}, {600, 20'000}};
 
   template <class T>
   static std::size_t workspace(const Args<T>& a) {
@@ -136,14 +137,12 @@ struct RowSplit {
     if (parts > 1) {
       return ladder::launch(row_parts<T>, dim3(parts, rows), kBlock, 0, stream, a);
     }
-    // Warps, where their rows are short or fill the GPU more than once.
     const std::int64_t bytes = a.cols * static_cast<std::int64_t>(sizeof(T));
-    constexpr std::int64_t kWarpsOfSm = 64;
-    const bool many = a.rows >= 2 * ladder::sm_count() * kWarpsOfSm;
-    if (bytes <= 2 << 10 || (many && bytes <= 16 << 10)) {
+    if (bytes <= 2 << 10) {
       return ladder::launch(whole_rows<32, T>, ladder::ceil_div(rows, kBlock / 32), kBlock, 0,
                             stream, a);
     }
+    if (bytes <= 16 << 10) return ladder::launch(whole_rows<128, T>, rows, 128, 0, stream, a);
     ladder::launch(whole_rows<kBlock, T>, rows, kBlock, 0, stream, a);
   }
 };

@@ -2,8 +2,9 @@
 //           warp has several, as v05 has; of few long rows each warp has columns of its own; and rows
 //           that start anywhere are loaded in vectors too, two of which make one
 // Vs v13    one launch, not up to three: the last block of a tile of columns to finish adds up the
-//           parts, of which there are as few as fill the GPU once. Of 8 columns 1 lane of 32 had a
-//           vector, and of 8191 columns each load was of one element
+//           parts, of which there are as few as fill the GPU once; where they are many, groups of
+//           them first, as in reduction v14. Of 8 columns 1 lane of 32 had a vector, and of 8191
+//           columns each load was of one element
 // Bound by  DRAM bandwidth; where the matrix is small by the trips to the L2 in the end
 // Limits    x starts at a multiple of 16 bytes. Two launches must not overlap, as they share the
 //           counters
@@ -20,7 +21,10 @@ namespace {
 using Four = ladder::Vec128<float>;
 
 constexpr int kBlock = 256, kWarps = kBlock / 32;
-constexpr int kBlocksOfSm = 4;
+/// Two, for all registers that their loads want. Rows that start anywhere have half as many vectors
+/// in flight in a thread, and need more threads.
+template <bool kAligned>
+constexpr int kBlocksOfSm = kAligned ? 2 : 4;
 constexpr int kSteps = 8;                // rows of a thread in flight
 constexpr int kFewRows = 32;             // for which no warps share columns
 constexpr std::int64_t kLeastRows = 64;  // of a part
@@ -30,12 +34,20 @@ constexpr int kMostTiles = 8192;         // that are split
 template <class T>
 constexpr int kTile = 32 * ladder::Vec128<T>::size;
 
-__device__ unsigned parts_done[kMostTiles];  // zero between launches
+constexpr int kGroup = 32;  // parts that are added up by themselves where there are more
+
+/// Zeros between launches.
+__device__ unsigned parts_done[2 * kMostTiles], groups_done[kMostTiles];
+
+/// How many groups the parts of a tile are in.
+__host__ __device__ constexpr unsigned groups_of(unsigned parts) {
+  return ladder::ceil_div(parts, unsigned{kGroup});
+}
 
 /// Adds up partials[parts][kColumns] to out[columns], if this block is the last of those that have
-/// stored theirs. By all threads.
+/// stored theirs; whether it is. By all threads.
 template <int kColumns>
-__device__ void finish(const float* partials, unsigned parts, unsigned* done, float* out,
+__device__ bool add_up(const float* partials, unsigned parts, unsigned* done, float* out,
                        int columns) {
   constexpr int kFours = kColumns / 4, kAtOnce = kBlock / kFours > 0 ? kBlock / kFours : 1;
   __shared__ bool is_last;
@@ -44,7 +56,7 @@ __device__ void finish(const float* partials, unsigned parts, unsigned* done, fl
   __syncthreads();
   if (threadIdx.x == 0) is_last = atomicInc(done, parts - 1) == parts - 1;
   __syncthreads();
-  if (!is_last) return;
+  if (!is_last) return false;
   __threadfence();  // this thread, having seen the count, sees the partial sums
   const int four = threadIdx.x % kFours;
   Four sum;
@@ -64,12 +76,30 @@ __device__ void finish(const float* partials, unsigned parts, unsigned* done, fl
     for (int i = 1; i < kAtOnce; ++i) total += sums[i][c];
     out[c] = total;
   }
+  return true;
+}
+
+/// By all threads of a block that has stored its part of a tile: the last of them to do so adds up
+/// all to out[columns]. partials: the tile's, [parts and behind them groups][kColumns]
+template <int kColumns>
+__device__ void finish(float* partials, unsigned part, unsigned parts, unsigned tile, float* out,
+                       int columns) {
+  const unsigned groups = groups_of(parts), group = part / kGroup, first = group * kGroup;
+  float* const of_groups = partials + std::int64_t{parts} * kColumns;
+  float* const sums = groups > 1 ? of_groups + std::int64_t{group} * kColumns : out;
+  const unsigned of_group = min(unsigned{kGroup}, parts - first);
+  const bool is_last = add_up<kColumns>(partials + std::int64_t{first} * kColumns, of_group,
+                                        &parts_done[tile * groups + group], sums, columns);
+  if (groups > 1 && is_last) {
+    __syncthreads();  // its shared memory is free
+    add_up<kColumns>(of_groups, groups, &groups_done[tile], out, columns);
+  }
 }
 
 // --- Rows of up to 32 vectors ---------------------------------------------------------------------
 
 template <class Rows, class T>
-__global__ void __launch_bounds__(kBlock, kBlocksOfSm) short_rows(Args<T> a) {
+__global__ void __launch_bounds__(kBlock, kBlocksOfSm<true>) short_rows(Args<T> a) {
   using Vec = ladder::Vec128<T>;
   constexpr int kPart = Rows::kLanes * Vec::size;
   static_assert(Rows::kBlock == kBlock);
@@ -111,7 +141,7 @@ __global__ void __launch_bounds__(kBlock, kBlocksOfSm) short_rows(Args<T> a) {
     (gridDim.x > 1 ? partials + std::int64_t{blockIdx.x} * kPart : a.y)[c] = total;
   }
   if (gridDim.x > 1) {
-    finish<kPart>(partials, gridDim.x, &parts_done[0], a.y, static_cast<int>(a.cols));
+    finish<kPart>(partials, blockIdx.x, gridDim.x, 0, a.y, static_cast<int>(a.cols));
   }
 }
 
@@ -134,9 +164,9 @@ __device__ ladder::Vec128<T> load_columns(const Args<T>& a, std::int64_t row, st
   return v;
 }
 
-/// kSharers warps share the columns of a tile. partials: [tiles][parts][kTile<T>]
+/// kSharers warps share the columns of a tile. partials: [tiles][parts and groups][kTile<T>]
 template <int kSharers, bool kAligned, class T>
-__global__ void __launch_bounds__(kBlock, kBlocksOfSm) tiles(Args<T> a) {
+__global__ void __launch_bounds__(kBlock, kBlocksOfSm<kAligned>) tiles(Args<T> a) {
   using Vec = ladder::Vec128<T>;
   constexpr int kRows = kAligned ? kSteps : kSteps / 2;  // two vectors make one
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -202,7 +232,7 @@ __global__ void __launch_bounds__(kBlock, kBlocksOfSm) tiles(Args<T> a) {
     }
     __syncthreads();
     const int columns = static_cast<int>(min(std::int64_t{kTile<T>}, a.cols - first));
-    const std::int64_t before = std::int64_t{tile} * parts;  // parts
+    const std::int64_t before = std::int64_t{tile} * (parts + groups_of(parts));
     float* const partials = static_cast<float*>(a.workspace) + before * kTile<T>;
     const int c = threadIdx.x;  // of the tile
     if (c < columns) {
@@ -212,13 +242,13 @@ __global__ void __launch_bounds__(kBlock, kBlocksOfSm) tiles(Args<T> a) {
       for (int w = 1; w < kWarps; ++w) total += of_warp[w][at];
       (parts > 1 ? partials + blockIdx.y * kTile<T> : a.y + first)[c] = total;
     }
-    if (parts > 1) finish<kTile<T>>(partials, parts, &parts_done[tile], a.y + first, columns);
+    if (parts > 1) finish<kTile<T>>(partials, blockIdx.y, parts, tile, a.y + first, columns);
   }
 }
 
 /// How many parts the rows are split into: so many that their blocks fill the GPU once.
-inline std::int64_t parts_of(std::int64_t rows, std::int64_t tiles) {
-  const std::int64_t at_once = std::int64_t{ladder::sm_count()} * kBlocksOfSm;
+inline std::int64_t parts_of(std::int64_t rows, std::int64_t tiles, int blocks_of_sm) {
+  const std::int64_t at_once = std::int64_t{ladder::sm_count()} * blocks_of_sm;
   if (tiles > kMostTiles || tiles == 0) return 1;
   return max(std::int64_t{1}, min(at_once / tiles, rows / kLeastRows));
 }
@@ -232,31 +262,34 @@ struct ColAny {
 
   template <class T>
   static std::size_t workspace(const Args<T>& a) {
-    return by_aspect(a, [&]<class Kernel>(Kernel, dim3 grid, std::int64_t columns) {
-      const std::size_t blocks = std::size_t{grid.x} * grid.y;
-      return blocks * static_cast<std::size_t>(columns) * sizeof(float);
+    return by_aspect(a, [](auto*, dim3, std::int64_t partials) {
+      return static_cast<std::size_t>(partials) * sizeof(float);
     });
   }
   template <class T>
   static void launch(const Args<T>& a, cudaStream_t stream) {
-    by_aspect(a, [&]<class Kernel>(Kernel kernel, dim3 grid, std::int64_t) {
+    by_aspect(a, [&](auto* kernel, dim3 grid, std::int64_t) {
       ladder::launch(kernel, grid, kBlock, 0, stream, a);
       return std::size_t{0};
     });
   }
 
  private:
-  /// Calls f(kernel, grid, columns of a partial sum; none of them: 0).
+  /// Calls f(kernel, grid, partial sums).
   template <class T, class F>
   static std::size_t by_aspect(const Args<T>& a, F f) {
     using Vec = ladder::Vec128<T>;
+    auto partials = [](std::int64_t tiles, std::int64_t parts, int columns) {
+      return parts > 1 ? tiles * (parts + groups_of(static_cast<unsigned>(parts))) * columns : 0;
+    };
     if (a.cols <= ladder::kLongestShortRow<T>) {
       const int cols = static_cast<int>(a.cols);
       return ladder::with_short_rows<T, kSteps>(cols, [&]<class Rows>(std::type_identity<Rows>) {
-        const std::int64_t at_once = std::int64_t{ladder::sm_count()} * kBlocksOfSm;
-        const auto blocks = static_cast<unsigned>(
-            cols == 0 ? 0 : max(std::int64_t{1}, min(Rows::tiles(a.rows), at_once)));
-        return f(short_rows<Rows, T>, dim3(blocks), Rows::kLanes * Vec::size);
+        const std::int64_t at_once = std::int64_t{ladder::sm_count()} * kBlocksOfSm<true>;
+        const std::int64_t blocks =
+            cols == 0 ? 0 : max(std::int64_t{1}, min(Rows::tiles(a.rows), at_once));
+        return f(short_rows<Rows, T>, dim3(static_cast<unsigned>(blocks)),
+                 partials(1, blocks, Rows::kLanes * Vec::size));
       });
     }
     const bool is_aligned = a.cols % Vec::size == 0;
@@ -265,8 +298,11 @@ struct ColAny {
       const auto blocks = static_cast<unsigned>(ladder::ceil_div(count, std::int64_t{kWarps}));
       return f(is_aligned ? tiles<1, true, T> : tiles<1, false, T>, dim3(blocks), 0);
     }
-    const dim3 grid(static_cast<unsigned>(count), static_cast<unsigned>(parts_of(a.rows, count)));
-    return f(is_aligned ? tiles<kWarps, true, T> : tiles<kWarps, false, T>, grid, kTile<T>);
+    const std::int64_t parts =
+        parts_of(a.rows, count, is_aligned ? kBlocksOfSm<true> : kBlocksOfSm<false>);
+    return f(is_aligned ? tiles<kWarps, true, T> : tiles<kWarps, false, T>,
+             dim3(static_cast<unsigned>(count), static_cast<unsigned>(parts)),
+             partials(count, parts, kTile<T>));
   }
 };
 

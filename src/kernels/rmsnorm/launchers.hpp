@@ -18,9 +18,13 @@ void launch_cluster(const rmsnorm::Args<T>& a, cudaStream_t stream);
 /// each block is faster for them than rows ahead.
 constexpr int kLongestOfBlock = 32768;
 
-/// v10, fp32 only
+/// v10
 template <class T>
 void launch_rows_ahead(const rmsnorm::Args<T>& a, cudaStream_t stream);
+
+/// v11, fp32 only
+template <class T>
+void launch_parked_weights(const rmsnorm::Args<T>& a, cudaStream_t stream);
 
 /// v12, for rows of up to ladder::kLongestShortRow<T> elements
 template <class T>
@@ -54,6 +58,12 @@ template <class T>
 std::size_t workspace_of_cluster_backward(const rmsnorm_backward::Args<T>& a);
 template <class T>
 void launch_cluster_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream);
+
+/// v34
+template <class T>
+std::size_t workspace_of_rows_ahead_backward(const rmsnorm_backward::Args<T>& a);
+template <class T>
+void launch_rows_ahead_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream);
 
 /// v35, for rows as short
 template <class T>

@@ -143,7 +143,9 @@ void launch_rows_ahead(const rmsnorm::Args<T>& a, cudaStream_t stream) {
                                                                             stream);
   });
 }
-template void launch_rows_ahead(const rmsnorm::Args<float>&, cudaStream_t);  // for v11
+template void launch_rows_ahead(const rmsnorm::Args<float>&, cudaStream_t);
+template void launch_rows_ahead(const rmsnorm::Args<ladder::half>&, cudaStream_t);
+template void launch_rows_ahead(const rmsnorm::Args<ladder::bfloat16>&, cudaStream_t);
 
 struct RowsAhead {
   static constexpr ladder::Version version{"long rows on their way before they are needed"};

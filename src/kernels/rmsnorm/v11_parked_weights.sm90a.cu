@@ -77,23 +77,37 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   }
 }
 
+}  // namespace
+
+namespace rmsnorm_rows {
+
+template <class T>
+void launch_parked_weights(const rmsnorm::Args<T>& a, cudaStream_t stream) {
+  using Vec = ladder::Vec128<T>;
+  constexpr int kShortest = 8193, kLongest = kLongestOfBlock;
+  static_assert(kLongest <= 1024 * kVectors * Vec::size, "the threads hold the row");
+  auto by_block = [&]<class Team>(Team) {
+    ladder::launch(staged_weights<T, Team>, Team::blocks(a.rows), Team::kBlock,
+                   kVectors * Team::kBlock * sizeof(Vec), stream, a);
+  };
+  if (a.cols < kShortest || a.cols > kLongest || a.cols % Vec::size != 0) {
+    return launch_rows_ahead(a, stream);
+  }
+  if (a.cols <= 512 * kVectors * Vec::size) return by_block(ladder::BlockTeam<512>{});
+  by_block(ladder::BlockTeam<1024>{});
+}
+template void launch_parked_weights(const rmsnorm::Args<float>&, cudaStream_t);
+
+}  // namespace rmsnorm_rows
+
+namespace {
+
 struct ParkedWeights {
   static constexpr ladder::Version version{"the weights in shared memory before they are needed"};
 
   template <class T>
   static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
-    using Vec = ladder::Vec128<T>;
-    constexpr int kShortest = 8193, kLongest = rmsnorm_rows::kLongestOfBlock;
-    static_assert(kLongest <= 1024 * kVectors * Vec::size, "the threads hold the row");
-    auto by_block = [&]<class Team>(Team) {
-      ladder::launch(staged_weights<T, Team>, Team::blocks(a.rows), Team::kBlock,
-                     kVectors * Team::kBlock * sizeof(Vec), stream, a);
-    };
-    if (a.cols < kShortest || a.cols > kLongest || a.cols % Vec::size != 0) {
-      return rmsnorm_rows::launch_rows_ahead(a, stream);
-    }
-    if (a.cols <= 512 * kVectors * Vec::size) return by_block(ladder::BlockTeam<512>{});
-    by_block(ladder::BlockTeam<1024>{});
+    rmsnorm_rows::launch_parked_weights(a, stream);
   }
 };
 

@@ -41,7 +41,8 @@ struct UnfusedAdd {
                                       .y = a.y,
                                       .rows = a.rows,
                                       .cols = a.cols,
-                                      .epsilon = a.epsilon};
+                                      .epsilon = a.epsilon,
+                                      .workspace = nullptr};
     rmsnorm_rows::launch_prefetch(normalized, stream);
   }
 };

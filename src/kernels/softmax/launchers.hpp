@@ -31,6 +31,13 @@ extern template void launch_ahead(const softmax::Args<float>&, cudaStream_t);
 extern template void launch_ahead(const softmax::Args<ladder::half>&, cudaStream_t);
 extern template void launch_ahead(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
 
+// v10:
+template <class T>
+void launch_by_length(const softmax::Args<T>& a, cudaStream_t stream);
+extern template void launch_by_length(const softmax::Args<float>&, cudaStream_t);
+extern template void launch_by_length(const softmax::Args<ladder::half>&, cudaStream_t);
+extern template void launch_by_length(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+
 // v10b, for rows of up to ladder::kLongestShortRow<T> elements, and of log_softmax too:
 template <class Op, class T>
 void launch_short_rows(const softmax::Args<T>& a, cudaStream_t stream);
@@ -90,6 +97,22 @@ extern template void launch_backward<log_softmax_backward>(const softmax_gradien
 extern template void launch_backward<log_softmax_backward>(
     const softmax_gradient::Args<ladder::half>&, cudaStream_t);
 extern template void launch_backward<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+
+// v32, for both gradients:
+template <class Op, class T>
+void launch_backward_by_length(const softmax_gradient::Args<T>& a, cudaStream_t stream);
+extern template void launch_backward_by_length<softmax_backward>(
+    const softmax_gradient::Args<float>&, cudaStream_t);
+extern template void launch_backward_by_length<softmax_backward>(
+    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+extern template void launch_backward_by_length<softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+extern template void launch_backward_by_length<log_softmax_backward>(
+    const softmax_gradient::Args<float>&, cudaStream_t);
+extern template void launch_backward_by_length<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+extern template void launch_backward_by_length<log_softmax_backward>(
     const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
 
 // v33, for rows as short as v10b's:

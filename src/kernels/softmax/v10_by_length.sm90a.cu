@@ -22,13 +22,24 @@ struct ByLength {
 
   template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    if (a.cols <= kLongestOfBlock) return launch_unaligned(a, stream);     // v07
-    if (ahead_plan<T>(a.cols).blocks > 0) return launch_ahead(a, stream);  // v09
-    launch_cluster(a, stream);                                             // v08
+    launch_by_length(a, stream);
   }
 };
 
 const ladder::Register<ByLength, softmax, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+template <class T>
+void launch_by_length(const softmax::Args<T>& a, cudaStream_t stream) {
+  if (a.cols <= kLongestOfBlock) return launch_unaligned(a, stream);     // v07
+  if (ahead_plan<T>(a.cols).blocks > 0) return launch_ahead(a, stream);  // v09
+  launch_cluster(a, stream);                                             // v08
+}
+
+// Other versions call it too.
+template void launch_by_length(const softmax::Args<float>&, cudaStream_t);
+template void launch_by_length(const softmax::Args<ladder::half>&, cudaStream_t);
+template void launch_by_length(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+
 }  // namespace softmax_rows

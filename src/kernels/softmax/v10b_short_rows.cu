@@ -66,7 +66,6 @@ __global__ void __launch_bounds__(Rows::kBlock) short_rows(softmax::Args<T> a) {
   rows.store(held, a.y, blockIdx.x, tile);
 }
 
-template <class Op>
 struct ShortRows {
   // Several tiles, the last of them cut off, for each number of lanes; rows that are no whole vectors.
   static constexpr softmax::Problem test_problems[] = {{2050, 8}, {1030, 3},  {700, 12}, {600, 24},
@@ -75,7 +74,7 @@ struct ShortRows {
 
   template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    launch_short_rows<Op>(a, stream);
+    launch_short_rows<softmax>(a, stream);
   }
   template <class T>
   static ladder::Support supports(const softmax::Problem& p) {
@@ -84,10 +83,7 @@ struct ShortRows {
   }
 };
 
-template <class Op>
-using Registration = ladder::Register<ShortRows<Op>, Op, float, ladder::half, ladder::bfloat16>;
-const Registration<softmax> register_softmax;
-const Registration<log_softmax> register_log_softmax;
+const ladder::Register<ShortRows, softmax, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
 

@@ -97,7 +97,6 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
 
 namespace {
 
-template <class Op>
 struct SplitRows {
   static constexpr ladder::Version version{"the whole GPU on a row, whose parts are read twice"};
   // More rows than are ahead; parts with single elements.
@@ -109,7 +108,7 @@ struct SplitRows {
   }
   template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    launch_split_rows<Op>(a, stream);
+    launch_split_rows<softmax>(a, stream);
   }
   static ladder::Support supports(const softmax::Problem& p) {
     if (p.rows <= ladder::kMostSplitRows) return ladder::supported();
@@ -117,10 +116,7 @@ struct SplitRows {
   }
 };
 
-template <class Op>
-using Registration = ladder::Register<SplitRows<Op>, Op, float, ladder::half, ladder::bfloat16>;
-const Registration<softmax> register_softmax;
-const Registration<log_softmax> register_log_softmax;
+const ladder::Register<SplitRows, softmax, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
 

@@ -1,13 +1,15 @@
-// Idea      a warp, a block or rows ahead, by v10's rule: v12's kernels, and those of v09 and v08
-//           with v12's results
+// Idea      the right kernel for every shape, by v10d's rule: v12's kernels, and those of v08, v09,
+//           v10b and v10c with v12's results
 // Vs v12    long rows are on their way before they are needed, and held by a cluster, so that they
-//           are read once
+//           are read once; short rows share a warp, and few long ones the GPU
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
 //           beyond 262144 elements is read twice. No two launches may overlap
-// Tile      v10's
+// Tile      v10d's
 #include "ahead.hpp"
 #include "cluster.hpp"
+#include "device/short_rows.hpp"
+#include "device/split_rows.hpp"
 #include "launchers.hpp"
 
 #include <cfloat>
@@ -196,11 +198,21 @@ __global__ void __launch_bounds__(Row::kBlock, Row::kLeastBlocks) __cluster_dims
 
 namespace {
 
-struct LogByLength {
-  static constexpr ladder::Version version{"a warp, a block or rows ahead, by the row's length"};
+struct LogByShape {
+  static constexpr ladder::Version version{"short rows, few long ones, and the others by length"};
+  // Short rows, and a long one that the GPU shares.
+  static constexpr softmax::Problem test_problems[] = {{2050, 8}, {300, 50}, {1, 600'001}};
 
   template <class T>
+  static std::size_t workspace(const softmax::Args<T>& a) {
+    return ladder::is_split_faster<T>(a.rows, a.cols) ? workspace_of_split_rows(a) : 0;
+  }
+  template <class T>
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
+    if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_rows<log_softmax>(a, stream);
+    if (ladder::is_split_faster<T>(a.rows, a.cols)) {
+      return launch_split_rows<log_softmax>(a, stream);
+    }
     if (a.cols <= kLongestOfBlock) return launch_log_registers(a, stream);  // v12
     if (ahead_plan<T>(a.cols).blocks > 0) return launch_log_ahead(a, stream);
     launch_smallest_cluster<T, 32>(
@@ -220,8 +232,7 @@ struct LogByLength {
   }
 };
 
-const ladder::Register<LogByLength, log_softmax, float, ladder::half, ladder::bfloat16>
-    registration;
+const ladder::Register<LogByShape, log_softmax, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
 }  // namespace softmax_rows

@@ -108,13 +108,7 @@ struct BackwardByLength {
 
   template <class T>
   static void launch(const softmax_gradient::Args<T>& a, cudaStream_t stream) {
-    constexpr int kMore = kLongestBackwardOfBlock<T>;
-    if (a.cols <= kMore) return launch_backward<Op>(a, stream);  // v31
-    launch_smallest_cluster<T, kMostHeld, kMore>(
-        a.cols, [&]<class Row, int kBlocks>(Row, std::integral_constant<int, kBlocks>) {
-          ladder::launch(backward_cluster<Op, Row, kBlocks, T>, a.rows * kBlocks, Row::kBlock, 0,
-                         stream, a);
-        });
+    launch_backward_by_length<Op>(a, stream);
   }
 };
 
@@ -125,5 +119,30 @@ const Registration<softmax_backward> register_backward;
 const Registration<log_softmax_backward> register_log_backward;
 
 }  // namespace
+
+template <class Op, class T>
+void launch_backward_by_length(const softmax_gradient::Args<T>& a, cudaStream_t stream) {
+  constexpr int kMore = kLongestBackwardOfBlock<T>;
+  if (a.cols <= kMore) return launch_backward<Op>(a, stream);  // v31
+  launch_smallest_cluster<T, kMostHeld, kMore>(
+      a.cols, [&]<class Row, int kBlocks>(Row, std::integral_constant<int, kBlocks>) {
+        ladder::launch(backward_cluster<Op, Row, kBlocks, T>, a.rows * kBlocks, Row::kBlock, 0,
+                       stream, a);
+      });
+}
+
+// Other versions call it too.
+template void launch_backward_by_length<softmax_backward>(const softmax_gradient::Args<float>&,
+                                                          cudaStream_t);
+template void launch_backward_by_length<softmax_backward>(
+    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+template void launch_backward_by_length<softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+template void launch_backward_by_length<log_softmax_backward>(const softmax_gradient::Args<float>&,
+                                                              cudaStream_t);
+template void launch_backward_by_length<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+template void launch_backward_by_length<log_softmax_backward>(
+    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
 
 }  // namespace softmax_rows
