@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
         sum_of(0, i) += dy[i] * z;
         sum_of(1, i) += dy[i];
       }
-      out.store(dx + column);
+      out.store_whole(dx + column);
     });
     mean = sums[3] * inverse_cols;
   }

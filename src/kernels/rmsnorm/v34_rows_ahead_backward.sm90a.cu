@@ -127,7 +127,7 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
         out[e] = T(g[i] * scale - z * z_factor);
         sum_of(0, i) += dy[i] * z;
       }
-      out.store(dx + column);
+      out.store_whole(dx + column);
     });
   }
 
