@@ -332,13 +332,13 @@ class Operators(TestCase):
                 kl.version("transpose/f32/v03_padded")(x)
             names = {event.get("name") for event in json.loads(trace.read_text())["traceEvents"]}
         found = {(row.kernel, row.problem): row.launches for row in profiled.rows}
-        self.assertEqual(found, {("softmax/f32/v10_by_length", "8x100"): 3,
+        self.assertEqual(found, {("softmax/f32/v10d_by_shape", "8x100"): 3,
                                  ("transpose/f32/v03_padded", "8x100"): 1})  # fmt: skip
-        self.assertIn("softmax/f32/v10_by_length 8x100", names)
-        self.assertRegex(str(profiled), r"softmax/f32/v10_by_length +8x100 +3 +[\d.]+ +-")
+        self.assertIn("softmax/f32/v10d_by_shape 8x100", names)
+        self.assertRegex(str(profiled), r"softmax/f32/v10d_by_shape +8x100 +3 +[\d.]+ +-")
         with torch.profiler.profile() as after:
             kl.ops.softmax(x)
-        self.assertNotIn("softmax/f32/v10_by_length 8x100", {one.key for one in after.key_averages()})
+        self.assertNotIn("softmax/f32/v10d_by_shape 8x100", {one.key for one in after.key_averages()})
 
     def test_operators_run_the_fastest_version_that_can(self) -> None:
         def new(*shape: int) -> Tensor:
