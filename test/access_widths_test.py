@@ -81,6 +81,12 @@ RUNS = [
     ["--benchmark_filter=layernorm/(add/)?b?f", "--layernorm=1x33000,1x33001"],
     ["--benchmark_filter=rmsnorm/(add/)?b?f", "--rmsnorm=1x33000,1x33001"],
     ["--benchmark_filter=^softmax/f32", "--softmax=3x2048"],  # whole vectors, a block for a row
+    # Several short rows in a warp: whole vectors, and not.
+    ["--benchmark_filter=short_rows|row_short", "--layernorm=9x31,9x32", "--rmsnorm=9x31,9x32",
+     "--softmax=9x31,9x32", "--matrix_reduction=9x31,9x32"],
+    # Whole rows and parts of rows; parts of short and of long columns.
+    ["--benchmark_filter=row_split", "--matrix_reduction=3x40001,20x1501,20x4001"],
+    ["--benchmark_filter=col_any", "--matrix_reduction=601x127,600x256,200x520,200x521"],
     ["--benchmark_filter=gemm/f32/v16", "--gemm=4x128x300,3x77x300,300x4x1100"],  # parts of K
     ["--benchmark_filter=gemm/f32/v18", "--gemm=100x77x300"],  # cut tiles
     ["--benchmark_filter=gemm/f32/v20", "--gemm=120x130x450"],  # runs, and a copy of B

@@ -17,6 +17,7 @@
 // memory, from where each lane takes its elements.
 #pragma once
 
+#include "device/row_span.hpp"
 #include "device/vector.hpp"
 
 #include <type_traits>
@@ -103,6 +104,7 @@ class ShortRows {
       const int elements = elements_of(n);
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
+        stay_packed(v[s]);  // or nvcc splits the store
         if (vector_at(s) < elements) v[s].store(tile.element + vector_at(s));
       }
       __syncthreads();
