@@ -17,7 +17,6 @@
 // memory, from where each lane takes its elements.
 #pragma once
 
-#include "device/row_span.hpp"
 #include "device/vector.hpp"
 
 #include <type_traits>
@@ -104,7 +103,6 @@ class ShortRows {
       const int elements = elements_of(n);
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
-        stay_packed(v[s]);  // or nvcc splits the store
         if (vector_at(s) < elements) v[s].store(tile.element + vector_at(s));
       }
       __syncthreads();
@@ -133,9 +131,10 @@ class ShortRows {
 #pragma unroll
       for (int s = 0; s < kSteps; ++s) {
         const int at = row_at(s);
-        for_each([&](int e) {
+#pragma unroll
+        for (int e = 0; e < Vec::size; ++e) {
           if (row_of(n, s) < rows_ && has_column(e)) tile.element[at + column(e)] = v[s][e];
-        });
+        }
       }
       __syncthreads();
 #pragma unroll
