@@ -3,8 +3,9 @@
 # The kernels are compiled as C++ with the compiler's thread-sanitizer instrumentation, whose entry
 # points src/host_executor/hooks.cpp defines (libtsan itself is not linked): every memory access of a
 # kernel becomes a call. -fno-tree-sra keeps a float4 one access; -O1 because higher levels merge
-# and split accesses; -g1 tells lines, which messages name, and no variables. Under LADDER_SANITIZE
-# AddressSanitizer takes the instrumentation's place.
+# and split accesses; -g1 tells lines, which messages name, and no variables, and with statement
+# frontiers they are the lines that -g tells. Under LADDER_SANITIZE AddressSanitizer takes the
+# instrumentation's place.
 # kernel.hpp is precompiled: parsing it is most of what a kernel costs here. HEADERS_OF takes the precompiled
 # headers of another such target.
 function(ladder_host_executor target)
@@ -18,7 +19,7 @@ function(ladder_host_executor target)
   else()
     target_precompile_headers(${target}_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src/device/kernel.hpp)
   endif()
-  target_compile_options(${target}_kernels PRIVATE -O1 -gdwarf-4 -g1 -Wno-unknown-pragmas)
+  target_compile_options(${target}_kernels PRIVATE -O1 -gdwarf-4 -g1 -gstatement-frontiers -Wno-unknown-pragmas)
   if(NOT LADDER_SANITIZE)
     target_compile_options(${target}_kernels PRIVATE
       -fno-tree-sra -fno-thread-jumps -fno-reorder-blocks

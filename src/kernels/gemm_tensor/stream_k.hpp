@@ -47,8 +47,13 @@ struct Shape {
 struct Division {
   int k_tiles, tiles, divided;
 
+  /// Whether begin() is exact. A division of 64 bits takes registers that accumulators have.
+  static bool fits(std::int64_t k_tiles, std::int64_t divided, std::int64_t clusters) {
+    return divided * clusters <= (std::int64_t{1} << 32) / std::max<std::int64_t>(k_tiles, 1) - 1;
+  }
   __device__ int begin(int cluster, int clusters) const {
-    return static_cast<int>(std::int64_t{divided} * k_tiles * cluster / clusters);
+    return static_cast<int>(unsigned(divided) * unsigned(k_tiles) * unsigned(cluster) /
+                            unsigned(clusters));
   }
 };
 
@@ -62,31 +67,27 @@ struct Part {
 class Parts {
  public:
   __device__ Parts(const Division& division, int cluster, int clusters)
-      : division_(division),
-        begin_(division.begin(cluster, clusters)),
-        end_(division.begin(cluster + 1, clusters)),
-        whole_(division.divided + cluster),
-        clusters_(clusters) {}
+      : division_(division), end_(division.begin(cluster + 1, clusters)) {}
 
-  __device__ bool next(Part& part) {
-    const int k_tiles = division_.k_tiles;
-    if (end_ > begin_) {
+  __device__ bool next(Part& part, int cluster, int clusters) {
+    const int k_tiles = division_.k_tiles, begin = division_.begin(cluster, clusters);
+    if (end_ > begin) {
       part.tile = (end_ - 1) / k_tiles;
       const int first = part.tile * k_tiles;
       part.last = end_ - first;
-      end_ = max(begin_, first);
+      end_ = max(begin, first);
       part.first = end_ - first;
       return true;
     }
-    if (whole_ >= division_.tiles) return false;
-    part = {whole_, 0, k_tiles};
-    whole_ += clusters_;
-    return true;
+    const int tile = division_.divided + cluster + (begin - end_) * clusters;
+    --end_;  // from here on it counts the whole tiles
+    part = {tile, 0, k_tiles};
+    return tile < division_.tiles;
   }
 
  private:
   const Division& division_;
-  int begin_, end_, whole_, clusters_;
+  int end_;  // few registers are left beside the accumulators
 };
 
 /// Whether sums are there, of each warp: written by who leaves them, reset by who adds them, so that all
@@ -188,8 +189,8 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
-  const int rank = kCluster > 1 ? cluster_rank() : 0;
-  const int cluster = blockIdx.x / kCluster, clusters = gridDim.x / kCluster;
+
+  auto rank = [] { return static_cast<int>(blockIdx.x % kCluster); };  // rather than a register
 
   if (threadIdx.x == kConsumers * 128) {
     prefetch_map(&task.p);
@@ -210,14 +211,14 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   }
 
   ladder::StagesState state{task.stages};
-  Parts parts(task.division, cluster, clusters);
+  Parts parts(task.division, blockIdx.x / kCluster, gridDim.x / kCluster);
   Part part;
   if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
     setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128) return;
-    while (parts.next(part)) {
+    while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
       const int2 corner = task.order.at(part.tile);
-      const int p = (S::kAcross ? corner.x : corner.y) + rank * kLines;
+      const int p = (S::kAcross ? corner.x : corner.y) + rank() * kLines;
       const int q = S::kAcross ? corner.y : corner.x;
       for (int k_tile = part.first; k_tile < part.last; ++k_tile, state.advance()) {
         T* const to = ring + state.stage * kStage;
@@ -226,7 +227,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
         mbarrier_wait(&empty[state.stage], state.parity ^ 1);
         mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
         load_k_tile<kP, kLines>(to, &task.p, p, k_tile * BK, barrier);
-        load_shared_k_tile<S, kQ>(to + kLines * BK, &task.q, q, k_tile * BK, barrier, rank);
+        load_shared_k_tile<S, kQ>(to + kLines * BK, &task.q, q, k_tile * BK, barrier, rank());
       }
     }
     return;
@@ -245,10 +246,11 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
     }
   };
   C* const epilogue_tiles = reinterpret_cast<C*>(ring + task.stages * kStage);
-  while (parts.next(part)) {
+  while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
     float acc[kWidth / 2];
-    int previous = 0;  // the previous K-tile's stage
-    for (int k_tile = part.first; k_tile < part.last; ++k_tile, state.advance()) {
+    const bool is_first = part.first == 0, is_last = part.last == task.division.k_tiles;
+    int previous = -1;  // the previous K-tile's stage
+    for (int left = part.last - part.first; left > 0; --left, state.advance()) {
       const T* const from = ring + state.stage * kStage;
       const auto p = wgmma_descriptor<kP>(from + warpgroup * 64 * BK);
       const auto q = wgmma_descriptor<kQ>(from + kLines * BK);
@@ -257,24 +259,23 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
 #pragma unroll
       for (int k = 0; k < BK / 16; ++k) {
         wgmma<kWidth, kP, kQ, T>(acc, p + k * wgmma_step(kP), q + k * wgmma_step(kQ),
-                                 k_tile > part.first || k > 0);
+                                 previous >= 0 || k > 0);
       }
       wgmma_commit_group();
       wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
-      if (k_tile > part.first) leave(previous);
+      if (previous >= 0) leave(previous);
       previous = state.stage;
     }
     wgmma_wait_group<0>(acc);
     leave(previous);
 
     constexpr int kQuads = kWidth / 8;
-    const int k_tiles = task.division.k_tiles;
     auto sums_of = [&](int block) {
       return task.sums + (std::int64_t{block} * kConsumers + warpgroup) * kQuads * 128 +
              threadIdx.x % 128;
     };
     auto arrived_of = [&](int block) { return &arrived[task.slot][block * kConsumers * 4 + warp]; };
-    if (part.last < k_tiles) {  // who has the last K-tile adds
+    if (!is_last) {  // who has the last K-tile adds
       float4* const to = sums_of(blockIdx.x);
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
@@ -284,11 +285,11 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
       if (lane == 0) store_release<Scope::gpu>(arrived_of(blockIdx.x), 1);
       continue;
     }
-    if (part.first > 0) {  // always from the last part to the first: the same sum in every run
-      int other = cluster;
+    if (!is_first) {  // always from the last part to the first: the same sum in every run
+      int other = blockIdx.x / kCluster;
       do {
         --other;
-        const int block = other * kCluster + rank;
+        const int block = other * kCluster + rank();
         if (lane == 0) {
           while (load_acquire<Scope::gpu>(arrived_of(block)) == 0) {
           }
@@ -304,12 +305,13 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
           acc[4 * i + 2] += sum.z;
           acc[4 * i + 3] += sum.w;
         }
-      } while (task.division.begin(other, clusters) > part.tile * k_tiles);
+      } while (task.division.begin(other, gridDim.x / kCluster) >
+               part.tile * task.division.k_tiles);
     }
 
     const int2 corner = task.order.at(part.tile);
     if constexpr (S::kAcross) {
-      const int column = corner.x + rank * kLines + warpgroup * 64;
+      const int column = corner.x + rank() * kLines + warpgroup * 64;
       if constexpr (std::is_same_v<C, float>) {
         store_transposed(task.to, task.m, task.n, corner.y, column + warp % 4 * 16, acc);
       } else {
@@ -318,7 +320,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
                                      corner.y, column, 1 + warpgroup, acc);
       }
     } else {
-      const int row = corner.y + rank * kLines + warp * EpilogueTile::kRows;
+      const int row = corner.y + rank() * kLines + warp * EpilogueTile::kRows;
       if constexpr (std::is_same_v<C, float>) {
         store_pairs(task.to, task.m, task.n, row, corner.x, acc);
       } else {

@@ -77,13 +77,19 @@ struct StreamK {
     const int most = std::max(1, sms / Cluster), rest = tiles % most;
     const std::int64_t k_tiles = ladder::ceil_div(k, gemm_k_tiles::kDepth);
     const bool few = tiles < most, last_wave = !few && rest > 0 && tiles / most < 12;
+    auto divide = [&](int clusters, int divided) {
+      return gemm_stream_k::Division::fits(k_tiles, divided, clusters) ? Way{clusters, divided}
+                                                                       : Way{};
+    };
     if (number == 0) return {ladder::ceil_div(tiles, ladder::ceil_div(tiles, most)), 0};
-    if (number == 1) return last_wave ? Way{most, rest + most} : Way{};
-    if (number == 2) return last_wave && rest * k_tiles >= 2 * most ? Way{most, rest} : Way{};
-    if (number == 3) return few && 2 * most <= tiles * k_tiles ? Way{most, tiles} : Way{};
+    if (number == 1 && last_wave) return divide(most, rest + most);
+    if (number == 2 && last_wave && rest * k_tiles >= 2 * most) return divide(most, rest);
+    if (number == 3 && few && 2 * most <= tiles * k_tiles) return divide(most, tiles);
     const int parts = kParts[number];
-    return few && parts <= std::min<std::int64_t>(most / tiles, k_tiles) ? Way{tiles * parts, tiles}
-                                                                         : Way{};
+    if (parts > 0 && few && parts <= std::min<std::int64_t>(most / tiles, k_tiles)) {
+      return divide(tiles * parts, tiles);
+    }
+    return {};
   }
 
   template <class Op, class T, class C>

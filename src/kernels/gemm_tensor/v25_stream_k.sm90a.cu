@@ -33,8 +33,9 @@ using TileOrder = Tiles<BM, BN, 16>;
 struct Division {
   int k_tiles, tiles, divided;
 
+  /// In 32 bits: a division of 64 takes registers that accumulators have.
   __device__ int begin(int block) const {
-    return static_cast<int>(std::int64_t{divided} * k_tiles * block / gridDim.x);
+    return static_cast<int>(unsigned(divided) * unsigned(k_tiles) * unsigned(block) / gridDim.x);
   }
 };
 
@@ -48,30 +49,27 @@ struct Part {
 class Parts {
  public:
   __device__ explicit Parts(const Division& division)
-      : division_(division),
-        begin_(division.begin(blockIdx.x)),
-        end_(division.begin(blockIdx.x + 1)),
-        whole_(division.divided + blockIdx.x) {}
+      : division_(division), end_(division.begin(blockIdx.x + 1)) {}
 
   __device__ bool next(Part& part) {
-    const int k_tiles = division_.k_tiles;
-    if (end_ > begin_) {
+    const int k_tiles = division_.k_tiles, begin = division_.begin(blockIdx.x);
+    if (end_ > begin) {
       part.tile = (end_ - 1) / k_tiles;
       const int first = part.tile * k_tiles;
       part.last = end_ - first;
-      end_ = max(begin_, first);
+      end_ = max(begin, first);
       part.first = end_ - first;
       return true;
     }
-    if (whole_ >= division_.tiles) return false;
-    part = {whole_, 0, k_tiles};
-    whole_ += gridDim.x;
-    return true;
+    const int tile = division_.divided + blockIdx.x + (begin - end_) * gridDim.x;
+    --end_;  // from here on it counts the whole tiles
+    part = {tile, 0, k_tiles};
+    return tile < division_.tiles;
   }
 
  private:
   const Division& division_;
-  int begin_, end_, whole_;
+  int end_;  // few registers are left beside the accumulators
 };
 
 /// Whether sums are there, of each warp: written by who leaves them, reset by who adds them, so that all
@@ -139,8 +137,9 @@ __global__ void __launch_bounds__(kThreads, 1)
   T* const epilogue_tiles = ring + kStages * kStage + warp * 2 * EpilogueTile::kElements;
   while (parts.next(part)) {
     float acc[BN / 2];
-    int previous = 0;  // the previous K-tile's stage
-    for (int k_tile = part.first; k_tile < part.last; ++k_tile, state.advance()) {
+    const bool is_first = part.first == 0, is_last = part.last == division.k_tiles;
+    int previous = -1;  // the previous K-tile's stage
+    for (int left = part.last - part.first; left > 0; --left, state.advance()) {
       const T* const from = ring + state.stage * kStage;
       const auto a = wgmma_descriptor<Major::k>(from + warpgroup * 64 * BK);
       const auto b = wgmma_descriptor<Major::k>(from + BM * BK);
@@ -149,18 +148,17 @@ __global__ void __launch_bounds__(kThreads, 1)
 #pragma unroll
       for (int k = 0; k < BK / 16; ++k) {
         wgmma<BN, Major::k, Major::k, T>(acc, a + k * wgmma_step(Major::k),
-                                         b + k * wgmma_step(Major::k),
-                                         k_tile > part.first || k > 0);
+                                         b + k * wgmma_step(Major::k), previous >= 0 || k > 0);
       }
       wgmma_commit_group();
       wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
-      if (k_tile > part.first && first_thread) mbarrier_arrive(&empty[previous]);
+      if (previous >= 0 && first_thread) mbarrier_arrive(&empty[previous]);
       previous = state.stage;
     }
     wgmma_wait_group<0>(acc);
     if (first_thread) mbarrier_arrive(&empty[previous]);
 
-    if (part.last < division.k_tiles) {  // who has the last K-tile adds
+    if (!is_last) {  // who has the last K-tile adds
       float4* const to = exchange.sums_of(blockIdx.x);
 #pragma unroll
       for (int i = 0; i < kQuads; ++i) {
@@ -170,7 +168,7 @@ __global__ void __launch_bounds__(kThreads, 1)
       if (lane == 0) store_release<Scope::gpu>(exchange.arrived_of(blockIdx.x), 1);
       continue;
     }
-    if (part.first > 0) {  // always from the last part to the first: the same sum in every run
+    if (!is_first) {  // always from the last part to the first: the same sum in every run
       int block = blockIdx.x;
       do {
         --block;
@@ -215,7 +213,9 @@ struct Work {
     blocks = static_cast<int>(std::clamp<std::int64_t>(std::int64_t{count} * k_tiles / 2, 1,
                                                        std::min(ladder::sm_count(), kMostBlocks)));
     const int rest = count % blocks;  // in a last wave
-    division = {k_tiles, count, rest == 0 ? 0 : std::min(count, rest + blocks)};
+    const int divided = rest == 0 ? 0 : std::min(count, rest + blocks);
+    const bool fits = std::int64_t{divided} * blocks < (std::int64_t{1} << 32) / k_tiles;
+    division = {k_tiles, count, fits ? divided : 0};
   }
 };
 

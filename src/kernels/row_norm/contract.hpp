@@ -150,7 +150,7 @@ struct RowsContract : Op {
             {1, 16392}, {2, 20000}, {1, 50257}, {1, 70000}, {1, 131073}, {3, 200, 1e-6f}};
   }
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
-    if (backend == ladder::Backend::host) return {{16, 1024}, {5, 4097}, {512, 32}};
+    if (backend == ladder::Backend::host) return {{16, 1024}, {5, 4097}, {64, 32}};
     if (!kIsForward) return {{8192, 1024}, {8192, 4096}, {4096, 8192}, {4096, 8191}, {1024, 32768}};
     return {{8192, 1024},  {8192, 4096},  {8192, 8192},  {8192, 8191},
             {4096, 32768}, {1024, 50257}, {1024, 131072}};

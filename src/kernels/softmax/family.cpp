@@ -131,7 +131,7 @@ struct Contract : Op {
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
     if (backend == ladder::Backend::host) {
       if (is_causal) return {{128, 128}, {97, 1031}};
-      return {{16, 1024}, {5, 4097}, {2, 20000}, {512, 32}};
+      return {{16, 1024}, {5, 4097}, {2, 20000}, {64, 32}};
     }
     if (is_causal) {
       return {{1024, 1024}, {4096, 4096},   {8192, 8192},
