@@ -214,7 +214,8 @@ struct Work {
                                                        std::min(ladder::sm_count(), kMostBlocks)));
     const int rest = count % blocks;  // in a last wave
     const int divided = rest == 0 ? 0 : std::min(count, rest + blocks);
-    const bool fits = std::int64_t{divided} * blocks < (std::int64_t{1} << 32) / k_tiles;
+    const bool fits =
+        std::int64_t{divided} * blocks < (std::int64_t{1} << 32) / std::max(k_tiles, 1);
     division = {k_tiles, count, fits ? divided : 0};
   }
 };
