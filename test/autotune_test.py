@@ -113,7 +113,10 @@ class Tables(unittest.TestCase):
         self.assertTrue(text.startswith("above\n// autotune:begin\nusing Tiles"), text)
         self.assertTrue(text.endswith("};\n// autotune:end\nbelow\n"), text)
         self.assertIn("using Tiles = Shapes<\n    PushedSums<32, 64, 1>,\n    StreamK<208, true, 2>>;", text)
-        of_b = '    {"GPU B", {150, 0}, {90, 0}, 2000, 1.5, 0.25, 8, 1900, 60, 700},\n'
+        of_b = (
+            '    {"GPU B",\n     {150, 0},\n     {90, 0},\n'
+            "     2000, 1.5, 0.25, 8, 1900, 60, 700},\n"
+        )
         self.assertIn(of_b, text)
         table = gemm_tensor.parse(text)
         self.assertEqual(list(table), ["GPU A", "GPU B"])

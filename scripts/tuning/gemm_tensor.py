@@ -253,7 +253,8 @@ class Numbers(NamedTuple):
 # ---- The fit
 
 
-START = (4000.0, *Rates(dram=2500, line=1.2, split=1, sum=8, divide=500, latency=250, push=500))  # ns of a launch first
+# ns of a launch first
+START = (4000.0, *Rates(dram=2500, line=1.2, split=1, sum=8, divide=500, latency=250, push=500))
 START_PACE = Pace(k_tile=300, tile=800)
 
 
@@ -362,7 +363,8 @@ def shapes_of(text: str) -> list[Shape]:
 def parse(text: str) -> Table:
     shapes = shapes_of(text)
     table: Table = {}
-    for name, *lists in re.findall(r'\{"([^"]+)", \{(.+)\}, \{(.+)\}, (.+)\}', text):
+    entry = r'\{"([^"]+)",\s+\{([^{}]+)\},\s+\{([^{}]+)\},\s+([^{}]+)\}'
+    for name, *lists in re.findall(entry, text):
         k_tiles, tiles, rates = ([float(number) for number in one.split(",")] for one in lists)
         paces = dict(zip(shapes, map(Pace, k_tiles, tiles), strict=True))
         measured = {shape: pace for shape, pace in paces.items() if pace.k_tile > 0}
@@ -379,7 +381,7 @@ def render(table: Table, shapes: list[Shape]) -> str:
         k_tiles = ", ".join(f"{pace.k_tile:.0f}" for pace in of_shapes)
         tiles = ", ".join(f"{pace.tile:.0f}" for pace in of_shapes)
         of_all = ", ".join(f"{rate:.4g}" for rate in rates)
-        lines.append(f'    {{"{name}", {{{k_tiles}}}, {{{tiles}}}, {of_all}}},')
+        lines += [f'    {{"{name}",', f"     {{{k_tiles}}},", f"     {{{tiles}}},", f"     {of_all}}},"]
     return "\n".join([*lines, "};\n"])
 
 

@@ -15,8 +15,9 @@
 // and divided ones for adding up. All of it runs beside DRAM, which reads A and B and writes C, but not
 // quite: the square root of the sum of squares. tile_shapes.hpp has the terms.
 //
-// scripts/autotune.py fits the numbers to times that it measures. They know nothing of a problem but
-// what the estimate sees of it, so that a problem nobody has measured is no different from others.
+// scripts/autotune.py fits the numbers to times that it measures; those of the H100 are from a forerunner
+// of it, whose times are not in results/. They know nothing of a problem but what the estimate sees of
+// it, so that a problem nobody has measured is no different from others.
 #include "device/gpu_name.hpp"
 #include "tile_shapes.hpp"
 
@@ -47,7 +48,10 @@ using Tiles = Shapes<
     PushedSums<128, 128, 1>,
     PushedSums<32, 128, 1>>;
 constexpr Gpu<12> kGpus[] = {
-    {"NVIDIA H100 80GB HBM3", {515, 595, 510, 447, 406, 397, 172, 164, 194, 268, 296, 215}, {2028, 2535, 2342, 2037, 1837, 1976, 274, 492, 870, 1350, 1842, 636}, 2293, 1.78, 0.37, 6.9, 2316, 209, 824},
+    {"NVIDIA H100 80GB HBM3",
+     {515, 595, 510, 447, 406, 397, 172, 164, 194, 268, 296, 215},
+     {2028, 2535, 2342, 2037, 1837, 1976, 274, 492, 870, 1350, 1842, 636},
+     2293, 1.78, 0.37, 6.9, 2316, 209, 824},
 };
 // autotune:end
 // clang-format on
