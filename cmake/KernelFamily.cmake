@@ -45,7 +45,7 @@ function(ladder_add_families root)
     set(versions ${cuda})
     list(FILTER versions INCLUDE REGEX "/v[0-9][0-9][a-z]?_[^/]*\\.cu$")
     set(on_host ${versions})
-    list(FILTER on_host EXCLUDE REGEX "\\.gpu\\.cu$")
+    list(FILTER on_host EXCLUDE REGEX "\\.gpu\\.")
     list(APPEND host ${on_host})
 
     if(NOT LADDER_CUDA)

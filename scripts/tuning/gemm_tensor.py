@@ -33,7 +33,7 @@ HELD_OUT = 3  # every third problem
 DEPTH = 64  # of a K-tile
 ELEMENT = 2  # bytes
 LINE = 64  # elements: 128 bytes
-LINES = 128  # of a StreamK's block, along one side
+SECTOR = 16  # elements: 32 bytes
 EVEN = (2, 3, 4, 6, 8, 12, 16)  # parts of a tile
 FEW_WAVES = 12  # beyond, the last one is not worth dividing
 PARTS = (1, 2, 4, 8)  # of PushedSums: the blocks of a cluster
@@ -43,6 +43,14 @@ CLUSTERED = 0.92  # of the SMs are what clusters of four and eight fill, on an H
 WEIGHTS = ((1.15, 1.0), (1.5, 0.6), (math.inf, 0.2))  # of times up to so many times the least
 FAR = 0.08  # for a logarithm to miss by
 MOST_REGRET = 1.1  # of choices among kernels that were not fitted: more is no estimate
+
+
+class Lines(NamedTuple):
+    """Of 128 bytes."""
+
+    all: float
+    split: float  # those that memory has in two lines
+    odd: float  # those that begin within sectors of 32 bytes
 
 
 class Product(NamedTuple):
@@ -67,14 +75,17 @@ class Product(NamedTuple):
     def bytes(self) -> float:
         return ELEMENT * float(self.m * self.k + self.k * self.n + self.m * self.n)
 
-    def lines(self, rows: int, cols: int, share_a: float = 1, share_b: float = 1) -> tuple[float, float]:
-        """Of 128 bytes, that a block loads of a K-tile of so many rows of A and columns of B, or of
-        shares of them; and how many of these memory has in two lines."""
+    def lines(self, rows: int, cols: int, share_a: float = 1, share_b: float = 1) -> Lines:
+        """That a block loads of a K-tile of so many rows of A and columns of B, or of shares of them."""
         of_a = share_a * (rows if self.a_along_k else ceil_div(rows, LINE) * LINE)
         of_b = share_b * (cols if self.b_along_k else ceil_div(cols, LINE) * LINE)
-        split_a = (self.k if self.a_along_k else self.m) % LINE > 0
-        split_b = (self.k if self.b_along_k else self.n) % LINE > 0
-        return of_a + of_b, of_a * split_a + of_b * split_b
+        row_a = self.k if self.a_along_k else self.m
+        row_b = self.k if self.b_along_k else self.n
+        return Lines(
+            of_a + of_b,
+            of_a * (row_a % LINE > 0) + of_b * (row_b % LINE > 0),
+            of_a * (row_a % SECTOR > 0) + of_b * (row_b % SECTOR > 0),
+        )
 
 
 def ceil_div(a: float, b: float) -> int:
@@ -92,6 +103,7 @@ class Work(NamedTuple):
     ring: float  # 1 if a K-tile must not be faster than a short ring is, else 0
     lines: float  # of a K-tile, times the share of the SMs that load
     split_lines: float  # of them
+    odd_lines: float
     ends: float  # beginnings and ends of tiles, one after the other
     sums: float  # 128 at a time, that an owner adds
     divided: float  # 1 if tiles are, among clusters, else 0
@@ -112,6 +124,7 @@ class Rates(NamedTuple):
     dram: float
     line: float
     split: float
+    odd: float
     sum: float
     divide: float
     latency: float
@@ -123,7 +136,7 @@ def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
     step = (
         (work.ring * gpu.latency) ** 4
         + (work.at_once * pace.k_tile) ** 4
-        + (gpu.line * (work.lines + gpu.split * work.split_lines)) ** 4
+        + (gpu.line * (work.lines + gpu.split * work.split_lines + gpu.odd * work.odd_lines)) ** 4
     ) ** 0.25
     ns = work.steps * step + work.ends * pace.tile + work.sums * gpu.sum
     ns += work.divided * gpu.divide + work.pushes * gpu.push
@@ -133,22 +146,35 @@ def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
 # ---- Shapes
 
 
+def at_once(cluster: int, blocks: int) -> int:
+    """How many clusters run at once where so many blocks of their own do. Only the driver knows: about
+    so many."""
+    return max(1, int(blocks * (CLUSTERED if cluster > 2 else 1)) // cluster)
+
+
 class StreamK(NamedTuple):
+    lines: int
     width: int
     across: bool
-    cluster: int
+    along: int  # blocks of a cluster, along the lines
+    beside: int  # and along the width
 
     def __str__(self) -> str:
-        return f"StreamK<{self.width}, {str(self.across).lower()}, {self.cluster}>"
+        return (f"StreamK<{self.lines}, {self.width}, {str(self.across).lower()}, {self.along}, "
+                f"{self.beside}>")  # fmt: skip
+
+    @property
+    def cluster(self) -> int:
+        return self.along * self.beside
 
     def tiles(self, of: Product) -> int:
         """Of clusters."""
         lines, width = (of.n, of.m) if self.across else (of.m, of.n)
-        return ceil_div(lines, LINES * self.cluster) * ceil_div(width, self.width)
+        return ceil_div(lines, self.lines * self.along) * ceil_div(width, self.width * self.beside)
 
     def ways(self, of: Product, sms: int) -> dict[str, tuple[int, int]]:
         """By name: the clusters, and how many tiles they divide among them."""
-        tiles, most = self.tiles(of), max(1, sms // self.cluster)
+        tiles, most = self.tiles(of), at_once(self.cluster, sms)
         rest = tiles % most
         found = {"whole": (ceil_div(tiles, ceil_div(tiles, most)), 0)}
         if tiles >= most:
@@ -170,17 +196,18 @@ class StreamK(NamedTuple):
         whole = ceil_div(tiles - divided, clusters)
         steps = run + whole * k_tiles
         active = min(1.0, tiles * self.cluster * k_tiles / steps / sms)
-        share = 1 / self.cluster  # of the width: each block loads that for all
-        lines, split_lines = (
-            of.lines(self.width, LINES, share_a=share)
+        # Of the lines, and of the width, each block loads a share for others.
+        lines = (
+            of.lines(self.width, self.lines, 1 / self.along, 1 / self.beside)
             if self.across
-            else of.lines(LINES, self.width, share_b=share)
+            else of.lines(self.lines, self.width, 1 / self.beside, 1 / self.along)
         )
         ends = whole + ceil_div(run, k_tiles)
         adds = ceil_div(k_tiles, run) if divided else 0
         return Work(
-            steps=steps, at_once=1, ring=0, lines=active * lines, split_lines=active * split_lines,
-            ends=ends, sums=adds * self.width, divided=divided > 0, pushes=0, bytes=of.bytes,
+            steps, at_once=1, ring=0, lines=active * lines.all, split_lines=active * lines.split,
+            odd_lines=active * lines.odd, ends=ends, sums=adds * self.lines / 128 * self.width,
+            divided=divided > 0, pushes=0, bytes=of.bytes,
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, _: int = 1) -> dict[str, Work]:
@@ -200,21 +227,20 @@ class PushedSums(NamedTuple):
         rounds = max(1, ceil_div(blocks, resident))
         at_once = max(1.0, min(blocks, resident) / sms)
         active = blocks / rounds / sms
-        lines, split_lines = of.lines(self.rows, self.cols)
+        lines = of.lines(self.rows, self.cols)
         steps = rounds * ceil_div(of.k_tiles, parts)
         return Work(
-            steps=steps, at_once=at_once, ring=1, lines=active * lines, split_lines=active * split_lines,
-            ends=rounds * at_once, sums=0, divided=0, pushes=parts > 1, bytes=of.bytes,
+            steps, at_once, ring=1, lines=active * lines.all, split_lines=active * lines.split,
+            odd_lines=active * lines.odd, ends=rounds * at_once, sums=0, divided=0, pushes=parts > 1,
+            bytes=of.bytes,
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, blocks_of_an_sm: int) -> dict[str, Work]:
-        """How many clusters of four and eight run at once, only the driver knows: about so many."""
         found = {}
         for parts in PARTS:
             if parts <= of.k_tiles:
-                share = CLUSTERED if parts > 2 else 1
-                clusters = max(1, int(blocks_of_an_sm * sms * share) // parts)
-                found[str(parts)] = self.work(of, sms, parts, clusters * parts)
+                resident = at_once(parts, blocks_of_an_sm * sms) * parts
+                found[str(parts)] = self.work(of, sms, parts, resident)
         return found
 
 
@@ -227,15 +253,13 @@ class Kernel(NamedTuple):
 
     @staticmethod
     def of(name: str) -> Kernel:
-        """v20a_v25_208x128_2_rest or v20a_v24_32x64_1_8"""
-        found = re.fullmatch(r"v20a_(v24|v25)_(\d+)x(\d+)_(\d+)_(\w+)", name)
-        if found is None:
-            fail(f"{name} is not the name of a tile's shape.")
-        rows, cols, number = map(int, found.groups()[1:4])
-        if found[1] == "v24":
-            return Kernel(PushedSums(rows, cols, number), found[5])
-        across = rows != LINES
-        return Kernel(StreamK(rows if across else cols, across, number), found[5])
+        """v20a_v25_128x208a_2x1_rest or v20a_v24_32x64_1_8"""
+        if found := re.fullmatch(r"v20a_v25_(\d+)x(\d+)(a?)_(\d)x(\d)_(\w+)", name):
+            lines, width, along, beside = (int(found[i]) for i in (1, 2, 4, 5))
+            return Kernel(StreamK(lines, width, bool(found[3]), along, beside), found[6])
+        if found := re.fullmatch(r"v20a_v24_(\d+)x(\d+)_(\d)_(\w+)", name):
+            return Kernel(PushedSums(*(int(found[i]) for i in (1, 2, 3))), found[4])
+        fail(f"{name} is not the name of a tile's shape.")
 
 
 class Numbers(NamedTuple):
@@ -254,7 +278,7 @@ class Numbers(NamedTuple):
 
 
 # ns of a launch first
-START = (4000.0, *Rates(dram=2500, line=1.2, split=1, sum=8, divide=500, latency=250, push=500))
+START = (4000.0, *Rates(dram=2500, line=1.2, split=0.5, odd=0.5, sum=8, divide=500, latency=250, push=500))
 START_PACE = Pace(k_tile=300, tile=800)
 
 
@@ -352,11 +376,10 @@ Table = dict[str, Numbers]  # by the name of the GPU; the first is also for thos
 
 def shapes_of(text: str) -> list[Shape]:
     found: list[Shape] = []
-    for name, first, second, third in re.findall(r"(StreamK|PushedSums)<(\d+), (\w+), (\d+)>", text):
-        if name == "StreamK":
-            found.append(StreamK(int(first), second == "true", int(third)))
-        else:
-            found.append(PushedSums(int(first), int(second), int(third)))
+    for name, arguments in re.findall(r"(StreamK|PushedSums)<([^<>]+)>", text):
+        of = [argument == "true" if argument in ("true", "false") else int(argument)
+              for argument in arguments.split(", ")]  # fmt: skip
+        found.append(StreamK(*of) if name == "StreamK" else PushedSums(*of))
     return found
 
 

@@ -1,4 +1,4 @@
-// v25's kernel, generalised for v20: any operation, tiles of many widths, upright or across, pairs of
+// v25's kernel, generalised for v20: any operation, tiles of many widths, upright or across, clusters of
 // blocks that load for each other as in v14, and C in fp32 too.
 #pragma once
 
@@ -18,28 +18,32 @@ using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 
 constexpr int BK = kDepth;
-constexpr int kConsumers = 2, kThreads = (kConsumers + 1) * 128;
-constexpr int kLines = 64 * kConsumers;  // of a tile: the rows of wgmma
-constexpr int kWave = 132;               // tiles that are about to run at the same time
+constexpr int kWave = 132;  // tiles that are about to run at the same time
 
-/// A tile is 128 x Width; or, across, Width x 128, multiplied as its transpose. Its 128 lines are of the
-/// operand P, its width is of Q: A and B, or, across, B and A. The Cluster blocks of a cluster have
-/// tiles that are neighbours along the lines: all need the same of Q, and each loads a part for all.
-template <int Width, bool Across, int Cluster>
+/// A tile is Lines x Width; or, across, Width x Lines, multiplied as its transpose. Its lines, rows of
+/// wgmma, are of the operand P, its width is of Q: A and B, or, across, B and A. A cluster's blocks have
+/// tiles that are neighbours, Along of them along the lines and Beside along the width. Those along the
+/// lines need the same of Q, those beside each other the same of P, and each loads a part for all that
+/// need it.
+template <int Lines, int Width, bool Across, int Along, int Beside>
 struct Shape {
-  static constexpr int kWidth = Width, kCluster = Cluster;
+  static constexpr int kConsumers = std::min(Lines / 64, 2), kThreads = (kConsumers + 1) * 128;
+  static constexpr int kSlices = Lines / (64 * kConsumers);  // of 64 lines, a warpgroup's
+  static constexpr int kLines = Lines, kWidth = Width;
+  static constexpr int kAlong = Along, kBeside = Beside, kCluster = Along * Beside;
   static constexpr bool kAcross = Across;
-  static constexpr int BM = Across ? Width : kLines, BN = Across ? kLines : Width;
+  static constexpr int BM = Across ? Width : Lines, BN = Across ? Lines : Width;
   /// Of a cluster.
-  static constexpr int kRows = Across ? BM : BM * Cluster, kCols = Across ? BN * Cluster : BN;
+  static constexpr int kRows = BM * (Across ? Beside : Along),
+                       kCols = BN * (Across ? Along : Beside);
   /// As many rows of tiles as make a wave about as high as wide.
   static constexpr int kBand = [] {
     int band = 1;
-    while (band * band * kRows < kWave / Cluster * kCols) ++band;
+    while (band * band * kRows < kWave / kCluster * kCols) ++band;
     return band;
   }();
   using Order = Tiles<kRows, kCols, kBand>;
-  static constexpr int kSumBytes = kLines * Width * static_cast<int>(sizeof(float));  // of a block
+  static constexpr int kSumBytes = Lines * Width * static_cast<int>(sizeof(float));  // of a block
 };
 
 /// Who computes what. The first tiles are divided: their K-tiles, one tile's behind the other's, are
@@ -94,7 +98,7 @@ class Parts {
 /// are 0 between launches. Launches take turns with the slots, so that as many may overlap.
 constexpr int kSlots = 16, kMostBlocks = 512;
 namespace {
-__device__ unsigned arrived[kSlots][kMostBlocks * kConsumers * 4];
+__device__ unsigned arrived[kSlots][kMostBlocks * 2 * 4];
 }  // namespace
 
 /// Of the workspace, for the sums that blocks leave for others.
@@ -105,8 +109,8 @@ std::size_t exchange_bytes(int blocks) {
 
 template <class S, class C, Major kQ>
 struct SharedLayout {
-  static constexpr int kStage = BK * (kLines + kHeld<kQ, S::kWidth>);  // elements
-  static constexpr std::size_t kEpilogue = kConsumers * 4 * Destination<C>::kBytesPerWarp;
+  static constexpr int kStage = BK * (S::kLines + kHeld<kQ, S::kWidth>);  // elements
+  static constexpr std::size_t kEpilogue = S::kConsumers * 4 * Destination<C>::kBytesPerWarp;
   static constexpr int kMostStages =
       std::min<int>(12, (227 * 1024 - 2048 - kEpilogue) / (kStage * 2));
   static constexpr std::size_t bytes(int stages) {
@@ -115,24 +119,48 @@ struct SharedLayout {
   static_assert(kMostStages >= 3);
 };
 
-/// Issues the loads of a block's part of Q, into all blocks of the cluster: a part of the width; where
-/// the width is contiguous, of the depth.
-template <class S, Major kQ, class T>
-__device__ __forceinline__ void load_shared_k_tile(T* to, const CUtensorMap* map, int q, int k,
-                                                   Mbarrier* barrier, int rank) {
-  constexpr int kAll = (1 << S::kCluster) - 1;
-  if constexpr (S::kCluster == 1) {
-    load_k_tile<kQ, kHeld<kQ, S::kWidth>>(to, map, q, k, barrier);
-  } else if constexpr (kQ == Major::k) {
-    constexpr int kShare = S::kWidth / S::kCluster;
+/// Where a block stands in its cluster.
+template <class S>
+__device__ int along_rank() {
+  return static_cast<int>(blockIdx.x % S::kAlong);
+}
+template <class S>
+__device__ int beside_rank() {
+  return static_cast<int>(blockIdx.x % S::kCluster / S::kAlong);
+}
+
+/// Bits of the blocks beside a block, and of those along the lines, itself among them.
+template <class S>
+__device__ std::uint16_t blocks_beside() {
+  constexpr unsigned kFirst = [] {
+    unsigned bits = 0;
+    for (int i = 0; i < S::kBeside; ++i) bits |= 1u << i * S::kAlong;
+    return bits;
+  }();
+  return static_cast<std::uint16_t>(kFirst << along_rank<S>());
+}
+template <class S>
+__device__ std::uint16_t blocks_along() {
+  return static_cast<std::uint16_t>(((1u << S::kAlong) - 1) << beside_rank<S>() * S::kAlong);
+}
+
+/// Issues the loads of one of kParts parts of an operand's K-tile, into the blocks that need it: a part
+/// of the kSize rows of M or N; where those are contiguous, of the depth.
+template <Major kMajor, int kSize, int kParts, class T>
+__device__ __forceinline__ void load_part(T* to, const CUtensorMap* map, int mn, int k,
+                                          Mbarrier* barrier, int part, std::uint16_t blocks) {
+  if constexpr (kParts == 1) {
+    load_k_tile<kMajor, kHeld<kMajor, kSize>>(to, map, mn, k, barrier);
+  } else if constexpr (kMajor == Major::k) {
+    constexpr int kShare = kSize / kParts;
     static_assert(kShare % 8 == 0);
-    tensor_load_multicast(to + rank * kShare * BK, map, k, q + rank * kShare, barrier, kAll);
+    tensor_load_multicast(to + part * kShare * BK, map, k, mn + part * kShare, barrier, blocks);
   } else {
-    constexpr int kShare = BK / S::kCluster;
+    constexpr int kShare = BK / kParts;
 #pragma unroll
-    for (int i = 0; i < kHeld<kQ, S::kWidth>; i += 64) {
-      tensor_load_multicast(to + i * BK + rank * kShare * 64, map, q + i, k + rank * kShare,
-                            barrier, kAll);
+    for (int i = 0; i < kHeld<kMajor, kSize>; i += 64) {
+      tensor_load_multicast(to + i * BK + part * kShare * 64, map, mn + i, k + part * kShare,
+                            barrier, blocks);
     }
   }
 }
@@ -185,12 +213,16 @@ struct Task {
 template <class T, class C, class S, Major kP, Major kQ>
 __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   using L = SharedLayout<S, C, kQ>;
-  constexpr int kStage = L::kStage, kWidth = S::kWidth, kCluster = S::kCluster;
+  constexpr int kStage = L::kStage, kLines = S::kLines, kWidth = S::kWidth;
+  constexpr int kConsumers = S::kConsumers, kSlices = S::kSlices, kCluster = S::kCluster;
+  constexpr int kLoaders = S::kAlong + S::kBeside - 1;  // blocks that load into one
   __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
 
-  auto rank = [] { return static_cast<int>(blockIdx.x % kCluster); };  // rather than a register
+  // Functions of blockIdx.x rather than registers.
+  auto line0 = [](int corner) { return corner + along_rank<S>() * kLines; };
+  auto width0 = [](int corner) { return corner + beside_rank<S>() * kWidth; };
 
   if (threadIdx.x == kConsumers * 128) {
     prefetch_map(&task.p);
@@ -199,7 +231,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   if (threadIdx.x == 0) {
     for (int s = 0; s < task.stages; ++s) {
       mbarrier_init(&full[s], 1);
-      mbarrier_init(&empty[s], kConsumers * kCluster);
+      mbarrier_init(&empty[s], kConsumers * kLoaders);
     }
     fence_proxy_async();
     if constexpr (kCluster > 1) fence_mbarrier_init();
@@ -214,72 +246,85 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   Parts parts(task.division, blockIdx.x / kCluster, gridDim.x / kCluster);
   Part part;
   if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
-    setmaxnreg_dec<24>();
+    if constexpr (kConsumers == 2) setmaxnreg_dec<24>();
     if (threadIdx.x != kConsumers * 128) return;
     while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
       const int2 corner = task.order.at(part.tile);
-      const int p = (S::kAcross ? corner.x : corner.y) + rank() * kLines;
-      const int q = S::kAcross ? corner.y : corner.x;
+      const int p = line0(S::kAcross ? corner.x : corner.y);
+      const int q = width0(S::kAcross ? corner.y : corner.x);
       for (int k_tile = part.first; k_tile < part.last; ++k_tile, state.advance()) {
         T* const to = ring + state.stage * kStage;
         Mbarrier* const barrier = &full[state.stage];
-        // Free in all blocks. A new mbarrier reports the previous phase complete.
+        // Free in all blocks that it loads into. A new mbarrier reports the previous phase complete.
         mbarrier_wait(&empty[state.stage], state.parity ^ 1);
         mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
-        load_k_tile<kP, kLines>(to, &task.p, p, k_tile * BK, barrier);
-        load_shared_k_tile<S, kQ>(to + kLines * BK, &task.q, q, k_tile * BK, barrier, rank());
+        load_part<kP, kLines, S::kBeside>(to, &task.p, p, k_tile * BK, barrier, beside_rank<S>(),
+                                          blocks_beside<S>());
+        load_part<kQ, kWidth, S::kAlong>(to + kLines * BK, &task.q, q, k_tile * BK, barrier,
+                                         along_rank<S>(), blocks_along<S>());
       }
     }
     return;
   }
 
-  setmaxnreg_inc<240>();
+  if constexpr (kConsumers == 2) setmaxnreg_inc<240>();
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const bool first_lane = threadIdx.x % 128 == 0;
-  // Releases a stage: one thread per block of the cluster arrives at its barrier.
+  // Releases a stage: one thread for each block that loads into it arrives at that block's barrier.
   auto leave = [&](int stage) {
     if constexpr (kCluster > 1) {
-      const int to = threadIdx.x % 128;
-      if (to < kCluster) mbarrier_arrive_remote(cluster_address(&empty[stage], to));
+      const int i = threadIdx.x % 128, beside = beside_rank<S>(), other = i - S::kAlong;
+      const int to = i < S::kAlong ? beside * S::kAlong + i
+                                   : (other + (other >= beside)) * S::kAlong + along_rank<S>();
+      if (i < kLoaders) mbarrier_arrive_remote(cluster_address(&empty[stage], to));
     } else {
       if (first_lane) mbarrier_arrive(&empty[stage]);
     }
   };
+  constexpr int kSlice = 64 * BK * sizeof(T) / 16;  // as a descriptor counts
   C* const epilogue_tiles = reinterpret_cast<C*>(ring + task.stages * kStage);
   while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
-    float acc[kWidth / 2];
+    float acc[kSlices][kWidth / 2];
     const bool is_first = part.first == 0, is_last = part.last == task.division.k_tiles;
     int previous = -1;  // the previous K-tile's stage
     for (int left = part.last - part.first; left > 0; --left, state.advance()) {
       const T* const from = ring + state.stage * kStage;
-      const auto p = wgmma_descriptor<kP>(from + warpgroup * 64 * BK);
+      const auto p = wgmma_descriptor<kP>(from + warpgroup * kSlices * 64 * BK);
       const auto q = wgmma_descriptor<kQ>(from + kLines * BK);
       mbarrier_wait(&full[state.stage], state.parity);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < BK / 16; ++k) {
-        wgmma<kWidth, kP, kQ, T>(acc, p + k * wgmma_step(kP), q + k * wgmma_step(kQ),
-                                 previous >= 0 || k > 0);
+#pragma unroll
+        for (int i = 0; i < kSlices; ++i) {
+          wgmma<kWidth, kP, kQ, T>(acc[i], p + i * kSlice + k * wgmma_step(kP),
+                                   q + k * wgmma_step(kQ), previous >= 0 || k > 0);
+        }
       }
       wgmma_commit_group();
       wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
       if (previous >= 0) leave(previous);
       previous = state.stage;
     }
-    wgmma_wait_group<0>(acc);
+    if constexpr (kSlices == 1) {
+      wgmma_wait_group<0>(acc[0]);
+    } else {
+      wgmma_wait_group<0>(acc[0], acc[1]);
+    }
     leave(previous);
 
-    constexpr int kQuads = kWidth / 8;
+    constexpr int kQuads = kWidth / 8;  // of a slice
     auto sums_of = [&](int block) {
-      return task.sums + (std::int64_t{block} * kConsumers + warpgroup) * kQuads * 128 +
+      return task.sums + (std::int64_t{block} * kConsumers + warpgroup) * kSlices * kQuads * 128 +
              threadIdx.x % 128;
     };
     auto arrived_of = [&](int block) { return &arrived[task.slot][block * kConsumers * 4 + warp]; };
     if (!is_last) {  // who has the last K-tile adds
       float4* const to = sums_of(blockIdx.x);
 #pragma unroll
-      for (int i = 0; i < kQuads; ++i) {
-        to[i * 128] = make_float4(acc[4 * i], acc[4 * i + 1], acc[4 * i + 2], acc[4 * i + 3]);
+      for (int i = 0; i < kSlices * kQuads; ++i) {
+        const float* const s = acc[i / kQuads] + i % kQuads * 4;
+        to[i * 128] = make_float4(s[0], s[1], s[2], s[3]);
       }
       __syncwarp();
       if (lane == 0) store_release<Scope::gpu>(arrived_of(blockIdx.x), 1);
@@ -289,7 +334,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
       int other = blockIdx.x / kCluster;
       do {
         --other;
-        const int block = other * kCluster + rank();
+        const int block = other * kCluster + static_cast<int>(blockIdx.x % kCluster);
         if (lane == 0) {
           while (load_acquire<Scope::gpu>(arrived_of(block)) == 0) {
           }
@@ -298,34 +343,39 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
         __syncwarp();
         const float4* const from = sums_of(block);
 #pragma unroll
-        for (int i = 0; i < kQuads; ++i) {
+        for (int i = 0; i < kSlices * kQuads; ++i) {
           const float4 sum = from[i * 128];
-          acc[4 * i] += sum.x;
-          acc[4 * i + 1] += sum.y;
-          acc[4 * i + 2] += sum.z;
-          acc[4 * i + 3] += sum.w;
+          float* const s = acc[i / kQuads] + i % kQuads * 4;
+          s[0] += sum.x;
+          s[1] += sum.y;
+          s[2] += sum.z;
+          s[3] += sum.w;
         }
       } while (task.division.begin(other, gridDim.x / kCluster) >
                part.tile * task.division.k_tiles);
     }
 
     const int2 corner = task.order.at(part.tile);
-    if constexpr (S::kAcross) {
-      const int column = corner.x + rank() * kLines + warpgroup * 64;
-      if constexpr (std::is_same_v<C, float>) {
-        store_transposed(task.to, task.m, task.n, corner.y, column + warp % 4 * 16, acc);
+#pragma unroll
+    for (int i = 0; i < kSlices; ++i) {
+      const int slice = (warpgroup * kSlices + i) * 64;
+      if constexpr (S::kAcross) {
+        const int row = width0(corner.y), column = line0(corner.x) + slice;
+        if constexpr (std::is_same_v<C, float>) {
+          store_transposed(task.to, task.m, task.n, row, column + warp % 4 * 16, acc[i]);
+        } else {
+          store_across<kRowsAtOnce<S>>(task.c,
+                                       epilogue_tiles + warpgroup * 8 * EpilogueTile::kElements,
+                                       row, column, 1 + warpgroup, acc[i]);
+        }
       } else {
-        store_across<kRowsAtOnce<S>>(task.c,
-                                     epilogue_tiles + warpgroup * 8 * EpilogueTile::kElements,
-                                     corner.y, column, 1 + warpgroup, acc);
-      }
-    } else {
-      const int row = corner.y + rank() * kLines + warp * EpilogueTile::kRows;
-      if constexpr (std::is_same_v<C, float>) {
-        store_pairs(task.to, task.m, task.n, row, corner.x, acc);
-      } else {
-        store_epilogue_tiles(task.c, epilogue_tiles + warp * 2 * EpilogueTile::kElements, row,
-                             corner.x, acc);
+        const int row = line0(corner.y) + slice + warp % 4 * 16, column = width0(corner.x);
+        if constexpr (std::is_same_v<C, float>) {
+          store_pairs(task.to, task.m, task.n, row, column, acc[i]);
+        } else {
+          store_epilogue_tiles(task.c, epilogue_tiles + warp * 2 * EpilogueTile::kElements, row,
+                               column, acc[i]);
+        }
       }
     }
   }
@@ -334,13 +384,37 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
 }
 
 template <class T, class C, class S, Major kP, Major kQ>
-__global__ void __launch_bounds__(kThreads, 1) multiply(const __grid_constant__ Task<S, C> task) {
+__global__ void __launch_bounds__(S::kThreads, 1)
+    multiply(const __grid_constant__ Task<S, C> task) {
   multiply_parts<T, C, S, kP, kQ>(task);
 }
 template <class T, class C, class S, Major kP, Major kQ>
-__global__ void __launch_bounds__(kThreads, 1) __cluster_dims__(S::kCluster)
+__global__ void __launch_bounds__(S::kThreads, 1) __cluster_dims__(S::kCluster)
     multiply_clustered(const __grid_constant__ Task<S, C> task) {
   multiply_parts<T, C, S, kP, kQ>(task);
+}
+
+template <class Op, class S, class T, class C>
+auto kernel_of() {
+  constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
+  constexpr Major kP = S::kAcross ? kB : kA, kQ = S::kAcross ? kA : kB;
+  if constexpr (S::kCluster == 1) {
+    return &multiply<T, C, S, kP, kQ>;
+  } else {
+    return &multiply_clustered<T, C, S, kP, kQ>;
+  }
+}
+
+template <class Op, class S, class C>
+using SharedLayoutOf = SharedLayout<S, C, S::kAcross ? kMajorA<Op> : kMajorB<Op>>;
+
+/// How many clusters run at the same time, and not more than there is room for in `arrived`.
+template <class Op, class S, class T, class C>
+int clusters_at_once() {
+  using L = SharedLayoutOf<Op, S, C>;
+  static const int blocks = ladder::blocks_at_once(kernel_of<Op, S, T, C>(), S::kCluster,
+                                                   S::kThreads, L::bytes(L::kMostStages));
+  return std::max(1, std::min(blocks, kMostBlocks) / S::kCluster);
 }
 
 /// Clusters that are at work, and how many tiles they divide among them; the other tiles are whole.
@@ -353,13 +427,14 @@ template <class Op, class S, class T, class C>
 void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   constexpr Major kP = S::kAcross ? kB : kA, kQ = S::kAcross ? kA : kB;
-  using L = SharedLayout<S, C, kQ>;
-  constexpr int kDeep = kQ == Major::k ? BK : BK / S::kCluster;
-  constexpr int kWide = kQ == Major::k ? S::kWidth / S::kCluster : S::kWidth;
-  const CUtensorMap a = S::kAcross ? operand_map(kA, g.a, g.m, g.k, kWide, kDeep)
-                                   : operand_map(kA, g.a, g.m, g.k, kLines);
-  const CUtensorMap b = S::kAcross ? operand_map(kB, g.b, g.n, g.k, kLines)
-                                   : operand_map(kB, g.b, g.n, g.k, kWide, kDeep);
+  using L = SharedLayoutOf<Op, S, C>;
+  auto part_map = [&](Major major, const T* matrix, int mn, int size, int parts) {
+    return operand_map(major, matrix, mn, g.k, size / parts, BK / parts);
+  };
+  const CUtensorMap p = S::kAcross ? part_map(kP, g.b, g.n, S::kLines, S::kBeside)
+                                   : part_map(kP, g.a, g.m, S::kLines, S::kBeside);
+  const CUtensorMap q = S::kAcross ? part_map(kQ, g.a, g.m, S::kWidth, S::kAlong)
+                                   : part_map(kQ, g.b, g.n, S::kWidth, S::kAlong);
   const typename S::Order order(g.m, g.n);
   const Division division{ladder::ceil_div(g.k, BK), order.count(), work.divided};
   const auto run = ladder::ceil_div(std::int64_t{work.divided} * division.k_tiles, work.clusters);
@@ -368,8 +443,8 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
                 division.k_tiles;
   const int stages = static_cast<int>(std::min<std::int64_t>(L::kMostStages, most));
   const int blocks = work.clusters * S::kCluster;
-  Task<S, C> task{.p = S::kAcross ? b : a,
-                  .q = S::kAcross ? a : b,
+  Task<S, C> task{.p = p,
+                  .q = q,
                   .c = {},
                   .to = g.c,
                   .m = g.m,
@@ -382,12 +457,7 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
   if constexpr (!std::is_same_v<C, float>) {
     task.c = output_map(g.c, g.m, g.n, S::kAcross ? kRowsAtOnce<S> : EpilogueTile::kRows);
   }
-  if constexpr (S::kCluster == 1) {
-    ladder::launch(multiply<T, C, S, kP, kQ>, blocks, kThreads, L::bytes(stages), stream, task);
-  } else {
-    ladder::launch(multiply_clustered<T, C, S, kP, kQ>, blocks, kThreads, L::bytes(stages), stream,
-                   task);
-  }
+  ladder::launch(kernel_of<Op, S, T, C>(), blocks, S::kThreads, L::bytes(stages), stream, task);
 }
 
 }  // namespace gemm_stream_k

@@ -1,11 +1,12 @@
 // Built with LADDER_ALL_TILES: every shape of tile_shapes.hpp, with every way to share out a product, as
-// a version for nt of bf16, for scripts/autotune.py to time. The names tell the rung whose kernel it is,
-// a block's tile, the blocks of a cluster (v25) or on an SM (v24), and the way: v20a_v25_208x128_2_rest.
+// a version for nt of bf16, for scripts/autotune.py to time. The names tell the rung whose kernel it is;
+// of v25 a tile's lines and width, and a if it lies across, and the blocks of a cluster along the lines
+// and beside each other: v20a_v25_128x208a_2x1_rest; of v24 rows and columns, and the blocks on an SM:
+// v20a_v24_32x64_2_4; and the way.
 #if defined(LADDER_ALL_TILES)
 #include "tile_shapes.hpp"
 
 #include <list>
-#include <string>
 
 namespace {
 
@@ -14,13 +15,14 @@ struct Candidate {
   static constexpr ladder::Version version{"one shape of tile for all problems"};
   using Args = gemm_tensor::Args<ladder::bfloat16>;
 
-  static typename S::Way way(int m, int n, int k) { return S::way(kNumber, m, n, k); }
-  static std::size_t workspace(const Args& g) { return S::workspace(way(g.m, g.n, g.k)); }
+  static typename S::Way way(const Args& g) { return S::template way<gemm_tensor_nt>(kNumber, g); }
+  static std::size_t workspace(const Args& g) { return S::workspace(way(g)); }
   static void launch(const Args& g, cudaStream_t stream) {
-    S::template launch<gemm_tensor_nt>(g, way(g.m, g.n, g.k), stream);
+    S::template launch<gemm_tensor_nt>(g, way(g), stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    if (p.m == 0 || p.n == 0 || p.k == 0 || way(p.m, p.n, p.k).clusters == 0) {
+    const Args g{nullptr, nullptr, nullptr, p.m, p.n, p.k};
+    if (p.m == 0 || p.n == 0 || p.k == 0 || way(g).clusters == 0) {
       return ladder::unsupported("no such way to share it out");
     }
     return gemm_k_tiles::supports<gemm_tensor_nt>(p);
@@ -30,9 +32,7 @@ struct Candidate {
 /// A file that such a version could be in.
 template <class S>
 std::string file_name(int number) {
-  auto text = [](int size) { return std::to_string(size); };
-  return std::string("v20a_") + S::kRung + "_" + text(S::BM) + "x" + text(S::BN) + "_" +
-         text(S::kOf) + "_" + S::kNames[number] + ".sm90a.cu";
+  return "v20a_" + S::name() + "_" + S::kNames[number] + ".sm90a.cu";
 }
 
 std::list<std::string> names;  // the registry has pointers to them

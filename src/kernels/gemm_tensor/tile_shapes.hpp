@@ -7,6 +7,7 @@
 #include "stream_k.hpp"
 
 #include <cmath>
+#include <string>
 
 namespace {
 
@@ -15,6 +16,7 @@ struct Rates {
   double dram;     ///< bytes per ns
   double line;     ///< ns of 128 bytes of a K-tile from the L2, while all SMs load
   double split;    ///< by how much more do 128 bytes take that lie in two lines
+  double odd;      ///< and by how much yet if they begin within sectors of 32 bytes
   double sum;      ///< ns in which an owner adds 128 sums
   double divide;   ///< ns that tiles take longer because they are divided
   double latency;  ///< ns of a K-tile, at least, with a short ring
@@ -33,49 +35,63 @@ inline double fourth_root(double x) { return std::sqrt(std::sqrt(x)); }
 struct Sizes {
   double m, n, k_tiles;
   bool a_along_k, b_along_k;
-  double split_a, split_b;  ///< 1 where rows in memory begin within lines
-  double bytes;             ///< of A, B and C
+  int row_a, row_b;  ///< elements of a row in memory
+  double bytes;      ///< of A, B and C
   double sms;
 
   template <class Op, class T, class C>
   static Sizes of(const gemm_tensor::Args<T, C>& g) {
     const double m = g.m, n = g.n, k = g.k;
-    const int row_a = Op::kTransposedA ? g.m : g.k, row_b = Op::kTransposedB ? g.k : g.n;
     return {m,
             n,
             std::ceil(k / gemm_k_tiles::kDepth),
             !Op::kTransposedA,
             Op::kTransposedB,
-            row_a % gemm_k_tiles::kDepth > 0 ? 1. : 0.,
-            row_b % gemm_k_tiles::kDepth > 0 ? 1. : 0.,
+            Op::kTransposedA ? g.m : g.k,
+            Op::kTransposedB ? g.k : g.n,
             (m * k + k * n) * sizeof(T) + m * n * sizeof(C),
             static_cast<double>(ladder::sm_count())};
   }
-  /// Rows of 128 bytes that a K-tile takes to load `width` of M or N.
-  static double lines(double width, bool along_k, double split) {
-    return (along_k ? width : std::ceil(width / 64) * 64) * (1 + split);
+  /// Lines that a K-tile takes of A to load `width` of M, and of B to load so much of N; more where
+  /// rows in memory do not begin with lines.
+  double lines_of_a(double width, const Rates& gpu) const {
+    return lines(width, a_along_k, row_a, gpu);
+  }
+  double lines_of_b(double width, const Rates& gpu) const {
+    return lines(width, b_along_k, row_b, gpu);
+  }
+
+ private:
+  static double lines(double width, bool along_k, int row, const Rates& gpu) {
+    return (along_k ? width : std::ceil(width / 64) * 64) *
+           (1 + (row % 64 > 0 ? gpu.split : 0) + (row % 16 > 0 ? gpu.odd : 0));
   }
 };
 
 /// v25's kernel. A way is a number of clusters, and of tiles that they divide.
-template <int Width, bool Across, int Cluster>
+template <int Lines, int Width, bool Across, int Along, int Beside>
 struct StreamK {
-  using Shape = gemm_stream_k::Shape<Width, Across, Cluster>;
+  using Shape = gemm_stream_k::Shape<Lines, Width, Across, Along, Beside>;
   using Way = gemm_stream_k::Work;
-  static constexpr const char* kRung = "v25";
-  static constexpr int BM = Shape::BM, BN = Shape::BN, kOf = Cluster;
+  static constexpr int kCluster = Shape::kCluster;
   static constexpr int kWays = 11;
   static constexpr const char* kNames[kWays] = {"whole", "overlap", "rest",  "spread",
                                                 "even2", "even3",   "even4", "even6",
                                                 "even8", "even12",  "even16"};
 
+  /// As the name of a file has it.
+  static std::string name() {
+    return "v25_" + std::to_string(Lines) + "x" + std::to_string(Width) + (Across ? "a_" : "_") +
+           std::to_string(Along) + "x" + std::to_string(Beside);
+  }
+
   /// Of each number. A way that a product does not have has no clusters.
-  static Way way(int number, int m, int n, int k) {
+  template <class Op, class T, class C>
+  static Way way(int number, const gemm_tensor::Args<T, C>& g) {
     constexpr int kParts[kWays] = {0, 0, 0, 0, 2, 3, 4, 6, 8, 12, 16};
-    const int tiles = ladder::ceil_div(m, Shape::kRows) * ladder::ceil_div(n, Shape::kCols);
-    const int sms = std::min(ladder::sm_count(), gemm_stream_k::kMostBlocks);
-    const int most = std::max(1, sms / Cluster), rest = tiles % most;
-    const std::int64_t k_tiles = ladder::ceil_div(k, gemm_k_tiles::kDepth);
+    const int tiles = ladder::ceil_div(g.m, Shape::kRows) * ladder::ceil_div(g.n, Shape::kCols);
+    const int most = gemm_stream_k::clusters_at_once<Op, Shape, T, C>(), rest = tiles % most;
+    const std::int64_t k_tiles = ladder::ceil_div(g.k, gemm_k_tiles::kDepth);
     const bool few = tiles < most, last_wave = !few && rest > 0 && tiles / most < 12;
     auto divide = [&](int clusters, int divided) {
       return gemm_stream_k::Division::fits(k_tiles, divided, clusters) ? Way{clusters, divided}
@@ -100,19 +116,18 @@ struct StreamK {
     const double whole = std::ceil((tiles - divided) / clusters), steps = run + whole * p.k_tiles;
     const double tails = divided > 0 ? std::ceil(run / p.k_tiles) : 0;
     const double adds = divided > 0 ? std::ceil(p.k_tiles / run) : 0;
-    const double active = std::min(1., tiles * Cluster * p.k_tiles / steps / p.sms);
-    // Of the width each block loads a part.
-    const double of_a = Sizes::lines(Across ? Width : 128, p.a_along_k, p.split_a * gpu.split);
-    const double of_b = Sizes::lines(Across ? 128 : Width, p.b_along_k, p.split_b * gpu.split);
-    const double lines = Across ? of_a / Cluster + of_b : of_a + of_b / Cluster;
+    const double active = std::min(1., tiles * kCluster * p.k_tiles / steps / p.sms);
+    // Of the lines, and of the width, each block loads a part for others.
+    const double of_a = p.lines_of_a(Shape::BM, gpu) / (Across ? Along : Beside);
+    const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? Beside : Along);
     const double step =
-        fourth_root(fourth_power(pace.k_tile) + fourth_power(gpu.line * active * lines));
-    return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Width +
+        fourth_root(fourth_power(pace.k_tile) + fourth_power(gpu.line * active * (of_a + of_b)));
+    return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Lines / 128 * Width +
            (divided > 0 ? gpu.divide : 0);
   }
 
   static std::size_t workspace(const Way& way) {
-    return way.divided > 0 ? gemm_stream_k::exchange_bytes<Shape>(way.clusters * Cluster) : 0;
+    return way.divided > 0 ? gemm_stream_k::exchange_bytes<Shape>(way.clusters * kCluster) : 0;
   }
   template <class Op, class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, cudaStream_t stream) {
@@ -127,15 +142,19 @@ struct PushedSums {
   struct Way {
     int clusters = 0, parts = 0;
   };
-  static constexpr const char* kRung = "v24";
-  static constexpr int BM = Rows, BN = Cols, kOf = BlocksPerSm;
   static constexpr int kWays = gemm_pushed_sums::kSplits.size();
   static constexpr const char* kNames[kWays] = {"1", "2", "4", "8"};
 
-  static Way way(int number, int m, int n, int k) {
+  static std::string name() {
+    return "v24_" + std::to_string(Rows) + "x" + std::to_string(Cols) + "_" +
+           std::to_string(BlocksPerSm);
+  }
+
+  template <class Op, class T, class C>
+  static Way way(int number, const gemm_tensor::Args<T, C>& g) {
     const int parts = gemm_pushed_sums::kSplits[number];
-    if (parts > ladder::ceil_div(k, gemm_k_tiles::kDepth)) return {};
-    return {ladder::ceil_div(m, Rows) * ladder::ceil_div(n, Cols), parts};
+    if (parts > ladder::ceil_div(g.k, gemm_k_tiles::kDepth)) return {};
+    return {ladder::ceil_div(g.m, Rows) * ladder::ceil_div(g.n, Cols), parts};
   }
 
   template <class Op, class T, class C>
@@ -146,8 +165,7 @@ struct PushedSums {
     const double rounds = std::max(1., std::ceil(blocks / resident));
     const double of_an_sm = std::max(1., std::min(blocks, resident) / p.sms);
     const double active = blocks / rounds / p.sms;
-    const double lines = Sizes::lines(Rows, p.a_along_k, p.split_a * gpu.split) +
-                         Sizes::lines(Cols, p.b_along_k, p.split_b * gpu.split);
+    const double lines = p.lines_of_a(Rows, gpu) + p.lines_of_b(Cols, gpu);
     const double step =
         fourth_root(fourth_power(gpu.latency) + fourth_power(of_an_sm * pace.k_tile) +
                     fourth_power(gpu.line * active * lines));
@@ -167,9 +185,12 @@ struct Shapes {
   static constexpr int kCount = sizeof...(S);
 };
 
-using Candidates = Shapes<StreamK<256, false, 1>, StreamK<256, false, 2>, StreamK<208, true, 2>,
-                          StreamK<192, false, 2>, StreamK<192, true, 1>, StreamK<160, true, 2>,
-                          PushedSums<32, 64, 1>, PushedSums<64, 64, 2>, PushedSums<128, 64, 1>,
-                          PushedSums<96, 128, 1>, PushedSums<128, 128, 1>, PushedSums<32, 128, 1>>;
+using Candidates = Shapes<
+    StreamK<128, 256, false, 1, 1>, StreamK<128, 240, false, 2, 1>, StreamK<128, 192, true, 1, 1>,
+    StreamK<128, 176, false, 2, 1>, StreamK<256, 192, false, 1, 1>, StreamK<128, 160, true, 2, 2>,
+    StreamK<128, 160, true, 4, 1>, StreamK<128, 128, false, 2, 2>, StreamK<128, 128, false, 4, 1>,
+    PushedSums<16, 64, 2>, PushedSums<32, 64, 1>, PushedSums<32, 64, 2>, PushedSums<64, 64, 2>,
+    PushedSums<96, 64, 1>, PushedSums<128, 64, 1>, PushedSums<32, 128, 1>, PushedSums<96, 128, 1>,
+    PushedSums<128, 128, 1>>;
 
 }  // namespace

@@ -6,12 +6,10 @@
 //
 // Its epilogue of bias and gelu is gelu in the form with tanh. Where rows of C do not start at
 // multiples of 16 bytes its kernels round more often on the way than a result in fp16 allows.
+#include "fastest.hpp"
 #include "gemm_tensor.hpp"
 #include "harness/cuda/cublas.hpp"
-#include "harness/cuda/error.hpp"
-#include "harness/cuda/memory.hpp"
 
-#include <limits>
 #include <map>
 #include <tuple>
 #include <vector>
@@ -121,54 +119,16 @@ cublasStatus_t multiply(const Plan& plan, const Algorithm& algorithm, const void
                         plan.c, c, plan.c, &algorithm.what, workspace, algorithm.workspace, stream);
 }
 
-/// Device memory for as long as it is needed.
-class Scratch {
- public:
-  explicit Scratch(std::size_t bytes)
-      : data_(ladder::allocate_on_gpu(bytes, "cuBLASLt's workspace")) {}
-  ~Scratch() { cudaFree(data_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  void* data() const { return data_; }
-
- private:
-  void* data_;
-};
-
-/// Milliseconds of a launch, the best of five after a first one; infinite if it is refused.
-float time_of(const Plan& plan, const Algorithm& algorithm, const void* a, const void* b, void* c,
-              void* workspace) {
-  float best = std::numeric_limits<float>::infinity();
-  cudaEvent_t start = nullptr, stop = nullptr;
-  LADDER_CUDA(cudaEventCreate(&start));
-  LADDER_CUDA(cudaEventCreate(&stop));
-  for (int i = 0; i < 6; ++i) {
-    LADDER_CUDA(cudaEventRecord(start));
-    if (multiply(plan, algorithm, a, b, c, workspace, nullptr) != CUBLAS_STATUS_SUCCESS) break;
-    LADDER_CUDA(cudaEventRecord(stop));
-    LADDER_CUDA(cudaEventSynchronize(stop));
-    float ms = 0;
-    LADDER_CUDA(cudaEventElapsedTime(&ms, start, stop));
-    if (i > 0) best = min(best, ms);
-  }
-  LADDER_CUDA(cudaEventDestroy(start));
-  LADDER_CUDA(cudaEventDestroy(stop));
-  return best;
-}
-
 /// Leaves the plan with the fastest algorithm. What is multiplied goes elsewhere than to C, which
 /// only a launch may write.
 void tune(Plan& plan, const void* a, const void* b, std::size_t c_bytes) {
-  const Scratch c(c_bytes), workspace(kMostWorkspace);
-  Algorithm fastest = plan.algorithms.front();
-  float least = std::numeric_limits<float>::infinity();
-  for (const Algorithm& algorithm : plan.algorithms) {
-    const float ms = time_of(plan, algorithm, a, b, c.data(), workspace.data());
-    if (ms >= least) continue;
-    fastest = algorithm;
-    least = ms;
-  }
-  plan.algorithms = {fastest};
+  const gemm_fastest::Scratch c(c_bytes, "another C, while algorithms are timed");
+  const gemm_fastest::Scratch workspace(kMostWorkspace, "cuBLASLt's workspace");
+  const int fastest = gemm_fastest::fastest(static_cast<int>(plan.algorithms.size()), [&](int i) {
+    return multiply(plan, plan.algorithms[static_cast<std::size_t>(i)], a, b, c.data(),
+                    workspace.data(), nullptr) == CUBLAS_STATUS_SUCCESS;
+  });
+  plan.algorithms = {plan.algorithms[static_cast<std::size_t>(fastest)]};
 }
 
 template <class Op>

@@ -2,8 +2,8 @@
 //           problem the shape and the way to share it out that an estimate says is the fastest
 // Vs v24    the shape follows from the problem, not the problem's time from the shape: large tiles,
 //           persistent and with a divided last wave, for what the tensor cores are busy with; small
-//           ones, many on an SM, for what is over soon; pairs of blocks that load for each other where
-//           all SMs load lines that rows do not begin at
+//           ones, many on an SM, for what is over soon; blocks of a cluster that load for each other
+//           where all SMs load lines that rows do not begin at
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes
 // Tile      of the table below, in registers and shared memory as in v24 and v25
@@ -11,16 +11,19 @@
 // The estimate, in nanoseconds. A block has so many K-tiles one after the other. Each takes what the
 // tensor cores take, or what the L2 takes to deliver its lines to all the SMs that load at a time,
 // whichever is more: the fourth root of the sum of fourth powers is about that. Rows of 128 bytes that
-// do not begin at a multiple of 128 lie in two lines. Tiles take a time for their beginnings and ends,
-// and divided ones for adding up. All of it runs beside DRAM, which reads A and B and writes C, but not
-// quite: the square root of the sum of squares. tile_shapes.hpp has the terms.
+// do not begin at a multiple of 128 lie in two lines, and at an odd multiple of 16 in five sectors.
+// Tiles take a time for their beginnings and ends, and divided ones for adding up. All of it runs beside
+// DRAM, which reads A and B and writes C, but not quite: the square root of the sum of squares.
+// tile_shapes.hpp has the terms.
 //
 // scripts/autotune.py fits the numbers to times that it measures; those of the H100 are from a forerunner
 // of it, whose times are not in results/. They know nothing of a problem but what the estimate sees of
 // it, so that a problem nobody has measured is no different from others.
+#include "choice.hpp"
 #include "device/gpu_name.hpp"
 #include "tile_shapes.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace {
@@ -35,70 +38,107 @@ struct Gpu {
 // clang-format off
 // autotune:begin
 using Tiles = Shapes<
-    StreamK<256, false, 1>,
-    StreamK<256, false, 2>,
-    StreamK<208, true, 2>,
-    StreamK<192, false, 2>,
-    StreamK<192, true, 1>,
-    StreamK<160, true, 2>,
+    StreamK<128, 256, false, 1, 1>,
+    StreamK<128, 240, false, 2, 1>,
+    StreamK<128, 192, true, 1, 1>,
+    StreamK<128, 176, false, 2, 1>,
+    StreamK<256, 192, false, 1, 1>,
+    StreamK<128, 160, true, 2, 2>,
+    StreamK<128, 160, true, 4, 1>,
+    StreamK<128, 128, false, 2, 2>,
+    StreamK<128, 128, false, 4, 1>,
+    PushedSums<16, 64, 2>,
     PushedSums<32, 64, 1>,
+    PushedSums<32, 64, 2>,
     PushedSums<64, 64, 2>,
+    PushedSums<96, 64, 1>,
     PushedSums<128, 64, 1>,
+    PushedSums<32, 128, 1>,
     PushedSums<96, 128, 1>,
-    PushedSums<128, 128, 1>,
-    PushedSums<32, 128, 1>>;
-constexpr Gpu<12> kGpus[] = {
+    PushedSums<128, 128, 1>>;
+constexpr Gpu<18> kGpus[] = {
     {"NVIDIA H100 80GB HBM3",
-     {515, 595, 510, 447, 406, 397, 172, 164, 194, 268, 296, 215},
-     {2028, 2535, 2342, 2037, 1837, 1976, 274, 492, 870, 1350, 1842, 636},
-     2293, 1.78, 0.37, 6.9, 2316, 209, 824},
+     {518, 538, 409, 424, 827, 410, 397, 365, 353, 118, 178, 127, 177, 187, 204, 227, 286, 307},
+     {1802, 2194, 1672, 1756, 2830, 1064, 958, 704, 775, 201, 232, 283, 442, 633, 796, 570, 1219, 1726},
+     2205, 1.796, 0.196, 0.3141, 6.147, 3170, 205.1, 814.4},
 };
 // autotune:end
 // clang-format on
 
-/// Which of Tiles, and which of its ways.
-struct Choice {
-  int shape = 0, way = 0;
-};
+using gemm_choice::Choice;
 
-template <class Op, class T, class C>
-class Chooser {
- public:
-  explicit Chooser(const gemm_tensor::Args<T, C>& of)
-      : g(of), gpu(ladder::entry_of_this_gpu(kGpus)), sizes(Sizes::of<Op>(of)) {}
-
-  template <class... S>
-  Choice among(Shapes<S...>) {
-    int shape = 0;
-    (consider<S>(shape++), ...);
-    return choice;
-  }
-
- private:
-  template <class S>
-  void consider(int shape) {
-    const Pace pace{gpu.ns_of_k_tile[shape], gpu.ns_of_tile[shape]};
-    if (pace.k_tile == 0) return;  // not measured there
-    for (int number = 0; number < S::kWays; ++number) {
-      const typename S::Way way = S::way(number, g.m, g.n, g.k);
-      if (way.clusters == 0) continue;
-      const double ns = std::hypot(S::template ns<Op, T, C>(sizes, way, pace, gpu.rates),
-                                   sizes.bytes / gpu.rates.dram);
-      if (ns < least) {
-        least = ns;
-        choice = {shape, number};
-      }
-    }
-  }
-
-  const gemm_tensor::Args<T, C>& g;
-  const Gpu<Tiles::kCount>& gpu;
-  const Sizes sizes;
-  double least = 1e300;
+struct Estimate {
+  double ns;
   Choice choice;
 };
 
-/// The choice, remembered by each thread for its problems: a hundred estimates take microseconds.
+/// Of all shapes in all ways that a product has.
+template <class Op, class T, class C, class... S>
+std::vector<Estimate> estimates(const gemm_tensor::Args<T, C>& g, Shapes<S...>) {
+  const Gpu<Tiles::kCount>& gpu = ladder::entry_of_this_gpu(kGpus);
+  const Sizes sizes = Sizes::of<Op>(g);
+  std::vector<Estimate> all;
+  int shape = 0;
+  auto consider = [&]<class Of>(Of) {
+    const Pace pace{gpu.ns_of_k_tile[shape], gpu.ns_of_tile[shape]};
+    for (int number = 0; number < Of::kWays && pace.k_tile > 0;
+         ++number) {  // 0: not measured there
+      const auto way = Of::template way<Op>(number, g);
+      if (way.clusters == 0) continue;
+      const double ns = Of::template ns<Op, T, C>(sizes, way, pace, gpu.rates);
+      all.push_back({std::hypot(ns, sizes.bytes / gpu.rates.dram), {shape, number}});
+    }
+    ++shape;
+  };
+  (consider(S{}), ...);
+  return all;
+}
+
+bool is_faster(const Estimate& a, const Estimate& b) { return a.ns < b.ns; }
+
+/// Calls use(shape, way) with the chosen ones.
+template <class Op, class T, class C, class Use, class... S>
+void with(Choice choice, const gemm_tensor::Args<T, C>& g, Use use, Shapes<S...>) {
+  int shape = 0;
+  auto use_if_chosen = [&]<class Of>(Of one) {
+    if (shape++ == choice.shape) use(one, Of::template way<Op>(choice.way, g));
+  };
+  (use_if_chosen(S{}), ...);
+}
+
+}  // namespace
+
+namespace gemm_choice {
+
+template <class Op, class T, class C>
+std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most) {
+  std::vector<Estimate> all = estimates<Op>(g, Tiles{});
+  const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()));
+  std::partial_sort(all.begin(), end, all.end(), is_faster);
+  std::vector<Choice> found;
+  for (auto at = all.begin(); at != end; ++at) found.push_back(at->choice);
+  return found;
+}
+
+template <class Op, class T, class C>
+std::size_t workspace(const gemm_tensor::Args<T, C>& g, Choice choice) {
+  std::size_t bytes = 0;
+  auto add = [&](auto shape, const auto& way) { bytes = shape.workspace(way); };
+  with<Op>(choice, g, add, Tiles{});
+  return bytes;
+}
+
+template <class Op, class T, class C>
+void launch(const gemm_tensor::Args<T, C>& g, Choice choice, cudaStream_t stream) {
+  auto run = [&](auto shape, const auto& way) { shape.template launch<Op>(g, way, stream); };
+  with<Op>(choice, g, run, Tiles{});
+}
+
+}  // namespace gemm_choice
+
+namespace {
+
+/// The choice, remembered by each thread for its problems: hundreds of estimates take microseconds.
 template <class Op, class T, class C>
 Choice choice_for(const gemm_tensor::Args<T, C>& g) {
   struct Known {
@@ -108,20 +148,9 @@ Choice choice_for(const gemm_tensor::Args<T, C>& g) {
   thread_local std::array<Known, 256> all{};
   Known& known = all[(g.m * 31u + g.n * 17u + g.k) % all.size()];
   if (known.m != g.m || known.n != g.n || known.k != g.k) {
-    known = {g.m, g.n, g.k, Chooser<Op, T, C>(g).among(Tiles{})};
+    known = {g.m, g.n, g.k, gemm_choice::choices<Op>(g, 1).front()};
   }
   return known.choice;
-}
-
-/// Calls use(shape, way) with the chosen ones.
-template <class Op, class T, class C, class Use, class... S>
-void with_choice(Shapes<S...>, const gemm_tensor::Args<T, C>& g, Use use) {
-  const Choice choice = choice_for<Op>(g);
-  int shape = 0;
-  auto use_if_chosen = [&]<class Shape>(Shape one) {
-    if (shape++ == choice.shape) use(one, Shape::way(choice.way, g.m, g.n, g.k));
-  };
-  (use_if_chosen(S{}), ...);
 }
 
 template <class Op>
@@ -133,12 +162,8 @@ struct Autotuned {
 
   template <class T, class C>
   static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {
-    std::size_t bytes = 0;
-    if (g.m > 0 && g.n > 0 && g.k > 0) {
-      with_choice<Op>(Tiles{}, g,
-                      [&](auto shape, const auto& way) { bytes = shape.workspace(way); });
-    }
-    return bytes;
+    if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
+    return gemm_choice::workspace<Op>(g, choice_for<Op>(g));
   }
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
@@ -147,9 +172,7 @@ struct Autotuned {
       ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
       return;
     }
-    with_choice<Op>(Tiles{}, g, [&](auto shape, const auto& way) {
-      shape.template launch<Op>(g, way, stream);
-    });
+    gemm_choice::launch<Op>(g, choice_for<Op>(g), stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
     return gemm_k_tiles::supports<Op>(p);
@@ -162,3 +185,27 @@ const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn, ladder::bfloat
 const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bfloat16> tn_f32;
 
 }  // namespace
+
+namespace gemm_choice {
+
+template std::vector<Choice> choices<gemm_tensor_nn>(const gemm_tensor::Args<ladder::bfloat16>&,
+                                                     std::size_t);
+template std::size_t workspace<gemm_tensor_nn>(const gemm_tensor::Args<ladder::bfloat16>&, Choice);
+template void launch<gemm_tensor_nn>(const gemm_tensor::Args<ladder::bfloat16>&, Choice,
+                                     cudaStream_t);
+template std::vector<Choice> choices<gemm_tensor_nt>(const gemm_tensor::Args<ladder::half>&,
+                                                     std::size_t);
+template std::size_t workspace<gemm_tensor_nt>(const gemm_tensor::Args<ladder::half>&, Choice);
+template void launch<gemm_tensor_nt>(const gemm_tensor::Args<ladder::half>&, Choice, cudaStream_t);
+template std::vector<Choice> choices<gemm_tensor_nt>(const gemm_tensor::Args<ladder::bfloat16>&,
+                                                     std::size_t);
+template std::size_t workspace<gemm_tensor_nt>(const gemm_tensor::Args<ladder::bfloat16>&, Choice);
+template void launch<gemm_tensor_nt>(const gemm_tensor::Args<ladder::bfloat16>&, Choice,
+                                     cudaStream_t);
+template std::vector<Choice> choices<gemm_tensor_tn>(const gemm_tensor::Args<ladder::bfloat16>&,
+                                                     std::size_t);
+template std::size_t workspace<gemm_tensor_tn>(const gemm_tensor::Args<ladder::bfloat16>&, Choice);
+template void launch<gemm_tensor_tn>(const gemm_tensor::Args<ladder::bfloat16>&, Choice,
+                                     cudaStream_t);
+
+}  // namespace gemm_choice

@@ -1,0 +1,79 @@
+// Which of several launches is the fastest on this GPU, for versions that time their choices when a
+// problem is first prepared.
+#pragma once
+
+#include "harness/cuda/error.hpp"
+#include "harness/cuda/memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace gemm_fastest {
+
+/// Device memory for as long as it is needed.
+class Scratch {
+ public:
+  Scratch(std::size_t bytes, const char* what) : data_(ladder::allocate_on_gpu(bytes, what)) {}
+  ~Scratch() { cudaFree(data_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  void* data() const { return data_; }
+
+ private:
+  void* data_;
+};
+
+class Event {
+ public:
+  Event() { LADDER_CUDA(cudaEventCreate(&event_)); }
+  ~Event() { cudaEventDestroy(event_); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  operator cudaEvent_t() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+/// The number of the fastest of so many launches by its median time. They take turns, after a first
+/// launch of each, with an L2 full of other data. launch(i) launches number i in the default stream, and
+/// says whether it was accepted.
+template <class Launch>
+int fastest(int count, Launch launch) {
+  constexpr int kRounds = 5;
+  int device = 0, l2_bytes = 0;
+  LADDER_CUDA(cudaGetDevice(&device));
+  LADDER_CUDA(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device));
+  const std::size_t other = 2 * static_cast<std::size_t>(l2_bytes);
+  const Scratch data(other, "what is to be in the L2 while algorithms are timed");
+  const Event start, stop;
+
+  std::vector<bool> accepted;
+  for (int i = 0; i < count; ++i) accepted.push_back(launch(i));
+  std::vector<std::array<float, kRounds>> ms(static_cast<std::size_t>(count));
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < ms.size(); ++i) {
+      if (!accepted[i]) continue;
+      LADDER_CUDA(cudaMemsetAsync(data.data(), 0, other));
+      LADDER_CUDA(cudaEventRecord(start));
+      launch(static_cast<int>(i));
+      LADDER_CUDA(cudaEventRecord(stop));
+      LADDER_CUDA(cudaEventSynchronize(stop));
+      LADDER_CUDA(cudaEventElapsedTime(&ms[i][static_cast<std::size_t>(round)], start, stop));
+    }
+  }
+  int best = 0;
+  float least = 0;
+  for (std::size_t i = 0; i < ms.size(); ++i) {
+    if (!accepted[i]) continue;
+    std::nth_element(ms[i].begin(), ms[i].begin() + kRounds / 2, ms[i].end());
+    const float median = ms[i][kRounds / 2];
+    if (least > 0 && median >= least) continue;
+    best = static_cast<int>(i);
+    least = median;
+  }
+  return best;
+}
+
+}  // namespace gemm_fastest

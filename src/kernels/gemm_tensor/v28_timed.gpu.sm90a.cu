@@ -1,0 +1,75 @@
+// Idea      the sixteen choices that v20's estimate puts first are timed when a problem is first
+//           prepared, and the fastest is kept, as v00b does with what cuBLASLt proposes
+// Vs v20    an estimate is right within a few percent, and choices are closer together than that
+// Bound by  power; with few rows DRAM bandwidth; small problems latency
+// Limits    compute capability 9.0; all rows start at multiples of 16 bytes. Preparing a problem takes
+//           about a hundred launches, and memory for another C
+// Tile      as in v20
+#include "choice.hpp"
+#include "fastest.hpp"
+#include "k_tiles.hpp"
+
+#include <map>
+#include <tuple>
+
+namespace {
+
+using gemm_choice::Choice;
+
+constexpr std::size_t kTimed = 16;
+
+/// What is multiplied goes elsewhere than to C, which only a launch may write.
+template <class Op, class T>
+Choice fastest_choice(gemm_tensor::Args<T> g) {
+  const std::vector<Choice> choices = gemm_choice::choices<Op>(g, kTimed);
+  std::size_t most = 1;
+  for (const Choice& choice : choices) most = max(most, gemm_choice::workspace<Op>(g, choice));
+  const gemm_fastest::Scratch c(sizeof(T) * std::size_t(g.m) * std::size_t(g.n),
+                                "another C, while choices are timed");
+  const gemm_fastest::Scratch workspace(most, "the workspace of choices that are timed");
+  g.c = static_cast<T*>(c.data());
+  g.workspace = workspace.data();
+  return choices[gemm_fastest::fastest(static_cast<int>(choices.size()), [&](int i) {
+    gemm_choice::launch<Op>(g, choices[i], nullptr);
+    return true;
+  })];
+}
+
+template <class Op>
+struct Timed {
+  static constexpr ladder::Version version{"v20's sixteen best, timed when a problem is prepared"};
+
+  template <class T>
+  static std::size_t workspace(const gemm_tensor::Args<T>& g) {
+    if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
+    return gemm_choice::workspace<Op>(g, choice_of(g));
+  }
+  template <class T>
+  static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+    if (g.m == 0 || g.n == 0) return;
+    if (g.k == 0) {
+      ladder::fill_async(g.c, 0, sizeof(T) * std::size_t(g.m) * std::size_t(g.n), stream);
+      return;
+    }
+    gemm_choice::launch<Op>(g, choice_of(g), stream);
+  }
+  static ladder::Support supports(const gemm_tensor::Problem& p) {
+    return gemm_k_tiles::supports<Op>(p);
+  }
+
+ private:
+  /// Kept as long as the process lives.
+  template <class T>
+  static Choice choice_of(const gemm_tensor::Args<T>& g) {
+    static std::map<std::tuple<int, int, int>, Choice> choices;
+    const auto [at, fresh] = choices.try_emplace({g.m, g.n, g.k});
+    if (fresh) at->second = fastest_choice<Op>(g);
+    return at->second;
+  }
+};
+
+const ladder::Register<Timed<gemm_tensor_nn>, gemm_tensor_nn, ladder::bfloat16> nn;
+const ladder::Register<Timed<gemm_tensor_nt>, gemm_tensor_nt, half, ladder::bfloat16> nt;
+const ladder::Register<Timed<gemm_tensor_tn>, gemm_tensor_tn, ladder::bfloat16> tn;
+
+}  // namespace
