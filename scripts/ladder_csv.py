@@ -5,12 +5,14 @@ Needs nothing but Python 3.10, so that a table can be checked where nothing can 
 
 import csv
 import importlib.util
+import itertools
 import math
 import os
 import re
 import statistics
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Iterable, NamedTuple, NoReturn, Sequence
 
@@ -435,6 +437,35 @@ def main_problem(rows: Sequence[Row]) -> str:
         if any(r.problem == named for r in rows):
             return named
     return max(rows, key=lambda r: (r.flops, r.bytes)).problem
+
+
+def ranges(problems: Iterable[str]) -> list[list[str]]:
+    """The ranges among them, whose points a line may join: three or more problems in which the same
+    numbers grow by one factor and the others stay, as 1024x1024, 2048x2048, 4096x4096. No problem is in
+    two, longer ranges come first. Left out is what is within 1 % below the next, as 8191 below 8192: that
+    tells of alignment, not of size."""
+    numbers = {problem: tuple(map(int, re.findall(r"\d+", problem))) for problem in problems}
+    groups: dict[tuple[object, ...], set[str]] = {}
+    for one, other in itertools.combinations(numbers, 2):
+        texts, (a, b) = re.split(r"\d+", one), (numbers[one], numbers[other])
+        if texts != re.split(r"\d+", other) or 0 in a + b:
+            continue
+        grows = [i for i, pair in enumerate(zip(a, b)) if len({*pair}) == 2]
+        if len({Fraction(b[i], a[i]) for i in grows}) == 1:
+            aspect = (Fraction(n, a[grows[0]]) if i in grows else n for i, n in enumerate(a))
+            groups.setdefault((*texts, *grows, *aspect), set()).update((one, other))
+
+    found: list[list[str]] = []
+    left = {*numbers}
+    for group in sorted(groups.values(), key=len, reverse=True):
+        joined: list[str] = []
+        for problem in sorted(group & left, key=lambda one: numbers[one], reverse=True):
+            if not joined or math.prod(numbers[joined[-1]]) > 1.01 * math.prod(numbers[problem]):
+                joined.append(problem)
+        if len(joined) >= 3:
+            found.append(joined[::-1])
+            left -= group
+    return found
 
 
 def dtype_order(dtype: str) -> tuple[int, str]:

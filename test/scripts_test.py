@@ -199,6 +199,26 @@ class Choosing(Case):
         )
         self.assertEqual([one.problem for one in large], ["8192x8192x8192"])
 
+    def test_ranges_grow_in_one_aspect(self) -> None:
+        def found(*problems: str) -> list[list[str]]:
+            return ladder_csv.ranges(problems)
+
+        cubes = [f"{n}x{n}x{n}" for n in (1024, 2048, 4096)]
+        self.assertEqual(found(*cubes[::-1], "1000x3000x777"), [cubes])
+        wide = ["8192x1024", "8192x4096", "8192x8192"]
+        mixed = [*wide, "8192x8191", "4096x32768", "1024x50257", "1024x131072"]
+        self.assertEqual(found(*mixed), [wide], "8191 is as large as 8192, and odd")
+        sums = ["1048576", "100000007", "268435456"]
+        self.assertEqual(found(*sums, "0"), [sums])
+        self.assertEqual(found("1024x1024", "2048x2048"), [], "two are no range")
+        self.assertEqual(found("4x16x4096", "2x16x8192", "1x16x16384"), [], "what grows, shrinks")
+        self.assertEqual(found("16x8x8", "32x8:8", "64x8x8"), [], "of another kind")
+        long = [f"64x{n}" for n in (64, 128, 256, 512)]
+        square = ["32x32", "64x64", "128x128", "256x256"]
+        both = found(*square, *long)
+        self.assertEqual(sorted(map(len, both)), [3, 4])
+        self.assertEqual(len({*both[0]} & {*both[1]}), 0, "none is in two")
+
     def test_an_empty_choice_says_what_there_is(self) -> None:
         with self.assertRaisesRegex(LadderError, "family gem; .* elementwise, gemm"):
             ladder_csv.select(self.rows(ALL), family="gem")
