@@ -352,7 +352,7 @@ def read(path: Path) -> list[Row]:
 def runs(root: Path = ROOT) -> list[Path]:
     """The committed runs of ladders at their main problems."""
     # Not of validate_counters, --counters, peers_torch.py, autotune, torch_operators.py; nor further problems
-    others = re.compile(r"^counters\.csv$|-(counters|shapes|peers|(autotune|torch)-\w+)\.csv$")
+    others = re.compile(r"^counters\.csv$|-(counters|shapes|sizes|peers|(autotune|torch)-\w+)\.csv$")
     return [path for path in sorted(root.glob("results/*/*.csv")) if not others.search(path.name)]
 
 
@@ -394,6 +394,17 @@ class Resolution(NamedTuple):
 
 
 # ---- Choosing
+
+
+ONE_LADDER = ("family", "op", "dtype", "problem", "cache")
+
+
+def every_ladder(rows: Iterable[Row]) -> list[Ladder]:
+    """Every problem and cache state of every ladder."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(getattr(row, name) for name in ONE_LADDER), []).append(row)
+    return [Ladder(tuple(sorted(group, key=lambda r: r.place))) for group in groups.values()]
 
 
 def select(
@@ -466,6 +477,25 @@ def ranges(problems: Iterable[str]) -> list[list[str]]:
             found.append(joined[::-1])
             left -= group
     return found
+
+
+def sized_by_flops(ladders: Iterable[Ladder]) -> bool:
+    """Is the size of all these problems told in operations, as they bound any of them, or in bytes?"""
+    return any(one.is_compute for one in ladders)
+
+
+def size_panels(ladders: Iterable[Ladder]) -> list[list[Ladder]]:
+    """Of each operation and dtype, where there are several, the problems whose fastest version has a
+    share of the roof, by size."""
+    groups: dict[str, list[Ladder]] = {}
+    for one in ladders:
+        if one.best and one.best.roof_pct > 0:
+            groups.setdefault(one.title, []).append(one)
+    panels = [group for group in groups.values() if len(group) > 1]
+    for panel in panels:
+        by_flops = sized_by_flops(panel)
+        panel.sort(key=lambda one: one.rows[0].flops if by_flops else one.rows[0].bytes)
+    return sorted(panels, key=lambda p: (p[0].family, p[0].op, dtype_order(p[0].dtype)))
 
 
 def dtype_order(dtype: str) -> tuple[int, str]:

@@ -35,6 +35,7 @@ import colours
 import ladder_csv
 import ladder_sources
 from ladder_csv import (
+    ONE_LADDER,
     Ladder,
     LadderError,
     Resolution,
@@ -59,7 +60,6 @@ COUNTED = (  # columns of a row that the host executor counts
 )  # fmt: skip
 SCRIPTS = ("data", "elements", "charts", "difference", "search", "tables",
            "story", "why", "compiled", "sizes", "roof", "compare", "page")  # fmt: skip
-ONE_LADDER = ("family", "op", "dtype", "problem", "cache")
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,7 @@ class Run:
         return 0 if waited_for else self.number(row, "throttled")
 
     def ladders(self) -> list[Ladder]:
-        """Every problem and cache state of every ladder."""
-        groups: dict[tuple[str, ...], list[Row]] = {}
-        for row in self.rows:
-            groups.setdefault(tuple(getattr(row, name) for name in ONE_LADDER), []).append(row)
-        return [Ladder(tuple(sorted(group, key=lambda r: r.place))) for group in groups.values()]
+        return ladder_csv.every_ladder(self.rows)
 
 
 def read(paths: Sequence[Path]) -> list[Run]:
@@ -167,8 +163,7 @@ def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
 
 
 def sizes_of(run: Run, at: int) -> list[dict[str, Any]]:
-    """Of each ladder what its problems' size is told in (operations if they bound any of them), and which
-    problems are a range."""
+    """Of each ladder what its problems' size is told in, and which problems are a range."""
     groups: dict[tuple[str, ...], list[Ladder]] = {}
     for one in run.ladders():
         if one.timed:
@@ -176,7 +171,7 @@ def sizes_of(run: Run, at: int) -> list[dict[str, Any]]:
     return [
         {
             "run": at, "family": family, "op": op, "dtype": dtype,
-            "unit": "flops" if any(one.is_compute for one in ladders) else "bytes",
+            "unit": "flops" if ladder_csv.sized_by_flops(ladders) else "bytes",
             "ranges": ladder_csv.ranges(one.problem for one in ladders),
         }
         for (family, op, dtype), ladders in groups.items()

@@ -25,7 +25,8 @@ function drawSizes() {
   const fastest = (some) => some.reduce((a, b) => b.time < a?.time ? b : a, some[0]);
   const winners = problems.map((problem) => {
     const here = list.filter((row) => row.problem === problem);
-    return {problem, best: here.find((row) => row.simplest), vendor: fastest(here.filter((row) => row.vendor))};
+    return {problem, best: here.find((row) => row.simplest),
+            vendor: fastest(here.filter((row) => row.vendor))};
   }).filter(({best}) => best).sort((a, b) => a.best[unit] - b.best[unit]);
   const time = h("figure", {}), share = h("figure", {});
   const answer = h("div", {id: "answer", role: "status"});
@@ -112,8 +113,9 @@ function sizeChart(box, {shown, lines, ranges, unit, near}, measure) {
     const of = new Map(points.filter((row) => list.includes(row)).map((row) => [row.problem, row]));
     for (const range of ranges) {
       const joined = range.map((problem) => of.get(problem)).filter(Boolean);
-      if (joined.length > 1) made.node.append(svg("polyline", {class: `line ${kind} ${ranges.length > 3 ? "many" : ""}`, points: joined.map((row) =>
-          `${x(row)},${y(row)}`).join(" ")}));
+      if (joined.length > 1)
+        made.node.append(svg("polyline", {class: `line ${kind} ${ranges.length > 3 ? "many" : ""}`,
+                                          points: joined.map((row) => `${x(row)},${y(row)}`).join(" ")}));
     }
     for (const row of of.values()) {
       const [from, to] = ends(row).map(made.py);
@@ -128,7 +130,8 @@ function sizeChart(box, {shown, lines, ranges, unit, near}, measure) {
   made.node.append(...[...list].sort(byLook).map((row) => linkOf.get(row)));
   const inOrder = [...list].sort((a, b) => a[unit] - b[unit] || value(a) - value(b));
   roving(inOrder.map((row) => linkOf.get(row)));  // from left to right, and from the lowest up
-  if (measure.names) nameWinners(made, lines.find(({kind}) => kind === "best").points.map((row) => [row, x(row), y(row)]));
+  if (measure.names)
+    nameWinners(made, lines.find(({kind}) => kind === "best").points.map((row) => [row, x(row), y(row)]));
 }
 
 const spreadText = (row) => row.time_low && row.time_high
@@ -144,7 +147,8 @@ function nameWinners(made, places) {
         Math.abs(top - (y + 18)) < 12)) continue;
     last = name;
     taken.push([x, y + 18, half]);
-    made.node.append(svg("text", {class: "point-name", x, y: y + 22, "text-anchor": "middle", "aria-hidden": true}, name));
+    made.node.append(svg("text", {class: "point-name", x, y: y + 22, "text-anchor": "middle",
+                                  "aria-hidden": true}, name));
   }
 }
 
