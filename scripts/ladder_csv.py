@@ -489,12 +489,14 @@ def size_panels(ladders: Iterable[Ladder]) -> list[list[Ladder]]:
     share of the roof, by size."""
     groups: dict[str, list[Ladder]] = {}
     for one in ladders:
-        if one.best and one.best.roof_pct > 0:
+        if one.best and 0 < one.best.roof_pct < math.inf:
             groups.setdefault(one.title, []).append(one)
-    panels = [group for group in groups.values() if len(group) > 1]
-    for panel in panels:
-        by_flops = sized_by_flops(panel)
-        panel.sort(key=lambda one: one.rows[0].flops if by_flops else one.rows[0].bytes)
+    panels = []
+    for group in groups.values():
+        unit = "flops" if sized_by_flops(group) else "bytes"
+        sizes = {one: getattr(one.rows[0], unit) for one in group}
+        panels.append(sorted((one for one in group if 0 < sizes[one] < math.inf), key=lambda one: sizes[one]))
+    panels = [panel for panel in panels if len(panel) > 1]
     return sorted(panels, key=lambda p: (p[0].family, p[0].op, dtype_order(p[0].dtype)))
 
 
