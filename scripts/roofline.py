@@ -634,7 +634,7 @@ def _size_panel(shares: Axes, times: Axes, panel: Sequence[Ladder], room: float)
     for axes in (shares, times):
         axes.set_xscale("log")
         axes.set_xlim(min(sizes) / 2.5, max(sizes) * 2.5)
-        axes.set_xticks(ticks := _log_ticks(*axes.get_xlim()))
+        axes.set_xticks(ticks := _log_ticks(*axes.get_xlim(), most=3))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.grid(True, color=GAP, linewidth=0.8)
         axes.set_axisbelow(True)
@@ -657,7 +657,7 @@ def _size_panel(shares: Axes, times: Axes, panel: Sequence[Ladder], room: float)
                       linestyle="none", zorder=4 + place, **look)  # fmt: skip
     low, high = times.get_ylim()
     times.set_ylim(low / 1.5, high * 1.5)
-    ticks = _log_ticks(*times.get_ylim())
+    ticks = _log_ticks(*times.get_ylim(), most=4)
     times.set_yticks(ticks, [f"{us / 1000:g} ms" if us >= 1000 else f"{us:g} µs" for us in ticks])
     for axes in (shares, times):
         axes.tick_params(length=0, labelsize=8)
@@ -670,14 +670,14 @@ def _size_panel(shares: Axes, times: Axes, panel: Sequence[Ladder], room: float)
                         fontsize=_fitting(text, room, 8.5, y == 24), fontweight=weight, color=colour)  # fmt: skip
 
 
-def _log_ticks(low: float, high: float) -> list[float]:
-    """Two to four: powers of ten, or between them if those are too few."""
+def _log_ticks(low: float, high: float, most: int) -> list[float]:
+    """Two or more: powers of ten, or between them if those are too few."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
     for steps in ((1,), (1, 3), (1, 2, 5)):
         ticks = [tick for e in decades for step in steps if low <= (tick := step * 10.0**e) <= high]
         if len(ticks) >= 2:
             break
-    return ticks[:: math.ceil(len(ticks) / 4) or 1]
+    return ticks[:: math.ceil(len(ticks) / most) or 1]
 
 
 def _with_prefix(value: float, unit: str) -> str:

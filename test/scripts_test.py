@@ -596,10 +596,10 @@ class Pictures(Case):
                          ["gemm-sizes.png", "gemm-sizes.svg"])  # fmt: skip
 
     def test_ticks_of_logarithmic_axes(self) -> None:
-        self.assertEqual(roofline._log_ticks(3, 2000), [10, 100, 1000])
-        self.assertEqual(roofline._log_ticks(20, 350), [30, 100, 300])
-        self.assertEqual(roofline._log_ticks(15, 60), [20, 50])
-        self.assertEqual(roofline._log_ticks(1, 2e7), [1, 100, 1e4, 1e6])
+        self.assertEqual(roofline._log_ticks(3, 2000, 3), [10, 100, 1000])
+        self.assertEqual(roofline._log_ticks(20, 350, 3), [30, 100, 300])
+        self.assertEqual(roofline._log_ticks(15, 60, 3), [20, 50])
+        self.assertEqual(roofline._log_ticks(1, 2e7, 4), [1, 100, 1e4, 1e6])
         texts = [roofline._with_prefix(10.0**e, "B") for e in (1, 3, 7, 12)]
         self.assertEqual(texts, ["10 B", "1 kB", "10 MB", "1 TB"])
 
