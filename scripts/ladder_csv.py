@@ -5,12 +5,14 @@ Needs nothing but Python 3.10, so that a table can be checked where nothing can 
 
 import csv
 import importlib.util
+import itertools
 import math
 import os
 import re
 import statistics
 import sys
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Iterable, NamedTuple, NoReturn, Sequence
 
@@ -350,7 +352,7 @@ def read(path: Path) -> list[Row]:
 def runs(root: Path = ROOT) -> list[Path]:
     """The committed runs of ladders at their main problems."""
     # Not of validate_counters, --counters, peers_torch.py, autotune, torch_operators.py; nor further problems
-    others = re.compile(r"^counters\.csv$|-(counters|shapes|peers|(autotune|torch)-\w+)\.csv$")
+    others = re.compile(r"^counters\.csv$|-(counters|shapes|sizes|peers|(autotune|torch)-\w+)\.csv$")
     return [path for path in sorted(root.glob("results/*/*.csv")) if not others.search(path.name)]
 
 
@@ -394,6 +396,17 @@ class Resolution(NamedTuple):
 # ---- Choosing
 
 
+ONE_LADDER = ("family", "op", "dtype", "problem", "cache")
+
+
+def every_ladder(rows: Iterable[Row]) -> list[Ladder]:
+    """Every problem and cache state of every ladder."""
+    groups: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        groups.setdefault(tuple(getattr(row, name) for name in ONE_LADDER), []).append(row)
+    return [Ladder(tuple(sorted(group, key=lambda r: r.place))) for group in groups.values()]
+
+
 def select(
     rows: Iterable[Row],
     family: str = "",
@@ -435,6 +448,56 @@ def main_problem(rows: Sequence[Row]) -> str:
         if any(r.problem == named for r in rows):
             return named
     return max(rows, key=lambda r: (r.flops, r.bytes)).problem
+
+
+def ranges(problems: Iterable[str]) -> list[list[str]]:
+    """The ranges among them, whose points a line may join: three or more problems in which the same
+    numbers grow by one factor and the others stay, as 1024x1024, 2048x2048, 4096x4096. No problem is in
+    two, longer ranges come first. Left out is what is within 1 % below the next, as 8191 below 8192: that
+    tells of alignment, not of size."""
+    numbers = {problem: tuple(map(int, re.findall(r"\d+", problem))) for problem in problems}
+    groups: dict[tuple[object, ...], set[str]] = {}
+    for one, other in itertools.combinations(numbers, 2):
+        texts, (a, b) = re.split(r"\d+", one), (numbers[one], numbers[other])
+        if texts != re.split(r"\d+", other) or 0 in a + b:
+            continue
+        grows = [i for i, pair in enumerate(zip(a, b)) if len({*pair}) == 2]
+        if len({Fraction(b[i], a[i]) for i in grows}) == 1:
+            aspect = (Fraction(n, a[grows[0]]) if i in grows else n for i, n in enumerate(a))
+            groups.setdefault((*texts, *grows, *aspect), set()).update((one, other))
+
+    found: list[list[str]] = []
+    left = {*numbers}
+    for group in sorted(groups.values(), key=len, reverse=True):
+        joined: list[str] = []
+        for problem in sorted(group & left, key=lambda one: numbers[one], reverse=True):
+            if not joined or math.prod(numbers[joined[-1]]) > 1.01 * math.prod(numbers[problem]):
+                joined.append(problem)
+        if len(joined) >= 3:
+            found.append(joined[::-1])
+            left -= group
+    return found
+
+
+def sized_by_flops(ladders: Iterable[Ladder]) -> bool:
+    """Is the size of all these problems told in operations, as they bound any of them, or in bytes?"""
+    return any(one.is_compute for one in ladders)
+
+
+def size_panels(ladders: Iterable[Ladder]) -> list[list[Ladder]]:
+    """Of each operation and dtype, where there are several, the problems whose fastest version has a
+    share of the roof, by size."""
+    groups: dict[str, list[Ladder]] = {}
+    for one in ladders:
+        if one.best and 0 < one.best.roof_pct < math.inf:
+            groups.setdefault(one.title, []).append(one)
+    panels = []
+    for group in groups.values():
+        unit = "flops" if sized_by_flops(group) else "bytes"
+        sizes = {one: getattr(one.rows[0], unit) for one in group}
+        panels.append(sorted((one for one in group if 0 < sizes[one] < math.inf), key=lambda one: sizes[one]))
+    panels = [panel for panel in panels if len(panel) > 1]
+    return sorted(panels, key=lambda p: (p[0].family, p[0].op, dtype_order(p[0].dtype)))
 
 
 def dtype_order(dtype: str) -> tuple[int, str]:

@@ -35,6 +35,7 @@ import colours
 import ladder_csv
 import ladder_sources
 from ladder_csv import (
+    ONE_LADDER,
     Ladder,
     LadderError,
     Resolution,
@@ -58,8 +59,7 @@ COUNTED = (  # columns of a row that the host executor counts
     "async_requests", "async_wavefronts", "mean_active_lanes", "barriers", "moved_bytes",
 )  # fmt: skip
 SCRIPTS = ("data", "elements", "charts", "difference", "search", "tables",
-           "story", "why", "compiled", "fastest", "roof", "compare", "page")  # fmt: skip
-ONE_LADDER = ("family", "op", "dtype", "problem", "cache")
+           "story", "why", "compiled", "sizes", "roof", "compare", "page")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -103,11 +103,7 @@ class Run:
         return 0 if waited_for else self.number(row, "throttled")
 
     def ladders(self) -> list[Ladder]:
-        """Every problem and cache state of every ladder."""
-        groups: dict[tuple[str, ...], list[Row]] = {}
-        for row in self.rows:
-            groups.setdefault(tuple(getattr(row, name) for name in ONE_LADDER), []).append(row)
-        return [Ladder(tuple(sorted(group, key=lambda r: r.place))) for group in groups.values()]
+        return ladder_csv.every_ladder(self.rows)
 
 
 def read(paths: Sequence[Path]) -> list[Run]:
@@ -149,8 +145,9 @@ def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
         "simplest": row is ladder.best,
         "tied": ladder.tied_with(row).removeprefix(", "), "suspect": row.is_suspect,
         "throttled": run.throttled(row), "limited": row.at_power_limit, "against": ladder.vendor,
-        "compute": ladder.is_compute, "time": row.time_us if row.timed else math.nan,
-        "speed": speed, "work": row.flops if ladder.is_compute else row.bytes,
+        "time": row.time_us if row.timed else math.nan,
+        "time_low": run.number(row, "time_us_min"), "time_high": run.number(row, "time_us_p95"),
+        "speed": speed, "flops": row.flops, "bytes": row.bytes,
         "share": row.roof_pct, "ratio": row.vs_baseline, "ratio_text": ratio_text(row),
         "low": row.vs_baseline_low, "high": row.vs_baseline_high,
         "resolution": row.resolution_pct,
@@ -163,6 +160,22 @@ def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
         "speed_text": rate_text(speed, ladder.is_compute) if speed > 0 else "",
         "share_text": percent(row.roof_pct) if row.roof_pct > 0 else "",
     }  # fmt: skip
+
+
+def sizes_of(run: Run, at: int) -> list[dict[str, Any]]:
+    """Of each ladder what its problems' size is told in, and which problems are a range."""
+    groups: dict[tuple[str, ...], list[Ladder]] = {}
+    for one in run.ladders():
+        if one.timed:
+            groups.setdefault((one.family, one.op, one.dtype), []).append(one)
+    return [
+        {
+            "run": at, "family": family, "op": op, "dtype": dtype,
+            "unit": "flops" if ladder_csv.sized_by_flops(ladders) else "bytes",
+            "ranges": ladder_csv.ranges(one.problem for one in ladders),
+        }
+        for (family, op, dtype), ladders in groups.items()
+    ]  # fmt: skip
 
 
 def plain(value: Any) -> Any:
@@ -178,8 +191,9 @@ def exact(count: float) -> float | None:
 
 
 def data(runs: Sequence[Run], versions: dict[str, ladder_sources.Version]) -> dict[str, Any]:
-    records, roofs = [], []
+    records, roofs, sizes = [], [], []
     for at, run in enumerate(runs):
+        sizes += sizes_of(run, at)
         for ladder in run.ladders():
             records += [record(run, at, ladder, row) for row in ladder.rows]
             for roof in ladder_csv.roofs(run.rows, ladder) if not ladder_csv.is_roofs(ladder.family) else []:
@@ -199,6 +213,7 @@ def data(runs: Sequence[Run], versions: dict[str, ladder_sources.Version]) -> di
         "columns": list(records[0]),
         "rows": [[plain(value) for value in one.values()] for one in records],
         "roofs": roofs,
+        "sizes": sizes,
         "counts": counts(runs),
         "main": main_problems(runs),
         "versions": {

@@ -6,8 +6,10 @@
   ladder     the same versions as bars, with time, speed, share of the roof and the vendor's library
              beside them: one picture for each family and dtype
   overview   from the first version to the fastest, every family in one picture
+  sizes      share of the roof and time over size, the fastest version beside the vendor's library: one
+             picture for each family, with a panel for each operation and dtype
 
-A ladder is drawn at its family's main problem (4096x4096x4096 for gemm, 8192x4096 for softmax,
+Elsewhere a ladder is drawn at its family's main problem (4096x4096x4096 for gemm, 8192x4096 for softmax,
 layernorm and rmsnorm, else the largest), with a cold L2 cache, unless the options say otherwise.
 Rows of the host executor have no times: where their accesses were counted, the bytes they moved are
 drawn.
@@ -23,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import itertools
 import math
 import re
 from functools import cache
@@ -49,7 +52,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-KINDS = ("roofline", "ladder", "overview")
+KINDS = ("roofline", "ladder", "overview", "sizes")
 
 # In pictures for light pages; an SVG has the others too.
 PAGE, INK, QUIET, GAP, TRACK = (COLOURS[name][0] for name in ("page", "ink", "quiet", "gap", "idle"))
@@ -566,6 +569,123 @@ def draw_overview(ladders: Sequence[Ladder]) -> Figure:
     return figure
 
 
+# ---- Over size
+
+
+# inches: the axes of the share and of the time, and between them; what is left of them, above and below
+SHARES, TIMES, BETWEEN, SIZES_LEFT, SIZES_ABOVE, SIZES_BELOW = 1.05, 0.7, 0.12, 0.52, 0.46, 0.28
+SIZES_WIDTH = 9.2
+SIZE_LOOKS: tuple[dict[str, Any], ...] = (  # of the fastest, and of the vendor's, which does not hide it
+    {"marker": "o", "color": BEST, "markersize": 4.5},
+    {"marker": "D", "color": VENDOR, "markersize": 5.5, "markerfacecolor": "none", "markeredgewidth": 1.4},
+)
+SIZE_LINES = "-", "--"
+
+
+def draw_sizes(ladders: Sequence[Ladder]) -> Figure:
+    """Share of the roof and time over size, a panel for each operation and dtype. A line joins only a
+    range, problems of one aspect."""
+    from matplotlib.lines import Line2D
+
+    panels = ladder_csv.size_panels(ladders)
+    across = min(3, len(panels))
+    each = SIZES_ABOVE + SHARES + BETWEEN + TIMES + SIZES_BELOW
+    height = HEAD + math.ceil(len(panels) / across) * each + 0.5
+    wide = (SIZES_WIDTH - 0.25) / across - SIZES_LEFT
+    figure = new_figure(SIZES_WIDTH, height)
+    shown = [one for panel in panels for one in panel]
+    heading(figure, "Share of the measured roof, and time, over size", sources(shown))
+    highest = max(r.roof_pct for one in shown for r in _fastest(one) if not r.is_suspect)
+    for i, panel in enumerate(panels):
+        left = SIZES_LEFT + i % across * (wide + SIZES_LEFT)
+        top = HEAD + i // across * each + SIZES_ABOVE
+        places = ((top, SHARES), (top + SHARES + BETWEEN, TIMES))
+        shares, times = (
+            figure.add_axes((left / SIZES_WIDTH, 1 - (at + tall) / height, wide / SIZES_WIDTH, tall / height))
+            for at, tall in places
+        )
+        shares.set_ylim(0, max(112, highest + 8))
+        _size_panel(shares, times, panel, (wide + 0.2) * 72)
+    texts = ["the fastest version at each size"]
+    texts += ["vendor's library"] if any(one.baselines for one in shown) else []
+    handles = [Line2D([], [], linestyle=line, label=text, **look)
+               for text, line, look in zip(texts, SIZE_LINES, SIZE_LOOKS)]  # fmt: skip
+    figure.legend(handles=handles, loc="lower left", bbox_to_anchor=(0.02, 0.0), ncols=2, frameon=False,
+                  fontsize=8, handlelength=3)  # fmt: skip
+    figure.text(0.98, 0.13 / height, "a line: problems of one aspect", va="bottom", ha="right", fontsize=8,
+                color=QUIET)  # fmt: skip
+    return figure
+
+
+def _fastest(one: Ladder) -> list[Row]:
+    """Our fastest version, and the vendor's."""
+    assert one.best is not None
+    return [one.best, *sorted(one.baselines, key=lambda r: r.time_us)[:1]]
+
+
+def _size_panel(shares: Axes, times: Axes, panel: Sequence[Ladder], room: float) -> None:
+    """room: the points that a line of its title has."""
+    from matplotlib.ticker import NullLocator
+
+    unit = "FLOP" if ladder_csv.sized_by_flops(panel) else "B"
+    sizes = [row.flops if unit == "FLOP" else row.bytes for row in (one.rows[0] for one in panel)]
+    size_of = dict(zip((one.problem for one in panel), sizes))
+    ranges = ladder_csv.ranges(size_of)
+    for axes in (shares, times):
+        axes.set_xscale("log")
+        axes.set_xlim(min(sizes) / 2.5, max(sizes) * 2.5)
+        axes.set_xticks(ticks := _log_ticks(*axes.get_xlim(), most=3))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.grid(True, color=GAP, linewidth=0.8)
+        axes.set_axisbelow(True)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+    times.set_yscale("log")
+    times.yaxis.set_minor_locator(NullLocator())
+    times.set_xticklabels([_with_prefix(size, unit) for size in ticks])
+    shares.set_xticklabels([])
+    shares.set_yticks([0, 50, 100], ["0", "50", "100 %"])
+    shares.axhline(100, color=INK, linewidth=1)
+
+    for place, (look, line) in enumerate(zip(SIZE_LOOKS, SIZE_LINES)):
+        of = {one.problem: row for one in panel for row in _fastest(one)[place : place + 1] if row.roof_pct > 0}
+        for axes, value in ((shares, "roof_pct"), (times, "time_us")):
+            for joined in ([p for p in problems if p in of] for problems in ranges):
+                axes.plot([size_of[p] for p in joined], [getattr(of[p], value) for p in joined], line,
+                          color=look["color"], linewidth=1.2, zorder=2)  # fmt: skip
+            axes.plot([size_of[p] for p in of], [getattr(row, value) for row in of.values()],
+                      linestyle="none", zorder=4 + place, **look)  # fmt: skip
+    low, high = times.get_ylim()
+    times.set_ylim(low / 1.5, high * 1.5)
+    ticks = _log_ticks(*times.get_ylim(), most=4)
+    times.set_yticks(ticks, [f"{us / 1000:g} ms" if us >= 1000 else f"{us:g} µs" for us in ticks])
+    for axes in (shares, times):
+        axes.tick_params(length=0, labelsize=8)
+
+    span = ranges[0] if ranges else [one.problem for one in panel]
+    vendor = f" · {panel[0].vendor}" if any(one.baselines for one in panel) else ""
+    below = f"{span[0]} to {span[-1]}{vendor}"
+    for text, y, weight, colour in ((panel[0].title, 24, "bold", INK), (below, 12, "normal", QUIET)):
+        shares.annotate(text, (0, 1), (0, y), xycoords="axes fraction", textcoords="offset points", va="top",
+                        fontsize=_fitting(text, room, 8.5, y == 24), fontweight=weight, color=colour)  # fmt: skip
+
+
+def _log_ticks(low: float, high: float, most: int) -> list[float]:
+    """Two or more: powers of ten, or between them if those are too few."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)))
+    for steps in ((1,), (1, 3), (1, 2, 5)):
+        ticks = [tick for e in decades for step in steps if low <= (tick := step * 10.0**e) <= high]
+        if len(ticks) >= 2:
+            break
+    return ticks[:: math.ceil(len(ticks) / most) or 1]
+
+
+def _with_prefix(value: float, unit: str) -> str:
+    """10 MB of 1e7."""
+    power = min(int(math.log10(max(value, 1)) + 1e-9) // 3, 5)
+    return f"{value / 1000**power:g} {' kMGTP'[power].strip()}{unit}"
+
+
 # ---- The host executor's counts
 
 
@@ -636,6 +756,18 @@ def pictures(
                 yield name, draw_roofline(one, roofs[one])
 
 
+def size_pictures(rows: Sequence[Row], ladders: Sequence[Ladder]) -> Iterable[tuple[str, Figure]]:
+    """Of each family the ladders at all problems that the rows have."""
+    wanted = {one.title for one in ladders}
+    families: dict[str, list[Ladder]] = {}
+    for one in ladder_csv.every_ladder(rows):
+        if one.title in wanted and one.cache == ladders[0].cache:
+            families.setdefault(one.family, []).append(one)
+    for family, group in families.items():
+        if ladder_csv.size_panels(group):
+            yield file_name(family, "sizes"), draw_sizes(group)
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -669,9 +801,11 @@ def main() -> None:
         kinds: tuple[str, ...] = (options.kind,) if options.kind else KINDS
         judged = any(r.roof_pct > 0 for one in ladders for r in one.timed)
         if not options.kind and not (judged and len({one.family for one in ladders}) > 1):
-            kinds = ("roofline", "ladder")
+            kinds = tuple(kind for kind in KINDS if kind != "overview")
         ladder_csv.needs_package("matplotlib")
         drawn = pictures(gpu, ladders, kinds)
+        if "sizes" in kinds and not options.problem:
+            drawn = itertools.chain(drawn, size_pictures(gpu, ladders))
     else:
         ladders = ladder_csv.select(rows, **chosen)
         counted = [one for one in ladders if any(r.moved_bytes > 0 for r in one.rows)]
@@ -701,7 +835,9 @@ def main() -> None:
         files += 1
     if not files:
         raise LadderError(
-            "The rows chosen have no operations, so there is no roofline: --kind=ladder."
+            "Nothing to draw over size: no ladder chosen has two problems with a measured roof."
+            if options.kind == "sizes"
+            else "The rows chosen have no operations, so there is no roofline: --kind=ladder."
         )
     print(f"{files} pictures, each as .png and .svg.")
 

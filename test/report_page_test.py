@@ -334,7 +334,7 @@ var choose = (name, value) => {
   select.dispatchEvent(new Event("change", {bubbles: true}));
 };
 """
-VIEWS = ("story", "why", "fastest", "roof", "compare", "runs")
+VIEWS = ("story", "why", "sizes", "roof", "compare", "runs")
 
 
 @browses
@@ -456,7 +456,7 @@ class InBrowser(PageCase):
         self.assertEqual(page.run("$('.compiled').length"), 0)
 
     def test_the_fastest_for_a_shape_is_found_and_ties_are_marked(self) -> None:
-        page = self.open(self.page(self.tied()), view="fastest", family="elementwise")
+        page = self.open(self.page(self.tied()), view="sizes", family="elementwise", version="every")
         cells = page.run("""textsOf('[aria-label^="the fastest version at"] td')""")
         self.assertEqual(cells[:2], ["v02 grid stride", "v03"])
         self.assertEqual(page.run("$('.charts .point.tied').length"), 2, "in both charts")
@@ -467,8 +467,39 @@ class InBrowser(PageCase):
         self.assertIn("268435456: v02 grid stride, tied with v03", said)
         page.run("history.back()")
         page.wait("!$('#answer li').length")
-        page.run("choose('follow', 'v01_naive')")
+        page.run("choose('beside', 'v01_naive')")
         page.wait("$('.charts .point.followed').length === 2")
+        page.run("choose('beside', '')")
+        page.wait("$('.charts .point').length === 2")
+
+    def test_lines_over_size_join_what_is_of_one_aspect(self) -> None:
+        """By the fastest at 1024 to 8192 cubed, by the vendor's library, and not by another shape."""
+        cubes = [gemm(kernel, tflops * n / 8192, n, time_us_min=1, time_us_p95=2 * n)
+                 for n in (1024, 2048, 8192) for kernel, tflops in (("v00_cublas", 52), ("v01_naive", 9))]  # fmt: skip
+        odd = [one | {"problem": "1000x3000x777"} for one in (gemm("v00_cublas", 40), gemm("v01_naive", 50))]
+        small = gemm("v01_naive", 9, 512, roof="dram", problem="1x512x512")
+        page = Page(path := self.page(self.write([*cubes, *odd, small])))
+        (sizes,) = page.data["sizes"]
+        self.assertEqual(sizes["unit"], "flops", "of all, though DRAM bounds the small one")
+        self.assertEqual(sizes["ranges"], [[f"{n}x{n}x{n}" for n in (1024, 2048, 8192)]])
+        shown = self.open(path, view="sizes", family="gemm")
+        places = """$('.charts figure').map((figure) => ["best", "vendor"].map((kind) => [
+            [...figure.querySelectorAll(`.line.${kind}`)].map((line) => line.getAttribute("points")).join(),
+            [...figure.querySelectorAll(`.point.${kind}`)].map((point) => point.getAttribute("transform"))]))"""
+        for chart in shown.run(places):
+            for (joined, points), count in zip(chart, (5, 4), strict=True):
+                corners = [f"translate({x} {y})" for x, y in (one.split(",") for one in joined.split(" "))]
+                self.assertEqual((len(corners), len(points)), (3, count))
+                self.assertLess(set(corners), set(points))
+        self.assertIn("A line joins three or more problems", shown.run("textsOf('#sizes .note')[0]"))
+        bars = shown.run("""$('.charts figure:first-child .spread.best')
+            .map((bar) => bar.getAttribute("y1") - bar.getAttribute("y2"))""")
+        self.assertEqual([bar > 20 for bar in bars].count(True), 3, "those with a shortest and a 95th percentile")
+        shown.run("""$('.charts .point[tabindex="0"]')[0].focus()""")
+        shown.press("ArrowRight", "ArrowRight")
+        self.assertRegex(shown.run("focused().ariaLabel"), r"from 1\sµs to 2.05\sms .95th percentile")
+        (share,) = shown.run("$('.charts figure:last-child svg').map((one) => one.ariaLabel)")
+        self.assertTrue(share.startswith("share of the roof"))
 
     def test_the_roof_says_what_is_left_and_what_bounds(self) -> None:
         page = self.open(self.page(H200), view="roof", family="gemm")
@@ -496,8 +527,8 @@ class InBrowser(PageCase):
         page.wait("location.hash.includes('family=elementwise')")
         page.run("history.back()")
         page.wait("document.title.includes('gemm')")
-        page.run("location.hash = 'view=fastest&family=gemm'")
-        page.wait("shown() === 'fastest'")
+        page.run("location.hash = 'view=sizes&family=gemm'")
+        page.wait("shown() === 'sizes'")
         time = "$('#summary thead button').find((one) => one.textContent === 'time')"
         order = "$('#summary tbody tr').map((line) => line.cells[0].textContent)"
         orders = []
@@ -577,7 +608,7 @@ class InBrowser(PageCase):
                 self.open(page)
                 ready = self.browser.run("performance.timing.domContentLoadedEventEnd - "
                                          "performance.timing.navigationStart") / 1000  # fmt: skip
-                drawn = self.browser.run("""['why', 'fastest', 'roof'].map((view) => {
+                drawn = self.browser.run("""['why', 'sizes', 'roof'].map((view) => {
                     const begin = performance.now();
                     chosen.view = view; draw(); document.body.offsetHeight;
                     return (performance.now() - begin) / 1000; })""")
@@ -591,7 +622,7 @@ class InBrowser(PageCase):
         page = self.open(self.page(*MEASURED), view="why")
         empty = page.run("""Object.keys(report.main).flatMap((name) => {
             const [family, op, dtype] = name.split("/");
-            return ["why", "fastest", "roof"].filter((view) => {
+            return ["why", "sizes", "roof"].filter((view) => {
               for (const key of Object.keys(chosen)) delete chosen[key];
               Object.assign(chosen, {view, family, op, dtype});
               draw();

@@ -40,7 +40,7 @@ def markers(*names: str) -> str:
     return "\n".join(f"<!-- {name}:begin -->\n<!-- {name}:end -->\n" for name in names)
 
 
-MARKERS = markers("table", "plot")
+MARKERS = markers("table", "plot", "sizes")
 
 
 def line(kernel: str, us: float, **more: Any) -> dict[str, Any]:
@@ -198,6 +198,26 @@ class Choosing(Case):
             self.rows([gemm("v01_naive", 1, 512), gemm("v01_naive", 1, 8192)])
         )
         self.assertEqual([one.problem for one in large], ["8192x8192x8192"])
+
+    def test_ranges_grow_in_one_aspect(self) -> None:
+        def found(*problems: str) -> list[list[str]]:
+            return ladder_csv.ranges(problems)
+
+        cubes = [f"{n}x{n}x{n}" for n in (1024, 2048, 4096)]
+        self.assertEqual(found(*cubes[::-1], "1000x3000x777"), [cubes])
+        wide = ["8192x1024", "8192x4096", "8192x8192"]
+        mixed = [*wide, "8192x8191", "4096x32768", "1024x50257", "1024x131072"]
+        self.assertEqual(found(*mixed), [wide], "8191 is as large as 8192, and odd")
+        sums = ["1048576", "100000007", "268435456"]
+        self.assertEqual(found(*sums, "0"), [sums])
+        self.assertEqual(found("1024x1024", "2048x2048"), [], "two are no range")
+        self.assertEqual(found("4x16x4096", "2x16x8192", "1x16x16384"), [], "what grows, shrinks")
+        self.assertEqual(found("16x8x8", "32x8:8", "64x8x8"), [], "of another kind")
+        long = [f"64x{n}" for n in (64, 128, 256, 512)]
+        square = ["32x32", "64x64", "128x128", "256x256"]
+        both = found(*square, *long)
+        self.assertEqual(sorted(map(len, both)), [3, 4])
+        self.assertEqual(len({*both[0]} & {*both[1]}), 0, "none is in two")
 
     def test_an_empty_choice_says_what_there_is(self) -> None:
         with self.assertRaisesRegex(LadderError, "family gem; .* elementwise, gemm"):
@@ -549,6 +569,40 @@ class Pictures(Case):
         self.assertEqual(sorted(dots["o"]), sorted(ours))
         self.assertEqual(dots["D"], [(r.flops / r.bytes, r.gflops) for r in one.baselines])
 
+    def test_over_size_lines_join_only_ranges(self) -> None:
+        sizes = (1024, 2048, 8192)
+        cubes = [gemm(kernel, tflops * n / 8192, n) for n in sizes
+                 for kernel, tflops in (("v00_cublas", 52), ("v01_naive", 9), ("v02_better", 48))]  # fmt: skip
+        odd = [one | {"problem": "1000x3000x777"} for one in (gemm("v00_cublas", 40), gemm("v02_better", 50))]
+        empty = gemm("v02_better", 48, 16, flops=0, roof_pct=50)  # which has no place on a logarithmic axis
+        ladders = ladder_csv.every_ladder(self.rows([*cubes, *odd, empty, *RELU]))
+        figure = roofline.draw_sizes(ladders)
+        self.assert_apart(figure)
+        shares, times = figure.axes
+        flops = [2 * n**3 for n in sizes]
+        for axes, column in ((shares, "roof_pct"), (times, "time_us")):
+            lines = {m.get_linestyle(): m for m in axes.lines if len(m.get_xdata()) == 3}
+            for style, kernel in (("-", "v02_better"), ("--", "v00_cublas")):
+                rows = [r for one in ladders for r in one.rows if r.kernel == kernel and r.flops in flops]
+                self.assertEqual(list(lines[style].get_xdata()), flops)
+                self.assertEqual(list(lines[style].get_ydata()), [getattr(r, column) for r in rows])
+            counts = {m.get_marker(): len(m.get_xdata()) for m in axes.lines if m.get_linestyle() == "None"}
+            self.assertEqual(counts, {"o": 4, "D": 4}, "the other shape is a point")
+        self.assertEqual([t.get_text() for t in shares.texts],
+                         ["gemm f32", "1024x1024x1024 to 8192x8192x8192 · cuBLAS"])  # fmt: skip
+        self.refuses("Nothing to draw over size", SCRIPTS / "roofline.py", self.write(RELU), "--kind=sizes")
+        self.draw([*cubes, *RELU], "--kind=sizes")
+        self.assertEqual([p.name for p in sorted((self.folder / "out").iterdir())],
+                         ["gemm-sizes.png", "gemm-sizes.svg"])  # fmt: skip
+
+    def test_ticks_of_logarithmic_axes(self) -> None:
+        self.assertEqual(roofline._log_ticks(3, 2000, 3), [10, 100, 1000])
+        self.assertEqual(roofline._log_ticks(20, 350, 3), [30, 100, 300])
+        self.assertEqual(roofline._log_ticks(15, 60, 3), [20, 50])
+        self.assertEqual(roofline._log_ticks(1, 2e7, 4), [1, 100, 1e4, 1e6])
+        texts = [roofline._with_prefix(10.0**e, "B") for e in (1, 3, 7, 12)]
+        self.assertEqual(texts, ["10 B", "1 kB", "10 MB", "1 TB"])
+
     def test_bars_are_as_long_as_the_share_of_the_roof(self) -> None:
         ((one, roofs),) = self.ladders(RELU)
         axes: Any
@@ -718,6 +772,29 @@ class Tables(TreeCase):
         text = self.pages()[self.folder.name]
         self.assertRegex(text, r"Measured on .*: \[new.csv\]\(.*\) \(elementwise\)\. Diff")
         self.assertRegex(text, r"Measured by the earlier .*\[old.csv\]\(.*\) \(gemm\)\.\n")
+
+    def test_over_size_each_family_has_its_longest_range(self) -> None:
+        self.tree("gemm", "elementwise")
+        self.write([*ALL, gemm("v01_rung_0", 9, 8192)], "results/gpu/one.csv")
+        of = {"timestamp": "2026-02-02T00:00:00Z"}
+        cubes = [gemm("v01_rung_0", 9, n, **of) for n in (1024, 2048, 4096)]
+        cubes += [one | {"dtype": "f16"} for one in [*cubes, gemm("v01_rung_0", 9, 512, **of)]]
+        self.write(cubes, "results/gpu/2026-02-02-sizes.csv")
+        pages = self.pages()
+        self.assertIn("[one.csv]", pages["gemm"])
+        self.assertNotIn("sizes.csv", pages["gemm"])
+        (page,) = (p for p in update_readme.pages(self.folder) if p.path == self.folder / "README.md")
+        text, (picture,) = page.sections["sizes"]
+        self.assertIn("[2026-02-02-sizes.csv](results/gpu/2026-02-02-sizes.csv).", text)
+        self.assertEqual({(one.family, one.dtype) for one in picture.ladders}, {("gemm", "f16")},
+                         "of elementwise there is one problem")  # fmt: skip
+        self.assertEqual(len(picture.ladders), 4)
+        self.assertIn("gemm f16 512x512x512: v01 rung 0, ", picture.description)
+        self.assertNotIn("1024x", picture.description)
+        longer = [one | {"device": "Other", "problem": f"{n}x8x8"} for n in range(16, 26) for one in cubes[:1]]
+        self.write(longer, "results/other/2026-02-02-sizes.csv")
+        self.write([{**one, "device": "Other"} for one in ALL], "results/other/old.csv")
+        self.assertIn("results/other/over-size.svg", self.pages()[self.folder.name])
 
     def test_the_docs_have_the_aa_and_the_pictures(self) -> None:
         self.tree("gemm", "transpose")

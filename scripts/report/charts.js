@@ -24,7 +24,7 @@ function logTicks(from, to) {
 }
 
 function linearTicks(from, to) {
-  const rough = (to - from) / 5, size = 10 ** Math.floor(Math.log10(rough));
+  const rough = (to - from) / 6, size = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].find((one) => one * size >= rough) * size;
   const found = [];
   for (let at = Math.ceil(from / step) * step; at <= to + step / 1e6; at += step) found.push(at);
@@ -73,7 +73,7 @@ const SHAPES = {
 // How a row's point looks: the vendor's library, the fastest and what is tied with it, and the others.
 function look(row) {
   if (row.suspect) return {kind: "suspect", shape: "cross", r: 4};
-  if (row.vendor) return {kind: "vendor", shape: "diamond", r: 4.5};
+  if (row.vendor) return {kind: "vendor", shape: "diamond", r: 6};
   if (row.peer) return {kind: "peer", shape: "diamond", r: 3.5};
   if (row.simplest) return {kind: "best", shape: "circle", r: 6};
   if (row.best) return {kind: "tied", shape: "circle", r: 8};

@@ -121,7 +121,7 @@ function pairsTable(list, a, b) {
   const name = (run) => several ? report.runs[run].gpu : report.runs[run].name;
   return tableOf("both runs", [
     {title: "ladder", kind: "name", cell: ({second}) => named(second)},
-    {title: "problem", value: ({second}) => second.work, cell: ({second}) => `${second.problem} ${second.cache}`},
+    {title: "problem", value: ({second}) => second.bytes, cell: ({second}) => `${second.problem} ${second.cache}`},
     {title: name(a), cell: ({one}) => version(one)},
     {title: `time, ${name(a)}`, kind: "number", value: ({one}) => one.time, cell: ({one}) => one.time_text},
     {title: name(b), cell: ({second}) => version(second)},

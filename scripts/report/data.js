@@ -15,6 +15,7 @@ const named = (row) => LADDER.map((name) => row[name]).filter(Boolean).join(" ")
 const ladderName = (row) => LADDER.map((name) => row[name]).join("/");
 const runTitle = (run) => `${report.runs[run].gpu} · ${report.runs[run].name}`;
 const written = (row) => report.versions[`${row.family}/${row.kernel}`];
+const sizesOf = (row) => report.sizes.find((one) => agree(one, row, [...LADDER, "run"]));
 const isRoofs = (row) => row.family === "roofs";
 
 const asMultiple = (value) =>

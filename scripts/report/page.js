@@ -1,9 +1,9 @@
 // What is chosen stands in the address, so that it can be sent to others and the back button works.
 
 const FILTERS = ["family", "op", "dtype", "problem", "cache", "run"];
-const VIEWS = {story: drawStory, why: drawWhy, fastest: drawShapes, roof: drawRoof, compare: drawCompare,
+const VIEWS = {story: drawStory, why: drawWhy, sizes: drawSizes, roof: drawRoof, compare: drawCompare,
                runs: () => {}};
-const FILTERED = {why: FILTERS, fastest: FILTERS.filter((name) => name !== "problem"), roof: FILTERS};
+const FILTERED = {why: FILTERS, sizes: FILTERS.filter((name) => name !== "problem"), roof: FILTERS};
 const chosen = {};
 
 const form = byId("filters");
@@ -22,14 +22,18 @@ function go(changes) {
   location.hash = new URLSearchParams(to);
 }
 
-// Of the longest ladder that has what is chosen before `filter`, or of its main problem.
+// Of the longest ladder that has what is chosen before `filter`, or of its main problem; over size the run
+// with the longest ranges.
 function preferred(filter, values) {
   const fixed = LADDER.slice(0, FILTERS.indexOf(filter));
   const [name, main] = Object.entries(report.main).find(([name]) =>
       fixed.every((one, i) => chosen[one] === name.split("/")[i]));
   const [family, op, dtype] = name.split("/");
   const wanted = {family, op, dtype, ...main, cache: "cold"}[filter];
-  return values.includes(wanted) ? wanted : values[0];
+  const first = values.includes(wanted) ? wanted : values[0];
+  if (filter !== "run" || chosen.view !== "sizes") return first;
+  const joined = (run) => sizesOf({...chosen, run})?.ranges.flat().length ?? 0;
+  return values.reduce((most, run) => joined(run) > joined(most) ? run : most, first);
 }
 
 // Each list offers what the choices before it leave; a choice that is no more gives way.

@@ -4,7 +4,8 @@ README and of docs/.
 
 The numbers come from the CSVs under results/<gpu>/: for each family from the GPU's newest one that
 has its rows. Left out are *-shapes.csv, further problems of some versions, and what
-scripts/autotune.py and scripts/torch_operators.py measured. Of several GPUs the one with the most
+scripts/autotune.py and scripts/torch_operators.py measured. *-sizes.csv, ranges of problems, are only
+drawn over size. Of several GPUs the one with the most
 families measured by the protocol of equal rounds comes first, of those the one measured last;
 README.md has a row of it for each family, results/README.md all rows of all GPUs.
 
@@ -12,6 +13,7 @@ What stands between these markers is replaced, and nothing else:
 
   <!-- table:begin -->    … <!-- table:end -->     README.md, results/README.md and the families'
   <!-- plot:begin -->     … <!-- plot:end -->      README.md and the families'
+  <!-- sizes:begin -->    … <!-- sizes:end -->     README.md: share of the roof and time over size
   <!-- ladder:begin -->   … <!-- ladder:end -->    docs/reading.md: the transpose's
   <!-- roofline:begin --> … <!-- roofline:end -->  docs/reading.md: gemm's
   <!-- aa:begin -->       … <!-- aa:end -->        docs/measuring.md: what the runs can tell apart
@@ -33,7 +35,7 @@ import re
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Sequence
+from typing import Any, Iterable, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import ladder_csv  # noqa: E402
@@ -109,14 +111,21 @@ class Picture:
     def draw(self) -> None:
         import roofline  # needs matplotlib, which --check does without
 
-        ((_, figure),) = roofline.pictures(self.run.rows, self.ladders, (self.kind,))
+        if self.kind == "sizes":
+            figure = roofline.draw_sizes(self.ladders)
+        else:
+            ((_, figure),) = roofline.pictures(self.run.rows, self.ladders, (self.kind,))
         roofline.save(figure, self.path, self.description, f"rows {self.digest}")
 
     @property
     def description(self) -> str:
-        """For those who don't see it: the fastest version of each ladder."""
+        """For those who don't see it: the fastest version of each ladder; over size, of its smallest and
+        its largest problem."""
         texts = [f"{self.alt}."]
-        for one in self.ladders:
+        shown: Iterable[Ladder] = self.ladders
+        if self.kind == "sizes":
+            shown = (panel[end] for panel in ladder_csv.size_panels(self.ladders) for end in (0, -1))
+        for one in shown:
             if best := one.best:
                 numbers = ", ".join(filter(None, (time_text(best.time_us), over_vendor(one, best))))
                 reached = f", {share(best)} of the roof" if share(best) else ""
@@ -397,6 +406,7 @@ def pages(root: Path) -> list[Page]:
     # A family is shown on the first GPU that has it.
     first = {family: run for runs in reversed(machines) for family, run in runs.items()}
     found = [main_page(root / "README.md", machines)]
+    found[0].sections["sizes"] = over_size(root / "README.md", machines)
     if (path := root / "results/README.md").exists():
         found.append(results_page(path, machines))
     for readme in sorted(root.glob("src/kernels/*/README.md")):
@@ -448,6 +458,50 @@ def results_page(path: Path, machines: Sequence[Runs]) -> Page:
         device = next(iter(runs.values())).device
         texts += [f"## {device}", summary(runs, "../"), provenance(path, runs)]
     return Page(path, {"table": ("\n\n".join(texts), [])})
+
+
+def over_size(page: Path, machines: Sequence[Runs]) -> tuple[str, list[Picture]]:
+    """A picture of the GPU with the longest ranges: of each family the operation that stands for it, in the
+    type with the longest one."""
+    most, chosen = 0, {}
+    for runs in without_roofs(machines):
+        folder = next(iter(runs.values())).path.parent
+        further = [
+            Run(path, tuple(r for r in ladder_csv.read(path) if r.backend == "cuda"))
+            for path in sorted(folder.glob("*-sizes.csv"))
+        ]
+        panels = {}
+        for family, newest in runs.items():
+            of_family = [(range_of(panel), run, panel) for run in (newest, *further)
+                         for panel in family_sizes(run, family)]  # fmt: skip
+            if of_family:
+                panels[family] = max(of_family, key=lambda one: (*one[0], one[1].newest))
+        joined = sum(length for (length, _), _, _ in panels.values())
+        if panels and (joined > most or not chosen):
+            most, chosen = joined, panels
+    if not chosen:
+        return "", []
+    used = dict.fromkeys(run for _, run, _ in chosen.values())
+    csvs = ", ".join(link(run, page) for run in used)
+    text = ("The fastest version at each size beside the vendor's library. A line joins three or more problems\n"
+            "in which the same numbers grow by one factor and the others stay.\n"
+            f"Measured on {next(iter(used)).device}, L2 cache cold: {csvs}.")  # fmt: skip
+    ladders = tuple(one for _, _, panel in chosen.values() for one in panel)
+    run = next(iter(used))
+    alt = "share of the roof and time over size, the fastest version beside the vendor's library, for every family"
+    return text, [Picture(run.path.parent / "over-size.svg", alt, run, ladders, "sizes")]
+
+
+def family_sizes(run: Run, family: str) -> list[list[Ladder]]:
+    cold = [r for r in run.rows if r.cache != "hot" and r.family == family]
+    ladders = ladder_csv.every_ladder(cold)
+    return ladder_csv.size_panels(headline(ladders, family)) if ladders else []
+
+
+def range_of(panel: Sequence[Ladder]) -> tuple[int, bool]:
+    """How many problems its longest range has, and whether the vendor's library is beside them."""
+    ranges = ladder_csv.ranges(one.problem for one in panel)
+    return max(map(len, ranges), default=0), any(one.baselines for one in panel)
 
 
 MOST_BARS = 36  # of a picture
