@@ -12,7 +12,8 @@ function(ladder_host_executor target)
   cmake_parse_arguments(arg "" "HEADERS_OF" "KERNELS" ${ARGN})
   set_source_files_properties(${arg_KERNELS} PROPERTIES LANGUAGE CXX)
   add_library(${target}_kernels OBJECT ${arg_KERNELS})
-  set_target_properties(${target}_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  # No unity build (test/docs_test.py has one): files of kernels and of the executor share names.
+  set_target_properties(${target}_kernels PROPERTIES POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF)
   target_link_libraries(${target}_kernels PRIVATE ladder_on_host)
   if(arg_HEADERS_OF)
     target_precompile_headers(${target}_kernels REUSE_FROM ${arg_HEADERS_OF}_kernels)
@@ -47,7 +48,7 @@ add_library(host_executor OBJECT ${sources} ${CMAKE_SOURCE_DIR}/src/support/out_
                                  ${CMAKE_SOURCE_DIR}/src/device/tensor_map.cpp
                                  ${CMAKE_SOURCE_DIR}/src/harness/registry.cpp)
 set_target_properties(host_executor PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
-                                               VISIBILITY_INLINES_HIDDEN ON)
+                                               VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD OFF)
 target_link_libraries(host_executor PRIVATE ladder_on_host)
 target_compile_options(host_executor PRIVATE -O2) # a kernel's every access is a call of it
 target_precompile_headers(host_executor PRIVATE

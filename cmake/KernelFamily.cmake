@@ -16,6 +16,7 @@ endif()
 
 function(ladder_add_kernels target)
   add_library(${target} OBJECT ${ARGN})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD OFF) # names are the same in many files
   target_include_directories(${target} PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(${target} PRIVATE fmt::fmt ladder_cuda ladder_warnings)
 endfunction()

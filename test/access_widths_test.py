@@ -72,14 +72,17 @@ SMALL = [
     "--matrix_reduction=37x131,33x520,8x1024", "--reduction=16391",
     "--rmsnorm=3x100,3x103,2x2048", "--softmax=4x100,3x1031", "--transpose=64x64,65x130",
 ]  # fmt: skip
+# Each a process, those that take longest first. Of the 16-bit types one is enough in these.
 RUNS = [
-    SMALL,
     # Both head sizes, keys in groups, rows of keys that are not used, pages.
-    ["--benchmark_filter=attention/",
-     "--attention=1x2:1x8:70x64,1x2:1x40:70x128,2x2:1x1..70x64,1x4:2x1:70x64@page16"],
+    ["--benchmark_filter=attention/.*bf16", "--attention=1x1x40:70x128,1x4:2x1:70x64@page16"],
+    ["--benchmark_filter=attention/.*bf16", "--attention=1x2:1x8:70x64,2x1x1..70x64"],
+    ["--benchmark_filter=gemm/f32/v20", "--gemm=520x530x640"],  # cut tiles; no smaller one has any
+    *([f"--benchmark_filter=^{one[2:].split('=')[0]}/", one] for one in SMALL),
+    ["--benchmark_filter=^roofs/"],
     # Rows that are not held as a whole.
-    ["--benchmark_filter=layernorm/(add/)?b?f", "--layernorm=1x33000,1x33001"],
-    ["--benchmark_filter=rmsnorm/(add/)?b?f", "--rmsnorm=1x33000,1x33001"],
+    ["--benchmark_filter=layernorm/(add/)?(f32|bf16)", "--layernorm=1x33000,1x33001"],
+    ["--benchmark_filter=rmsnorm/(add/)?(f32|bf16)", "--rmsnorm=1x33000,1x33001"],
     ["--benchmark_filter=^softmax/f32", "--softmax=3x2048"],  # whole vectors, a block for a row
     # Several short rows in a warp: whole vectors, and not.
     ["--benchmark_filter=short_rows|row_short", "--layernorm=9x31,9x32", "--rmsnorm=9x31,9x32",
@@ -90,7 +93,6 @@ RUNS = [
     ["--benchmark_filter=gemm/f32/v16", "--gemm=4x128x300,3x77x300,300x4x1100"],  # parts of K
     ["--benchmark_filter=gemm/f32/v18", "--gemm=100x77x300"],  # cut tiles
     ["--benchmark_filter=gemm/f32/v20", "--gemm=120x130x450"],  # runs, and a copy of B
-    ["--benchmark_filter=gemm/f32/v20", "--gemm=520x530x640"],  # cut tiles; no smaller one has any
 ]
 
 

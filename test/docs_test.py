@@ -91,8 +91,8 @@ def copy_tree(to: Path, examples: list[Block]) -> None:
 
 
 def configure(tree: Path, build: Path) -> str:
-    """Configures the copy with the compiler and libraries of a build folder, unoptimised; returns
-    what went wrong."""
+    """Configures the copy with the compiler and libraries of a build folder, unoptimised and with
+    several sources in one, which is soonest built; returns what went wrong."""
     cache = dict(
         re.findall(r"^(\w+):\w+=(.*)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
     )
@@ -101,7 +101,7 @@ def configure(tree: Path, build: Path) -> str:
     options = [f"-D{name}={cache[name]}" for name in keep if cache.get(name)]
     options += [f"-DFETCHCONTENT_SOURCE_DIR_{path.stem.split('-')[0].upper()}={path}"
                 for path in (build / "_deps").glob("*-src")]  # fmt: skip
-    options.append("-DCMAKE_CXX_FLAGS_RELEASE=-O0")
+    options += ["-DCMAKE_CXX_FLAGS_RELEASE=-O0", "-DCMAKE_UNITY_BUILD=ON"]
     os.environ["CMAKE_GENERATOR"] = cache["CMAKE_GENERATOR"]
     if (venv := ROOT / "build" / "venv").exists():
         (tree / "build").mkdir()

@@ -16,7 +16,7 @@ namespace {
 /// for it: some seconds.
 constexpr double kMoreHostWork = 16;
 
-const char* const kLegend =
+const char* const kCountersLegend =
     R"(global    requests, each one instruction of one warp; then the 32-byte sectors that they touch
 shared    wavefronts, the passes through the 32 banks
 DRAM      bytes that went to and from it
@@ -54,7 +54,7 @@ void print_head(const Device& device, std::uint64_t seed, const Paint& paint) {
   fmt::print(
       "Counters of {}, read by CUPTI · seed {}\n"
       "Of all kernels of a version, launched once for each pass; no times are taken.\n{}\n",
-      device.info().name, seed, paint.faint(kLegend));
+      device.info().name, seed, paint.faint(kCountersLegend));
 }
 
 struct Lines {

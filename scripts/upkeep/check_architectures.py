@@ -33,7 +33,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Iterator, NamedTuple, NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 HOPPER = "90a"
@@ -192,12 +192,9 @@ def compile_job(command: list[str], job: Job) -> Outcome:
     return Outcome({}, [f"  {where}: compiled one by one, as together they fail: {failed[0]}"])
 
 
-def check(command: list[str], architecture: str, workers: ThreadPoolExecutor) -> bool:
-    """Prints the line of an architecture, and what is refused."""
-    start = time.monotonic()
-    todo = jobs(architecture)
-    command = [*command, f"-arch=sm_{architecture}"]
-    outcomes = list(workers.map(partial(compile_job, command), todo))
+def report(architecture: str, todo: list[Job], done: Iterator[Outcome], start: float) -> bool:
+    """Prints the line of an architecture, when all of it is compiled, and what is refused."""
+    outcomes = list(done)
     refused = {file: lines for outcome in outcomes for file, lines in outcome.refused.items()}
     count = sum(len(job.files) for job in todo)
     print(f"sm_{architecture:<4} {count:>4} files {time.monotonic() - start:>6.1f} s   "
@@ -220,8 +217,13 @@ def main() -> int:
     nvcc = find_nvcc()
     wanted = architectures(nvcc, options.architecture)
     command = compiler(nvcc)
+    start = time.monotonic()
+    todo = {architecture: jobs(architecture) for architecture in wanted}
     with ThreadPoolExecutor(os.cpu_count()) as workers:
-        good = [check(command, architecture, workers) for architecture in wanted]
+        # All are begun at once, so that no core waits for the last families of an architecture.
+        done = {a: workers.map(partial(compile_job, [*command, f"-arch=sm_{a}"]), todo[a])
+                for a in wanted}  # fmt: skip
+        good = [report(a, todo[a], done[a], start) for a in wanted]
     return 0 if all(good) else 1
 
 
