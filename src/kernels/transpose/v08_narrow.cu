@@ -43,10 +43,8 @@ struct Narrow {
   __device__ unsigned place(unsigned row, unsigned col) const {
     return row * n + col + row / V * padding();
   }
-  /// How much further on the same column's next element lies.
-  __device__ unsigned step(unsigned row) const { return row % V == V - 1 ? n + padding() : n; }
   /// Where it has vector v of its piece of the tall matrix.
-  __device__ unsigned place(unsigned v) const { return v * V + v / n * padding(); }
+  __device__ unsigned place(unsigned v) const { return (v + v / n * (padding() / V)) * V; }
 };
 
 template <Stores kHow, class T>
@@ -54,7 +52,7 @@ __device__ void store(const ladder::Vec128<T>& vector, T* to) {
   if constexpr (kHow == Stores::streaming) {
     vector.store_streaming(to);
   } else {
-    vector.store(to);
+    vector.store_whole(to);
   }
 }
 
@@ -86,6 +84,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) tall(Narrow<T> a) {
         for (int e = 0; e < V; ++e) vector[e] = from + e < size ? a.in[from + e] : T(0.0f);
       }
     });
+    for (Vec& vector : v) ladder::stay_packed(vector);
     for_each_load(
         [&](const Vec& vector, unsigned at, std::int64_t) { vector.store(&tile[a.place(at)]); });
   }
@@ -98,20 +97,16 @@ __global__ void __launch_bounds__(kThreads, kBlocks) tall(Narrow<T> a) {
     const std::int64_t start = col * a.m;
     const unsigned shift = start & (kSector - 1), row_of_tile = a.more + first - shift;
     const std::int64_t row = row0 + first - shift;
-    unsigned from = a.place(row_of_tile, col);
+    const auto element = [&](int e) { return tile[a.place(row_of_tile + e, col)]; };
     if (row >= 0 && row + V <= a.m) {
       Vec window;
 #pragma unroll
-      for (int e = 0; e < V; ++e) {
-        window[e] = tile[from];
-        from += a.step(row_of_tile + e);
-      }
+      for (int e = 0; e < V; ++e) window[e] = element(e);
       store<kHow>(window, a.out + start + row);
     } else {
 #pragma unroll
       for (int e = 0; e < V; ++e) {
-        if (row + e >= 0 && row + e < a.m) a.out[start + row + e] = tile[from];
-        from += a.step(row_of_tile + e);
+        if (row + e >= 0 && row + e < a.m) a.out[start + row + e] = element(e);
       }
     }
   }
@@ -139,13 +134,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks) wide(Narrow<T> a) {
   };
   const auto put = [&](int row, unsigned col, const Vec& from) {
     if (row0 + row >= a.m) return;
-    const unsigned row_of_tile = a.more / 2 + row;
-    unsigned to = a.place(row_of_tile, col);
 #pragma unroll
-    for (int e = 0; e < V; ++e) {
-      tile[to] = from[e];
-      to += a.step(row_of_tile + e);
-    }
+    for (int e = 0; e < V; ++e) tile[a.place(a.more / 2 + row + e, col)] = from[e];
   };
   const auto shift = [&](unsigned col) { return static_cast<unsigned>(col * a.m & (V - 1)); };
 
@@ -175,13 +165,13 @@ __global__ void __launch_bounds__(kThreads, kBlocks) wide(Narrow<T> a) {
   for (unsigned at = threadIdx.x; at < vectors; at += kThreads) {
     const std::int64_t to = row0 * a.n + at * V;
     if (to >= size) break;
-    const T* const from = &tile[a.place(a.more / 2 / V * a.n + at)];
+    const Vec vector = Vec::load_some(&tile[a.place(a.more / 2 / V * a.n + at)]);
     if (to + V <= size) {
-      store<kHow>(Vec::load(from), a.out + to);
+      store<kHow>(vector, a.out + to);
     } else {
 #pragma unroll
       for (int e = 0; e < V; ++e) {
-        if (to + e < size) a.out[to + e] = from[e];
+        if (to + e < size) a.out[to + e] = vector[e];
       }
     }
   }
