@@ -6,14 +6,14 @@
 //           above it loads too
 // Bound by  DRAM bandwidth
 // Limits    in and out start at multiples of 32 bytes
-// Tile      16 x 16 thread tiles and a sector more of rows, 256 threads; f32 64 x 64, 21 KiB of
-//           shared memory; 16-bit 128 x 128, 41 KiB
+// Tile      16 x 16 thread tiles; f32 64 x 64, 256 threads, 18 KiB of shared memory; 16-bit 128 x 128,
+//           512 threads, 36 KiB. Windows are a sector shorter, where they are shifted
 //
 // Row c of the output starts at its element c * rows, s elements after a sector's boundary. The
-// block stores its elements row0 - s to row0 + kTile - s of it, for which the tile has the rows of
-// the input from row0 - kSector on:
+// block stores its elements row0 - s to row0 - s + window, for which the tile has the rows of the
+// input from row0 - kSector on:
 //
-//                     row0 - kSector   row0                      row0 + kTile
+//                     row0 - kSector   row0                     row0 + window
 //   tile, column c         |.............|===========================|
 //   windows      s = 0                   [===========================]
 //                s = 3                [===========================]
@@ -22,13 +22,14 @@
 // The input is loaded by the aligned vectors that touch a row of the tile, one more than it has
 // room for, so that the tile has a vector of columns more at both ends.
 //
-//   access                            word, modulo 32, that lane 8y + x touches      (f32)
-//   store an element of a row         (q / 4 + x) 4 + element, q = row + y, shifted by the start
-//   load an element of a window       (q / 4 + x) 4 + column + y
+//   access                     word, modulo 32, that lane 8y + x touches      (f32)
+//   store element e            4x + e - t + 8q + q / 4 * 4, in row q = y + …, that starts t elements
+//                              after a vector's boundary
+//   load element e             4x + y + 8r, of column y + …, in row 4x + r
 //
-// as rows are a multiple of 32 bytes and every V of them are followed by a vector. So 8 lanes never
-// meet in a bank; the four groups of lanes of a warp do where their columns are the same modulo 4,
-// which depends on the matrix.
+// So 8 lanes never meet in a bank. The 4 groups of a warp never do when they load; when they store,
+// where their rows' t are different, as with an odd number of columns. (16-bit types: the rows and
+// columns of a warp are a word apart, and the words are the same.)
 #include "device/vector.hpp"
 #include "launchers.hpp"
 
@@ -48,8 +49,8 @@ __host__ __device__ int window_of(int rows) {
   return rows % kSector == 0 ? kTile<T> : kTile<T> - kSector;
 }
 
-/// Blocks that start one after the other are neighbours along the shorter side: kWide is whether
-/// that is the columns' direction.
+/// Blocks that start one after the other are neighbours along the matrix's shorter side, so that the
+/// lines and rows that they share are still in the L2 cache. kWide: its columns are shorter.
 template <bool kWide, class T>
 __global__ void __launch_bounds__(kThreads<T>) any_start(transpose::Args<T> a) {
   using Vec = ladder::Vec128<T>;
