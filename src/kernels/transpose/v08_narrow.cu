@@ -140,24 +140,23 @@ __global__ void __launch_bounds__(kThreads, kBlocks) wide(Narrow<T> a) {
   const auto shift = [&](unsigned col) { return static_cast<unsigned>(col * a.m & (V - 1)); };
 
   const unsigned vectors = a.rows / V * a.n;
-  for (unsigned begin = threadIdx.x; begin < vectors; begin += kLoads * kThreads) {
+  const unsigned loads = a.more == 0 ? vectors : vectors + a.n;  // with the last of each column
+  for (unsigned begin = threadIdx.x; begin < loads; begin += kLoads * kThreads) {
     Vec v[kLoads];
     const auto for_each = [&](auto f) {
 #pragma unroll
       for (unsigned i = 0; i < kLoads; ++i) {
-        const unsigned at = begin + i * kThreads, group = at / 8, col = group % a.n;
-        if (at < vectors) f((group / a.n * 8 + at % 8) * V - shift(col), col, v[i]);
+        const unsigned at = begin + i * kThreads, group = at / 8;  // 8 lanes share a column
+        if (at >= loads) continue;
+        const bool is_last = at >= vectors;
+        const unsigned col = is_last ? at - vectors : group % a.n;
+        const int row = (is_last ? a.rows : (group / a.n * 8 + at % 8) * V) - shift(col);
+        if (row < static_cast<int>(a.rows)) f(row, col, v[i]);
       }
     };
     for_each(load);
     for (Vec& vector : v) ladder::stay_packed(vector);
     for_each(put);
-  }
-  if (threadIdx.x < a.n && shift(threadIdx.x) > 0) {  // the last that touches a column
-    const int row = a.rows - shift(threadIdx.x);
-    Vec last;
-    load(row, threadIdx.x, last);
-    put(row, threadIdx.x, last);
   }
   __syncthreads();
 
