@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) tall(Narrow<T> a) {
   using Vec = ladder::Vec128<T>;
   constexpr int V = Vec::size, kSector = Narrow<T>::kSector;
   T* const tile = ladder::dynamic_shared<T>();
-  const std::int64_t row0 = std::int64_t{blockIdx.x} * a.rows, size = a.m * a.n;
+  const std::int64_t row0 = blockIdx.x * a.rows, size = a.m * a.n;
 
   const unsigned loads = (a.rows + a.more) / V * a.n;
   for (unsigned begin = threadIdx.x; begin < loads; begin += kLoads * kThreads) {
@@ -119,7 +119,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks) wide(Narrow<T> a) {
   using Vec = ladder::Vec128<T>;
   constexpr int V = Vec::size;
   T* const tile = ladder::dynamic_shared<T>();
-  const std::int64_t row0 = std::int64_t{blockIdx.x} * a.rows, size = a.m * a.n;
+  const std::int64_t row0 = blockIdx.x * a.rows, size = a.m * a.n;
 
   // Of the tile, a vector's row may be before its first.
   const auto load = [&](int row, unsigned col, Vec& to) {
