@@ -90,6 +90,8 @@ RUNS = [
     # Whole rows and parts of rows; parts of short and of long columns.
     ["--benchmark_filter=row_split", "--matrix_reduction=3x40001,20x1501,20x4001"],
     ["--benchmark_filter=col_any", "--matrix_reduction=601x127,600x256,200x520,200x521"],
+    # Rows that start anywhere, or at whole vectors and end anywhere; tall and wide narrow matrices.
+    ["--benchmark_filter=transpose/.*/v0[789]", "--transpose=133x65,68x132,301x9,9x301,304x8,8x304"],
     ["--benchmark_filter=gemm/f32/v16", "--gemm=4x128x300,3x77x300,300x4x1100"],  # parts of K
     ["--benchmark_filter=gemm/f32/v18", "--gemm=100x77x300"],  # cut tiles
     ["--benchmark_filter=gemm/f32/v20", "--gemm=120x130x450"],  # runs, and a copy of B

@@ -569,7 +569,7 @@ Tensor col_sum(const Tensor& input) {
   return y;
 }
 Tensor transpose(const Tensor& input) {
-  static constexpr Operation kTranspose{"transpose", "v06_", 2};
+  static constexpr Operation kTranspose{"transpose", "v11_", 2};
   check_matrix("transpose", "input", input);
   const Tensor x = dense(input), y = new_tensor(x, {x.size(1), x.size(0)});
   run(kTranspose, {x.size(0), x.size(1)}, {&x, &y});

@@ -209,3 +209,44 @@ def thread_tile() -> Picture:
     picture.text(MARGIN, y + V * n * cell[1] + 76, "Both touch all 32 banks once: one wavefront for 8 lanes.",
                  "small", "quiet")  # fmt: skip
     return picture
+
+
+# ---- v07: windows
+
+
+@rung(
+    "v07_windows",
+    "8 rows of the output around a block's first row: its pieces start at sectors, up to 7 elements before it",
+    "v07: const int row = row0 + vector * V - (start & (kSector - 1));",
+    "v07: const int top = row0 + window - kTile<T>;",
+    "v07: return rows % kSector == 0 ? kTile<T> : kTile<T> - kSector;",
+)
+def windows() -> Picture:
+    rows, before, shown, y = 4093, SECTOR, 34, 104
+    size = (WIDTH - 2 * MARGIN - 44) / shown
+    lines = range(SECTOR)  # rows of the output: columns of the input
+    picture = Picture("Pieces that start where a sector does", y + len(lines) * size + 116)
+    x = MARGIN + 44
+    starts = [line * rows % SECTOR for line in lines]
+
+    def look(line: int, at: int) -> str:
+        """`at` counts from a sector's worth before row0."""
+        sector = (at + starts[line]) // SECTOR
+        if at < before - starts[line]:
+            return "idle"
+        return "A" if sector % 2 else "a"
+
+    assert all((before - s + s) % SECTOR == 0 for s in starts)
+    picture.grid(x, y, len(lines), shown, size, look)
+    for line in lines:
+        picture.text(MARGIN, y + (line + 0.75) * size, f"row {line}", "small")
+    picture.text(x, y - 34, "elements of the output")
+    picture.text(x + before * size, y - 12, "row0", "small")
+    picture.text(x, y - 12, "row0 - 8", "small")
+    below = y + len(lines) * size + 28
+    legend(picture, below, (("A", "the block's sectors"), ("a", "every other one"),
+                            ("idle", "of the block above")))  # fmt: skip
+    picture.lines(MARGIN, below + 34, f"Of an input with {rows} rows, f32. Row c of the output starts",
+                  f"s = c * {rows} % 8 elements after a sector's boundary, and the block's",
+                  "piece of it at row0 - s.")  # fmt: skip
+    return picture

@@ -1,11 +1,12 @@
 // Idea      x is read once, so its lines are the first that the L2 cache evicts: they replace each
 //           other, not those of what is still to be written to DRAM, or used again
-// Vs v15    streaming loads where x is up to five times as large as the L2. A longer x fills it in
-//           any case, and is read by ordinary loads
+// Vs v15    streaming loads where x is up to six times as large as the L2. A longer x fills it in any
+//           case, and is read by ordinary loads
 // Bound by  as v15
 // Limits    as v15
 // Tile      as v15
 #include "block_reduce.hpp"
+#include "device/l2_bytes.hpp"
 #include "passes.hpp"
 
 namespace {
@@ -13,10 +14,10 @@ namespace {
 using reduction::Accumulator, reduction::Loads;
 
 constexpr int kBlock = 256;
-constexpr int kPartials = 4;                       // that a thread reads, of other blocks
-constexpr int kGroup = kPartials * kBlock;         // blocks of a group, at most
-constexpr std::int64_t kMostBlocks = 65536;        // and so 64 groups
-constexpr std::int64_t kMostStreamed = 256 << 20;  // bytes of x
+constexpr int kPartials = 4;                 // that a thread reads, of other blocks
+constexpr int kGroup = kPartials * kBlock;   // blocks of a group, at most
+constexpr std::int64_t kMostBlocks = 65536;  // and so 64 groups
+constexpr int kMostStreamed = 6;             // times the L2 cache
 
 template <class T>
 std::int64_t blocks_of(std::int64_t n) {
@@ -122,7 +123,8 @@ struct Streaming {
 
   template <class Op, class T>
   static void launch(const reduction::Args<Op, T>& a, cudaStream_t stream) {
-    const bool streams = a.n <= kMostStreamed / static_cast<std::int64_t>(sizeof(T));
+    const bool streams =
+        a.n <= kMostStreamed * ladder::l2_bytes() / static_cast<std::int64_t>(sizeof(T));
     const auto kernel =
         streams ? streaming<Op, Loads::streaming, T> : streaming<Op, Loads::ordinary, T>;
     ladder::launch(kernel, blocks_of<T>(a.n), kBlock, 0, stream, a);

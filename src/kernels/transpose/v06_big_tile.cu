@@ -15,8 +15,9 @@
 // 0 to 7 and ty the same, so that the last column modulo 8 is all of 0 to 7, and the access one
 // wavefront.
 #include "device/vector.hpp"
-#include "transpose.hpp"
+#include "launchers.hpp"
 
+namespace transpose_tiles {
 namespace {
 
 constexpr int kThreadTiles = 16;  // per side of a tile
@@ -90,16 +91,28 @@ struct BigTile {
 
   template <class T>
   static void launch(const transpose::Args<T>& a, cudaStream_t stream) {
-    constexpr int kTile = kThreadTiles * ladder::Vec128<T>::size;
-    const dim3 grid(ladder::ceil_div(a.cols, kTile), ladder::ceil_div(a.rows, kTile));
-    ladder::launch(big_tile<T>, grid, kThreads, 0, stream, a);
+    launch_big_tile(a, stream);
   }
   static ladder::Support supports(const transpose::Problem& p) {
-    return p.rows <= 64 * 65535 ? ladder::supported()
-                                : ladder::unsupported("more than 4194240 rows");
+    return p.rows <= kMostOfBigTile ? ladder::supported()
+                                    : ladder::unsupported("more than 4194240 rows");
   }
 };
 
 const ladder::Register<BigTile, transpose, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
+
+template <class T>
+void launch_big_tile(const transpose::Args<T>& a, cudaStream_t stream) {
+  constexpr int kTile = kThreadTiles * ladder::Vec128<T>::size;
+  const dim3 grid(ladder::ceil_div(a.cols, kTile), ladder::ceil_div(a.rows, kTile));
+  ladder::launch(big_tile<T>, grid, kThreads, 0, stream, a);
+}
+
+// Other versions call it too.
+template void launch_big_tile(const transpose::Args<float>&, cudaStream_t);
+template void launch_big_tile(const transpose::Args<ladder::half>&, cudaStream_t);
+template void launch_big_tile(const transpose::Args<ladder::bfloat16>&, cudaStream_t);
+
+}  // namespace transpose_tiles
