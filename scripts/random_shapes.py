@@ -17,6 +17,7 @@ everywhere, and --count=20 the first 20 of --count=200.
 examples:
   scripts/random_shapes.py measure --family=gemm_tensor
   scripts/random_shapes.py measure --family=gemm_tensor --ops=nt --count=50 --seed=7 --out=nt.csv
+  scripts/random_shapes.py measure --family=gemm_tensor --version=v20,v28
   scripts/random_shapes.py measure --family=gemm --multiple=1
   scripts/random_shapes.py table random-*-shapes.csv
   scripts/random_shapes.py plot random-*-shapes.csv --out=random.svg
@@ -118,7 +119,7 @@ def measure(options: argparse.Namespace) -> int:
     ops = tuple(options.ops.split(",")) if options.ops else family.ops
     dtype = options.dtype or family.dtype
     for option, text in (("--ops", "".join(ops)), ("--dtype", dtype), ("--version", options.version)):
-        if not re.fullmatch(r"\w*", text) or (option == "--version" and not text):
+        if not re.fullmatch(r"\w+(,\w+)*" if option == "--version" else r"\w*", text):
             raise LadderError(f"{option} is {text!r}, not what ./bench --list shows.")
     seed = options.seed if options.seed is not None else time.time_ns() % (1 << 32)
     problems = draw(seed, options.count, options.low, options.high, options.multiple, family.most_flops)
@@ -127,7 +128,7 @@ def measure(options: argparse.Namespace) -> int:
     names = f"({'|'.join(ops)})/{dtype}" if any(ops) else dtype
     command = [
         str(program), f"--backend={options.backend}", f"--seed={seed}", f"--csv={out}",
-        f"--benchmark_filter=^{options.family}/{names}/{options.version}(_[a-z0-9_]+)?/",
+        f"--benchmark_filter=^{options.family}/{names}/({options.version.replace(',', '|')})(_[a-z0-9_]+)?/",
         f"--{options.family}={','.join(problems)}", *SAMPLING,
     ]  # fmt: skip
     before = written(out)
@@ -566,7 +567,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--family", required=True, help=" or ".join(FAMILIES))
     one.add_argument("--ops", default="", metavar="OP,…", help="(default: nn,nt,tn; gemm has one)")
     one.add_argument("--dtype", default="", help="(default: bf16; of gemm f32)")
-    one.add_argument("--version", default="v20", help="beside the vendor's (default: v20)")
+    one.add_argument("--version", default="v20", help="beside the vendor's, or several: v20,v28 (default: v20)")
     one.add_argument("--count", type=at_least(1, MOST_COUNT), default=200, metavar="N",
                      help="problems (default: 200)")  # fmt: skip
     one.add_argument("--seed", type=at_least(0, 2**64 - 1), metavar="N", help="(default: of the clock)")

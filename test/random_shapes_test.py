@@ -273,14 +273,15 @@ class Measure(Case):
     def test_what_bench_is_asked_for(self) -> None:
         measured = self.write(many(7), "measured.csv")
         self.fake(f'printf "%s\\n" "$@" >arguments; cp "{measured}" random-gemm_tensor-bf16-7-shapes.csv')
-        result = self.run_script("measure", "--family=gemm_tensor", "--seed=7", f"--build={self.folder}")
+        result = self.run_script("measure", "--family=gemm_tensor", "--version=v20,v28", "--seed=7",
+                                 f"--build={self.folder}")  # fmt: skip
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         self.assertIn("| gemm_tensor tn bf16 v20 | 7 | 60 |", result.stdout)
         self.assertIn("180 groups in 0 s", result.stdout)
         asked = (self.folder / "arguments").read_text(encoding="utf-8").splitlines()
         problems = ",".join(draw(7, 200, 16, 16384, 8, MOST))
         for flag in ("--backend=cuda", "--seed=7", f"--gemm_tensor={problems}", *random_shapes.SAMPLING,
-                     "--benchmark_filter=^gemm_tensor/(nn|nt|tn)/bf16/v20(_[a-z0-9_]+)?/"):  # fmt: skip
+                     "--benchmark_filter=^gemm_tensor/(nn|nt|tn)/bf16/(v20|v28)(_[a-z0-9_]+)?/"):  # fmt: skip
             self.assertIn(flag, asked)
 
     def test_an_operation_without_the_version_is_named(self) -> None:
