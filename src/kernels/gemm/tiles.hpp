@@ -204,40 +204,49 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   float* const c =
       splits == 1 ? g.c : plan.partials + static_cast<std::int64_t>(blockIdx.z) * g.m * g.n;
   const bool c_aligned = rows_aligned(c, g.n);
-  // Where rows of C start anywhere a warp exchanges its rows i through shared memory, so that
-  // neighbouring lanes store neighbours.
+  // Where rows of C, too, start anywhere, a warp exchanges a row of each lane through shared memory,
+  // so that neighbouring lanes store neighbours.
   constexpr int kPitch = S::WN + 16;
   float* const exchange =
       reinterpret_cast<float*>(reinterpret_cast<char*>(stages) + (kClustered ? S::kTileBytes : 0)) +
       warp * 4 * kPitch;
   auto store_row = [&](int i, const Vec(&total)[TN / V]) {
     const int piece_row = i / V * S::PM + i % V;
-    if (c_aligned) {
+    if constexpr (W == V) {
       const int c_row = row0 + row + piece_row;
+      if (c_row >= g.m) return;
 #pragma unroll
       for (int j = 0; j < TN / V; ++j) {
         const int c_col = col0 + col + j * S::PN;
-        if (c_row < g.m && c_col < g.n) total[j].store(c + std::int64_t{c_row} * g.n + c_col);
-      }
-      return;
-    }
+        float* const to = c + std::int64_t{c_row} * g.n + c_col;
+        if (c_aligned && c_col < g.n) {
+          total[j].store(to);
+        } else {  // with a copy of B
 #pragma unroll
-    for (int j = 0; j < TN / V; ++j) {
-      total[j].store(exchange + (row - warp_row) / V * kPitch + col - warp_col + j * S::PN);
-    }
-    __syncwarp();
-#pragma unroll
-    for (int r = 0; r < 4; ++r) {
-      const int c_row = row0 + warp_row + piece_row + r * V;
-#pragma unroll
-      for (int n = lane; n < S::WN; n += 32) {
-        const int c_col = col0 + warp_col + n;
-        if (c_row < g.m && c_col < g.n) {
-          c[std::int64_t{c_row} * g.n + c_col] = exchange[r * kPitch + n];
+          for (int e = 0; e < V; ++e) {
+            if (c_col + e < g.n) to[e] = total[j][e];
+          }
         }
       }
+    } else {
+#pragma unroll
+      for (int j = 0; j < TN / V; ++j) {
+        total[j].store(exchange + (row - warp_row) / V * kPitch + col - warp_col + j * S::PN);
+      }
+      __syncwarp();
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const int c_row = row0 + warp_row + piece_row + r * V;
+#pragma unroll
+        for (int n = lane; n < S::WN; n += 32) {
+          const int c_col = col0 + warp_col + n;
+          if (c_row < g.m && c_col < g.n) {
+            c[std::int64_t{c_row} * g.n + c_col] = exchange[r * kPitch + n];
+          }
+        }
+      }
+      __syncwarp();
     }
-    __syncwarp();
   };
   // A shuffle from the lane itself, as in v14: a copy that the compiler does not propagate.
   auto copy_of = [&](float x) { return __shfl_sync(0xffffffff, x, lane); };
@@ -279,8 +288,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     return;
   }
 
-  if (!c_aligned) __syncthreads();  // all have left the stages
-  bool add = false;                 // the other block's sums
+  if constexpr (W == 1) __syncthreads();  // all have left the stages
+  bool add = false;                       // the other block's sums
   // Of the first sum of this thread; those of its others follow, each of all threads together.
   float* const mine =
       plan.partials + (std::int64_t{2} * (tile - plan.whole) + is_end) * (BM * BN) + t;

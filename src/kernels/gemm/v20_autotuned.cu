@@ -53,10 +53,10 @@ using Tiles = Shapes<
     Shape<128, 32, 16, 32, 32, 4, 4, 24>>;
 constexpr Gpu<12> kGpus[] = {
     {"NVIDIA H100 80GB HBM3",
-     {1255, 643, 664, 374, 374, 434, 193, 261, 681, 729, 376, 434},
-     {0, 724, 777, 381, 420, 430, 409, 415, 676, 720, 386, 433},
-     {4182, 999, 1111, 522, 434, 577, 374, 283, 336, 793, 748, 1709},
-     2479, 119.7, 978.5, 98.18, 2977, 9818, 3668},
+     {1263, 645, 664, 379, 375, 437, 195, 264, 675, 724, 376, 428},
+     {0, 717, 777, 372, 403, 431, 404, 402, 676, 727, 389, 434},
+     {3471, 791, 927, 430, 354, 485, 315, 235, 385, 805, 559, 1805},
+     2548, 151.2, 959.7, 119.7, 3065, 8958, 3681},
 };
 // autotune:end
 // clang-format on
@@ -123,8 +123,10 @@ void with_choice(Shapes<S...>, const gemm::Args<float>& g, Use use) {
 constexpr int kFewest = 8;  // rows or columns, up to which v16's kernels are taken
 
 struct Autotuned {
-  // Few rows; a copy of B; runs; clusters; on the host executor the last wave's tiles are cut
-  static constexpr gemm::Problem test_problems[] = {{520, 530, 544}};
+  // With a host executor of two SMs: a copy of B and cut tiles; runs and cut tiles; a copy and parts of
+  // K that a second launch adds up. On a GPU: small tiles; runs; parts in clusters and a second launch
+  static constexpr gemm::Problem test_problems[] = {
+      {520, 530, 544}, {260, 140, 800}, {33, 66, 8200}};
   static constexpr ladder::Version version{"the best shape of tile, by an estimate"};
 
   static bool is_skinny(const gemm::Args<float>& g) {
