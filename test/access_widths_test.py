@@ -112,7 +112,7 @@ def counted(bench: str, workers: ThreadPoolExecutor) -> dict[str, Widths]:
         for row in json.loads(output):
             widths = kernels.setdefault(relative(row["file"]), defaultdict(set))
             for line in row["lines"]:
-                if line["access"] not in {*ACCESS.values(), "async"}:
+                if line["access"] not in {*ACCESS.values(), "async"} or line["space"] == "cluster":
                     continue  # stmatrix and what goes to the cluster, each of one width
                 at = Place(relative(line["file"]), line["line"], line["space"], line["access"])
                 widths[at].add(line["width"])
@@ -162,7 +162,7 @@ def in_ptx(text: str, kernel: str) -> Widths:
         if operation == "ldmatrix":
             widths[place(frames, kernel, "shared", "load")].add(ROW_OF_MATRIX)
             continue
-        if {"param", "local", "const"} & set(parts):
+        if {"param", "local", "const", "cluster"} & set(parts):
             continue
         space = next((p for p in parts if p in ("global", "shared")), "generic")
         count = next((int(p[1:]) for p in parts if re.fullmatch(r"v\d", p)), 1)

@@ -103,7 +103,8 @@ double estimate(const gemm::Args<float>& g, const Plan& plan, const Pace& pace, 
   } else {
     const int parts = plan.cluster * plan.splits;
     const double all = std::ceil(static_cast<double>(plan.whole) * parts / sms_for(plan.cluster));
-    const double k_tiles = ladder::ceil_div(plan.k_tiles, parts), rest = std::fmod(all, most);
+    const double k_tiles = std::ceil(static_cast<double>(plan.k_tiles) / parts);
+    const double rest = std::fmod(all, most);
     ns = std::floor(all / most) * blocks(most, k_tiles) + (rest > 0 ? blocks(rest, k_tiles) : 0);
   }
   if (plan.cluster > 1) ns += gpu.push + gpu.pull * S::BM * S::BN / 1024;

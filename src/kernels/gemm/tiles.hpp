@@ -41,7 +41,9 @@ struct Shape {
     alignas(Vec) float b[BK][BN];
   };
   static constexpr std::size_t kTileBytes = BM * BN * sizeof(float);
-  static constexpr std::size_t kExchangeBytes = kThreads / 32 * 4 * (WN + 16) * sizeof(float);
+  // Of rows that a warp exchanges: four of them lie in different banks.
+  static constexpr int kPitch = WN + 1;
+  static constexpr std::size_t kExchangeBytes = kThreads / 32 * 4 * kPitch * sizeof(float);
   static constexpr std::size_t kShared =
       std::max(kStages * sizeof(Stage) + (kRun > 0 ? kTileBytes : 0),
                (kClusters ? kTileBytes : 0) + kExchangeBytes);
@@ -206,10 +208,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   const bool c_aligned = rows_aligned(c, g.n);
   // Where rows of C, too, start anywhere, a warp exchanges a row of each lane through shared memory,
   // so that neighbouring lanes store neighbours.
-  constexpr int kPitch = S::WN + 16;
   float* const exchange =
       reinterpret_cast<float*>(reinterpret_cast<char*>(stages) + (kClustered ? S::kTileBytes : 0)) +
-      warp * 4 * kPitch;
+      warp * 4 * S::kPitch;
   auto store_row = [&](int i, const Vec(&total)[TN / V]) {
     const int piece_row = i / V * S::PM + i % V;
     if constexpr (W == V) {
@@ -231,7 +232,9 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     } else {
 #pragma unroll
       for (int j = 0; j < TN / V; ++j) {
-        total[j].store(exchange + (row - warp_row) / V * kPitch + col - warp_col + j * S::PN);
+        float* const to = exchange + (row - warp_row) / V * S::kPitch + col - warp_col + j * S::PN;
+#pragma unroll
+        for (int e = 0; e < V; ++e) to[e] = total[j][e];
       }
       __syncwarp();
 #pragma unroll
@@ -241,7 +244,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
         for (int n = lane; n < S::WN; n += 32) {
           const int c_col = col0 + warp_col + n;
           if (c_row < g.m && c_col < g.n) {
-            c[std::int64_t{c_row} * g.n + c_col] = exchange[r * kPitch + n];
+            c[std::int64_t{c_row} * g.n + c_col] = exchange[r * S::kPitch + n];
           }
         }
       }
