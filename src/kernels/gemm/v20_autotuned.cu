@@ -123,10 +123,9 @@ void with_choice(Shapes<S...>, const gemm::Args<float>& g, Use use) {
 constexpr int kFewest = 8;  // rows or columns, up to which v16's kernels are taken
 
 struct Autotuned {
-  // With a host executor of two SMs: a copy of B and cut tiles; runs and cut tiles; a copy and parts of
-  // K that a second launch adds up. On a GPU: small tiles; runs; parts in clusters and a second launch
-  static constexpr gemm::Problem test_problems[] = {
-      {520, 530, 544}, {260, 140, 800}, {33, 66, 8200}};
+  // On the host executor of two SMs: a copy of B, runs and cut tiles; a second launch. On a GPU: K in
+  // parts of clusters, with a second launch and without
+  static constexpr gemm::Problem test_problems[] = {{260, 142, 800}, {33, 66, 4200}};
   static constexpr ladder::Version version{"the best shape of tile, by an estimate"};
 
   static bool is_skinny(const gemm::Args<float>& g) {
