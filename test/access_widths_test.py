@@ -77,7 +77,6 @@ RUNS = [
     # Both head sizes, keys in groups, rows of keys that are not used, pages.
     ["--benchmark_filter=attention/.*bf16", "--attention=1x1x40:70x128,1x4:2x1:70x64@page16"],
     ["--benchmark_filter=attention/.*bf16", "--attention=1x2:1x8:70x64,2x1x1..70x64"],
-    ["--benchmark_filter=gemm/f32/v20", "--gemm=520x530x640"],  # cut tiles; no smaller one has any
     *([f"--benchmark_filter=^{one[2:].split('=')[0]}/", one] for one in SMALL),
     ["--benchmark_filter=^roofs/"],
     # Rows that are not held as a whole.
