@@ -60,6 +60,16 @@ constexpr int kLongWithoutRuns = 768;  // steps
 /// SMs that clusters of that size fill evenly.
 inline double sms_for(int cluster) { return ladder::sm_count() * (cluster > 2 ? kClustered : 1); }
 
+/// Whether K is split in clusters, too.
+template <class S>
+bool has_clusters() {
+  if constexpr (S::kClusters) {
+    static const bool has = ladder::is_compiled_for(tiles<S, V, true>, 90);
+    return has;
+  }
+  return false;
+}
+
 /// The plan of a way, if it is one for this product.
 template <class S>
 std::optional<Plan> plan_of_way(const gemm::Args<float>& g, const Way& way) {
@@ -77,8 +87,7 @@ std::optional<Plan> plan_of_way(const gemm::Args<float>& g, const Way& way) {
   if (parts == 1) return plan;
   const double blocks = static_cast<double>(plan.whole) * parts;
   const double slots = sms_for(way.cluster) * S::kBlocksPerSm;
-  const bool has_clusters = S::kClusters && ladder::needs_compute_capability(90).ok;
-  if (parts > plan.k_tiles || (way.cluster > 1 && !has_clusters) ||
+  if (parts > plan.k_tiles || (way.cluster > 1 && !has_clusters<S>()) ||
       blocks > (way.cluster > 1 ? 1 : 2) * slots) {
     return {};
   }
