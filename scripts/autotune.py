@@ -3,8 +3,8 @@
 
 Every shape is a kernel of its own for ./bench; scripts/tuning says for each ladder what is measured
 and what follows from it. A table keeps its entries for other GPUs. The measurements are left in
-results/<gpu>/<date>-autotune-<family>.csv. Takes minutes for each ladder. Needs a GPU, for gemm_tensor
-numpy (scripts/setup), and
+results/<gpu>/<date>-autotune-<family>.csv. Takes minutes for each ladder. Needs a GPU, numpy
+(scripts/setup), and
 
   cmake --preset release -B build/autotune -DLADDER_ALL_TILES=ON
   cmake --build build/autotune --target bench
@@ -50,8 +50,7 @@ def main() -> int:
     program = options.build.resolve() / "bench"
     if not os.access(program, os.X_OK):
         fail(f"{program} is not there; scripts/autotune.py --help says how it is built.")
-    if gemm_tensor.FAMILY in options.families:
-        needs_package("numpy")
+    needs_package("numpy")
 
     for family in options.families:
         bench = Bench(program, options.seed)

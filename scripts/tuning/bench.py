@@ -1,4 +1,4 @@
-"""What the ladders' tuning shares: measuring with ./bench, choosing shapes, rewriting a table."""
+"""What the ladders' tuning shares: measuring with ./bench, rewriting a table."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Iterable, NamedTuple, NoReturn, TypeVar
+from typing import Iterable, NamedTuple, NoReturn
 
 BEGIN, END = "// autotune:begin\n", "// autotune:end\n"
-WORTH = 1.002  # a shape is in the table if products take 0.2 % longer without it, on average
 SLOWED = 0.6  # of the highest clock: lower than the limit of power makes it for the largest products
-
-Shape = TypeVar("Shape")
-Times = dict[Shape, dict[str, float]]  # microseconds by problem
 
 
 def fail(sentence: object) -> NoReturn:
@@ -87,40 +83,8 @@ class Bench:
         path.write_text(self.header + "".join(self.lines), encoding="utf-8")
 
 
-# ---- Choosing
-
-
 def geometric_mean(numbers: Iterable[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, numbers)))
-
-
-def mean_excess(chosen: list[Shape], measured: Times[Shape]) -> float:
-    """How much longer than with all shapes products take with these, as a geometric mean."""
-    problems = {p for times in measured.values() for p in times}
-    logs = [
-        math.log(fastest(chosen, measured, p) / fastest(list(measured), measured, p))
-        for p in problems
-    ]
-    return math.exp(sum(logs) / len(logs))
-
-
-def fastest(shapes: list[Shape], measured: Times[Shape], problem: str) -> float:
-    """A shape that cannot do a problem is no help with it."""
-    return min((measured[s].get(problem, 1e9) for s in shapes), default=1e9)
-
-
-def winners(measured: Times[Shape]) -> list[Shape]:
-    """The best shape, and then the one that helps most, for as long as one is worth it."""
-    chosen: list[Shape] = []
-    while True:
-        rest = [s for s in measured if s not in chosen]
-        if not rest:
-            return chosen
-        best = min(rest, key=lambda s: mean_excess([*chosen, s], measured))
-        with_it = mean_excess([*chosen, best], measured)
-        if chosen and mean_excess(chosen, measured) < WORTH * with_it:
-            return chosen
-        chosen.append(best)
 
 
 # ---- The table

@@ -9,11 +9,12 @@ choices are is seen from products that the fit has not seen: a third is held out
 from __future__ import annotations
 
 import math
-import random
 import re
-from typing import Iterable, NamedTuple
+from typing import NamedTuple
 
-from tuning.bench import Bench, Run, fail, geometric_mean, split
+from tuning import estimates
+from tuning.bench import Bench, Run, fail, split
+from tuning.estimates import FAR, HELD_OUT, Timed
 
 FAMILY = "gemm_tensor"
 SOURCE = "src/kernels/gemm_tensor/v20_autotuned.sm90a.cu"
@@ -26,9 +27,8 @@ PROBLEMS = [
     "4096x14336x4096",
 ]  # fmt: skip
 RANDOM_PROBLEMS = 60
-LEAST, MOST, ALIGNED = 16, 16384, 8  # of their dimensions
+ALIGNED = 8  # their dimensions
 MOST_WORK = 2**37  # multiplications: an H100 does them in 0.4 ms
-HELD_OUT = 3  # every third problem
 
 DEPTH = 64  # of a K-tile
 ELEMENT = 2  # bytes
@@ -39,10 +39,6 @@ FEW_WAVES = 12  # beyond, the last one is not worth dividing
 PARTS = (1, 2, 4, 8)  # of PushedSums: the blocks of a cluster
 WARPS = 64  # that an SM of compute capability 9.0 has room for
 CLUSTERED = 0.92  # of the SMs are what clusters of four and eight fill, on an H100
-
-WEIGHTS = ((1.15, 1.0), (1.5, 0.6), (math.inf, 0.2))  # of times up to so many times the least
-FAR = 0.08  # for a logarithm to miss by
-MOST_REGRET = 1.1  # of choices among kernels that were not fitted: more is no estimate
 
 
 class Lines(NamedTuple):
@@ -282,13 +278,6 @@ START = (4000.0, *Rates(dram=2500, line=1.2, split=0.5, odd=0.5, sum=8, divide=5
 START_PACE = Pace(k_tile=300, tile=800)
 
 
-class Timed(NamedTuple):
-    kernel: Kernel
-    problem: str
-    work: Work
-    us: float
-
-
 def timed(run: Run) -> list[Timed]:
     found = []
     for row in run.rows:
@@ -302,22 +291,13 @@ def timed(run: Run) -> list[Timed]:
     return found
 
 
-def by_problem(rows: Iterable[Timed]) -> dict[str, list[Timed]]:
-    found: dict[str, list[Timed]] = {}
-    for row in rows:
-        found.setdefault(row.problem, []).append(row)
-    return found
-
-
 def fit(rows: list[Timed]) -> Numbers:
     """Every launch takes a time longer, too, which the table need not have: it is the same for all."""
-    import numpy as np  # which gemm's table does without
+    import numpy as np
 
     from tuning.least_squares import Vector, minimise
 
-    least = {problem: min(row.us for row in of) for problem, of in by_problem(rows).items()}
-    near = [row.us / least[row.problem] for row in rows]
-    weights = np.array([next(w for most, w in WEIGHTS if ratio <= most) for ratio in near])
+    weights = np.array(estimates.weights(rows))
     log_ns = np.log([1000 * row.us for row in rows])
     work = Work(*np.array([row.work for row in rows], float).T)
     shapes = list(dict.fromkeys(row.kernel.shape for row in rows))
@@ -336,36 +316,6 @@ def fit(rows: list[Timed]) -> Numbers:
     start = np.log([*START, *np.repeat(START_PACE, len(shapes))])
     _, rates, k_tiles, tiles = numbers(minimise(misses, start, FAR))
     return Numbers(dict(zip(shapes, map(Pace, k_tiles.tolist(), tiles.tolist()))), rates)
-
-
-class Choice(NamedTuple):
-    us: float
-    least_us: float
-
-
-def choices(rows: Iterable[Timed], numbers: Numbers) -> dict[str, Choice]:
-    found = {}
-    for problem, of in by_problem(rows).items():
-        us = {row.kernel: row.us for row in of}
-        kernel = numbers.choice({row.kernel: row.work for row in of})
-        found[problem] = Choice(us[kernel], min(us.values()))
-    return found
-
-
-def expect_good_choices(rows: list[Timed], held_out: set[str], vendor: dict[str, float]) -> None:
-    """Of problems that are held out from a fit."""
-    numbers = fit([row for row in rows if row.problem not in held_out])
-    made = choices((row for row in rows if row.problem in held_out), numbers)
-    regrets = {problem: choice.us / choice.least_us for problem, choice in made.items()}
-    regret, worst = geometric_mean(regrets.values()), max(regrets, key=lambda p: regrets[p])
-    print(f"{len(made)} problems that were not fitted: the chosen kernels take {regret:.3f} times what the "
-          f"best ones take, at most {regrets[worst]:.2f} times ({worst})")  # fmt: skip
-    speeds = [vendor[problem] / choice.us for problem, choice in made.items() if problem in vendor]
-    if speeds:
-        print(f"and reach {geometric_mean(speeds):.3f} times the speed of NVIDIA's libraries")
-    if regret > MOST_REGRET:
-        fail(f"for problems that were not fitted the choices take {regret - 1:.0%} longer than the best "
-             "kernels, so the table stays as it was: measure on a GPU that nothing else uses.")  # fmt: skip
 
 
 # ---- The table
@@ -417,28 +367,17 @@ def rewrite(source: str, gpu: str, measured: Numbers) -> str:
     return before + render(table, shapes) + after
 
 
-def random_problems(seed: int) -> list[str]:
-    """Their sizes are log-uniform. None comes twice."""
-    draw = random.Random(seed)
-    found: dict[str, None] = {}
-    while len(found) < RANDOM_PROBLEMS:
-        logs = (draw.uniform(math.log(LEAST), math.log(MOST)) for _ in range(3))
-        sizes = [round(math.exp(log) / ALIGNED) * ALIGNED for log in logs]
-        if math.prod(sizes) <= MOST_WORK:
-            found["x".join(map(str, sizes))] = None
-    return list(found)
-
-
 def tune(bench: Bench, source: str) -> tuple[str, str]:
     """The GPU's name, and the source with its new table."""
-    problems = [*PROBLEMS, *random_problems(bench.seed)]
+    drawn = estimates.random_problems(bench.seed, RANDOM_PROBLEMS, ALIGNED, MOST_WORK)
+    problems = [*PROBLEMS, *drawn]
     print(f"{len(problems)} problems, {RANDOM_PROBLEMS} of them random (--seed={bench.seed}): takes minutes",
           flush=True)  # fmt: skip
     run = bench.run(FAMILY, "nt/bf16/v20a_", problems)
     rows = timed(run)
     if not rows:
         fail(f"{run.gpu} can run none of the shapes.")
-    expect_good_choices(rows, set(problems[::HELD_OUT]), run.vendor)
+    estimates.expect_good_choices(rows, set(problems[::HELD_OUT]), run.vendor, fit)
     numbers = fit(rows)
     for shape, pace in numbers.paces.items():
         print(f"{shape!s:<24}{pace.k_tile:7.0f} ns of a K-tile, {pace.tile:6.0f} of a tile")

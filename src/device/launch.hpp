@@ -44,11 +44,11 @@ inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStre
   expect_success(cudaMemsetAsync(to, byte, bytes, stream));
 }
 
-/// Launches kernel<<<grid, block, shared_bytes, stream>>>(args...); a grid with no blocks is
-/// nothing to do. Throws std::runtime_error when CUDA refuses the launch.
+/// As launch does, in clusters of so many blocks along x, from compute capability 9.0 on; 1: as the
+/// kernel says.
 template <class... P, class... A>
-void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
-            cudaStream_t stream, A&&... args) {
+void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block,
+                        std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const auto* function = reinterpret_cast<const void*>(kernel);
   record_launch({function, grid, block, shared_bytes});
@@ -61,7 +61,20 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_byte
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
+  cudaLaunchAttribute clusters{};
+  clusters.id = cudaLaunchAttributeClusterDimension;
+  clusters.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  config.attrs = &clusters;
+  config.numAttrs = cluster > 1 ? 1 : 0;
   expect_success(cudaLaunchKernelEx(&config, kernel, static_cast<P>(std::forward<A>(args))...));
+}
+
+/// Launches kernel<<<grid, block, shared_bytes, stream>>>(args...); a grid with no blocks is
+/// nothing to do. Throws std::runtime_error when CUDA refuses the launch.
+template <class... P, class... A>
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, A&&... args) {
+  launch_in_clusters(kernel, 1, grid, block, shared_bytes, stream, std::forward<A>(args)...);
 }
 
 #elif defined(LADDER_HOST_EXECUTOR)
@@ -77,15 +90,21 @@ inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStre
 }
 
 template <class... P, class... A>
-void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
-            cudaStream_t stream, A&&... args) {
+void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block,
+                        std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
   host::expect_stream(stream);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const auto* function = reinterpret_cast<const void*>(kernel);
   record_launch({function, grid, block, shared_bytes});
   host::expect_launch_bounds(function, block);
-  host::run(grid, block, shared_bytes, host::cluster_size(function),
+  host::run(grid, block, shared_bytes,
+            cluster > 1 ? static_cast<unsigned>(cluster) : host::cluster_size(function),
             [&] { kernel(static_cast<P>(args)...); });
+}
+template <class... P, class... A>
+void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+            cudaStream_t stream, A&&... args) {
+  launch_in_clusters(kernel, 1, grid, block, shared_bytes, stream, std::forward<A>(args)...);
 }
 
 #endif

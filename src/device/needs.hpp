@@ -9,6 +9,10 @@ namespace ladder {
 
 inline Support needs_compute_capability(int) { return supported(); }
 inline Support needs_shared_memory(std::size_t) { return supported(); }
+template <class Kernel>
+bool is_compiled_for(Kernel*, int) {
+  return true;
+}
 
 #else
 
@@ -32,6 +36,15 @@ inline Support needs_shared_memory(std::size_t needed) {
   static const int present = attribute_of_device(cudaDevAttrMaxSharedMemoryPerBlockOptin);
   if (static_cast<std::size_t>(present) >= needed) return supported();
   return unsupported("needs %zu KiB of shared memory", ceil_div(needed, std::size_t{1024}));
+}
+
+/// Whether the code of a kernel that this GPU runs is of a compute capability, 90 for 9.0, or a newer
+/// one. It is not on an older GPU, nor where a build has older code only, which the driver translates.
+template <class Kernel>
+bool is_compiled_for(Kernel* kernel, int capability) {
+  cudaFuncAttributes attributes{};
+  expect_success(cudaFuncGetAttributes(&attributes, kernel));
+  return attributes.ptxVersion >= capability;
 }
 
 #endif

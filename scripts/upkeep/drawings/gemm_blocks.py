@@ -252,16 +252,15 @@ def skinny() -> Picture:
 
 @rung(
     "v20_autotuned",
-    "A flow: few rows or columns go to v16's kernels, else the lowest estimate chooses the tile",
+    "A flow: up to 8 rows or columns go to v16's kernels, else the lowest estimate chooses",
     "if (is_skinny(g)) return launch_skinny(g, stream);",
-    "g.m <= kFew || g.n <= kFew",
-    "g.m >= kPackFromRows && !rows_aligned(g.b, g.n)",
-    "const double blocks = std::ceil(static_cast<double>(whole.whole) * parts / sms);",
-    "const double rate = 128 * speeds[number]",
-    "kSumLaunch + 4.0 * g.m * g.n * (2 * parts + 1) / kSumBytesPerCycle;",
+    "constexpr int kFewest = 8;",
+    "(g.m <= kFewest || g.n <= kFewest)",
+    "if (b_aligned) continue;",
+    "take_if_faster({shape, way, true},",
 )
 def autotuned() -> Picture:
-    few = 16
+    few = 8
     picture = Picture("A kernel for each problem", 428)
     x, width, height = MARGIN, 236, 42
     right = WIDTH - MARGIN - 218
@@ -279,17 +278,17 @@ def autotuned() -> Picture:
     down(100)
     picture.text(x + width / 2 + 12, 124, "no", "small")
     picture.box(x, 138, WIDTH - 2 * MARGIN, 128, "c")
-    picture.lines(x + 16, 164, "For every shape of tile and number of parts of K, or cut tiles, cycles:")
+    picture.lines(x + 16, 164, "For every shape of tile and way to share out the product, nanoseconds:")
     picture.lines(x + 32, 164 + LINE,
-                  "waves: the blocks of the busiest SM, as deep as a part of K,",
-                  "over the speed of the shape, from a measured table,",
-                  "and for partial sums their bytes and a second launch.",
+                  "the K-tiles of the busiest SM, at a measured pace of the shape;",
+                  "for parts of K a cluster's exchange, or bytes and a second launch;",
+                  "a copy of B, where rows of B are not aligned; and DRAM beside it.",
                   looks=("small",))  # fmt: skip
     picture.text(x + 16, 164 + 4 * LINE + 4, "The lowest estimate is taken.")
     down(266)
-    question(304, "many rows, B not aligned?", "yes", "copy B to aligned rows", "b")
+    question(304, "with a copy of B?", "yes", "copy B to aligned rows", "b")
     down(346)
     picture.labelled(x, 384, WIDTH - 2 * MARGIN, 28,
-                     "v14's kernel with that tile; parts of K as in v15, or tiles cut as in v18", "c", "oC")  # fmt: skip
+                     "v14's kernel with that tile; K in parts (v15, clusters), or tiles cut (v18)", "c", "oC")  # fmt: skip
     picture.arrow(right + 109, 352, right + 109, 378)
     return picture

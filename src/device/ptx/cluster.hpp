@@ -2,6 +2,7 @@
 // other's shared memory.
 //
 //   __global__ void __cluster_dims__(2) kernel()      pairs of blocks
+//   ladder::launch_in_clusters(kernel, 2, …)          the same, of a kernel that does not say so
 //
 // What each block has at the same place of its shared memory, as far as the kernel declares it, is
 // there in all of them. A rank, from 0 to the number of blocks - 1, names a block of the cluster.
@@ -21,6 +22,18 @@
 #include "device/ptx/mbarrier.hpp"
 
 #include <type_traits>
+
+namespace ladder::ptx {
+
+/// Whether the architecture that is being compiled for has clusters: for kernels in files that are
+/// compiled for others too.
+#if defined(LADDER_HOST_EXECUTOR) || __CUDA_ARCH__ >= 900
+inline constexpr bool kHasClusters = true;
+#else
+inline constexpr bool kHasClusters = false;
+#endif
+
+}  // namespace ladder::ptx
 
 #if defined(LADDER_HOST_EXECUTOR)
 #include "host_executor/ptx_hopper.hpp"

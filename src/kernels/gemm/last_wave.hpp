@@ -11,13 +11,15 @@ namespace {
 
 /// What each block computes. Blocks b < whole have a tile each; after them come a block for the
 /// beginning of each of the tiles that are cut, and one for the end of each. Or, in v20, no tile is
-/// cut and K is split into gridDim.z parts.
+/// cut and K is split: into `splits` parts, which a second kernel adds up, and each of these among
+/// the blocks of a cluster.
 struct Plan {
   int columns, k_tiles;  // of tiles; of a tile
   int whole, cut;        // tiles
   int at;                // K-tiles of a beginning
   int b_pitch;           // floats from one row of B to the next; in v18 N
-  float* partials;       // of parts [gridDim.z][M][N], or of cut tiles [cut][2][BM * BN]
+  int splits, cluster;
+  float* partials;  // of parts [splits][M][N], or of cut tiles [cut][2][BM * BN]
 };
 
 constexpr int kMostCut = 1024;  // tiles
@@ -36,6 +38,8 @@ Plan plan_of(const gemm::Args<float>& g) {
           .cut = 0,
           .at = 0,
           .b_pitch = g.n,
+          .splits = 1,
+          .cluster = 1,
           .partials = static_cast<float*>(g.workspace)};
 }
 

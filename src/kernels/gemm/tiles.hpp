@@ -2,12 +2,18 @@
 // or the tiles of the last wave cut, and with runs of K-tiles and a pitch of B. The rungs have
 // kernels of their own that show one of these each; this one is for v20 and for scripts/autotune.
 //
+// From compute capability 9.0 on the parts of K can be a cluster's, too. Then no sum goes through
+// memory: each block of it adds up some rows of all threads' tiles, out of the others' shared memory.
 #pragma once
 
 #include "aligned_rows.hpp"
+#include "device/ptx/cluster.hpp"
 #include "device/ptx/cp_async.hpp"
 #include "gemm.hpp"
 #include "last_wave.hpp"
+#include "partial_sums.hpp"
+
+#include <algorithm>
 
 namespace {
 
@@ -26,14 +32,21 @@ struct Shape {
   static constexpr int PM = 4 * V, PN = 8 * V;
   static constexpr int TM = WM / PM * V, TN = WN / PN * V;  // of a thread, in all pieces
   static_assert(BM % WM == 0 && BN % WN == 0 && WM % PM == 0 && WN % PN == 0, "no tile is cut");
+  static constexpr bool kClusters = BM * BN <= 64 * 128;  // whether K is split in clusters, too
+  static constexpr bool kCuts = BM * BN >= 64 * 128;      // whether tiles of the last wave are cut
 
   struct Stage {
     // Transposed; padded, so that 8 neighbours in a row of A come to lie in different banks.
     alignas(Vec) float a[BK][BM + V];
     alignas(Vec) float b[BK][BN];
   };
+  static constexpr std::size_t kTileBytes = BM * BN * sizeof(float);
+  // Of rows that a warp exchanges: four of them lie in different banks.
+  static constexpr int kPitch = WN + 1;
+  static constexpr std::size_t kExchangeBytes = kThreads / 32 * 4 * kPitch * sizeof(float);
   static constexpr std::size_t kShared =
-      kStages * sizeof(Stage) + (kRun > 0 ? BM * BN * sizeof(float) : 0);
+      std::max(kStages * sizeof(Stage) + (kRun > 0 ? kTileBytes : 0),
+               (kClusters ? kTileBytes : 0) + kExchangeBytes);
 };
 
 /// How many blocks of a cut tile have written partial sums. Zero when the module is loaded and zero
@@ -41,26 +54,32 @@ struct Shape {
 __device__ unsigned arrived[kMostCut];
 
 /// W: how many floats of B a copy has, 4 where all rows start at multiples of 16 bytes, or 1.
-template <class S, int W>
+/// kClustered: a tile has a cluster of blocks.
+template <class S, int W, bool kClustered>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     tiles(gemm::Args<float> g, Plan plan) {
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, TM = S::TM, TN = S::TN;
   using Stage = typename S::Stage;
   Stage* const stages = ladder::dynamic_shared<Stage>();
   Stage* const last_stage = stages + S::kStages - 1;
-  const int cut_block = static_cast<int>(blockIdx.x) - plan.whole;  // among the cut tiles' blocks
+  const int cluster = kClustered ? plan.cluster : 1;
+  const int rank = kClustered ? static_cast<int>(blockIdx.x) % cluster : 0;
+  // Among the cut tiles' blocks.
+  const int cut_block = kClustered ? -1 : static_cast<int>(blockIdx.x) - plan.whole;
   const bool is_cut = cut_block >= 0, is_end = cut_block >= plan.cut;
-  const int tile = is_end ? blockIdx.x - plan.cut : blockIdx.x;
+  const int tile = kClustered ? blockIdx.x / cluster : is_end ? blockIdx.x - plan.cut : blockIdx.x;
   const int row0 = tile / plan.columns * BM, col0 = tile % plan.columns * BN;
-  const int z = blockIdx.z, splits = gridDim.z;
-  const int first = is_end ? plan.at : static_cast<int>(std::int64_t{plan.k_tiles} * z / splits);
-  const int end =
-      is_cut && !is_end ? plan.at : static_cast<int>(std::int64_t{plan.k_tiles} * (z + 1) / splits);
+  const int splits = gridDim.z, parts = splits * cluster, part = blockIdx.z * cluster + rank;
+  const int first = is_end ? plan.at : static_cast<int>(std::int64_t{plan.k_tiles} * part / parts);
+  const int end = is_cut && !is_end
+                      ? plan.at
+                      : static_cast<int>(std::int64_t{plan.k_tiles} * (part + 1) / parts);
   const int k_tiles = end - first;
   const int t = threadIdx.x, warp = t / 32, lane = t % 32;
+  const int warp_row = warp / (BN / S::WN) * S::WM, warp_col = warp % (BN / S::WN) * S::WN;
   // Of this thread's V x V elements of the first piece, in the tile.
-  const int row = warp / (BN / S::WN) * S::WM + (lane / 16 * 2 + lane % 2) * V;
-  const int col = warp % (BN / S::WN) * S::WN + lane % 16 / 2 * V;
+  const int row = warp_row + (lane / 16 * 2 + lane % 2) * V;
+  const int col = warp_col + lane % 16 / 2 * V;
 
   // A warp copies 8 neighbours of each of 4 rows of A, and of B a part of a row. K-tiles end where
   // K ends, so that only the first one may lack something, rows that are zeros then. Rows of A and
@@ -184,7 +203,96 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     if constexpr (S::kRun > 0) end_run(left == 0);
   } while (S::kRun > 0 && left > 0);
 
-  bool add = false;  // the other block's sums
+  float* const c =
+      splits == 1 ? g.c : plan.partials + static_cast<std::int64_t>(blockIdx.z) * g.m * g.n;
+  const bool c_aligned = rows_aligned(c, g.n);
+  // Where rows of C, too, start anywhere, a warp exchanges a row of each lane through shared memory,
+  // so that neighbouring lanes store neighbours.
+  float* const exchange =
+      reinterpret_cast<float*>(reinterpret_cast<char*>(stages) + (kClustered ? S::kTileBytes : 0)) +
+      warp * 4 * S::kPitch;
+  auto store_row = [&](int i, const Vec(&total)[TN / V]) {
+    const int piece_row = i / V * S::PM + i % V;
+    if constexpr (W == V) {
+      const int c_row = row0 + row + piece_row;
+      if (c_row >= g.m) return;
+#pragma unroll
+      for (int j = 0; j < TN / V; ++j) {
+        const int c_col = col0 + col + j * S::PN;
+        float* const to = c + std::int64_t{c_row} * g.n + c_col;
+        if (c_aligned && c_col < g.n) {
+          total[j].store(to);
+        } else {  // with a copy of B
+#pragma unroll
+          for (int e = 0; e < V; ++e) {
+            if (c_col + e < g.n) to[e] = total[j][e];
+          }
+        }
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < TN / V; ++j) {
+        float* const to = exchange + (row - warp_row) / V * S::kPitch + col - warp_col + j * S::PN;
+#pragma unroll
+        for (int e = 0; e < V; ++e) to[e] = total[j][e];
+      }
+      __syncwarp();
+#pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const int c_row = row0 + warp_row + piece_row + r * V;
+#pragma unroll
+        for (int n = lane; n < S::WN; n += 32) {
+          const int c_col = col0 + warp_col + n;
+          if (c_row < g.m && c_col < g.n) {
+            c[std::int64_t{c_row} * g.n + c_col] = exchange[r * S::kPitch + n];
+          }
+        }
+      }
+      __syncwarp();
+    }
+  };
+  // A shuffle from the lane itself, as in v14: a copy that the compiler does not propagate.
+  auto copy_of = [&](float x) { return __shfl_sync(0xffffffff, x, lane); };
+
+  if constexpr (kClustered) {
+    if constexpr (kHasClusters) {
+      float4* const sums = reinterpret_cast<float4*>(stages) + t;  // those of this thread
+      auto at = [&](int i, int j) { return sums + (i * TN + j) / V * S::kThreads; };
+      __syncthreads();  // all have left the stages
+#pragma unroll
+      for (int i = 0; i < TM; ++i) {
+#pragma unroll
+        for (int j = 0; j < TN; j += V) {
+          *at(i, j) = make_float4(copy_of(acc[i][j]), copy_of(acc[i][j + 1]),
+                                  copy_of(acc[i][j + 2]), copy_of(acc[i][j + 3]));
+        }
+      }
+      cluster_sync();
+      const int adders = cluster < TM ? cluster : TM;
+#pragma unroll
+      for (int i = 0; i < TM; ++i) {
+        if (i * adders / TM != rank) continue;
+        Vec total[TN / V] = {};
+#pragma unroll 4
+        for (int from = 0; from < cluster; ++from) {
+#pragma unroll
+          for (int j = 0; j < TN; j += V) {
+            const float4 other = cluster_load(cluster_address(at(i, j), from));
+            total[j / V][0] += other.x;
+            total[j / V][1] += other.y;
+            total[j / V][2] += other.z;
+            total[j / V][3] += other.w;
+          }
+        }
+        store_row(i, total);
+      }
+      cluster_sync();  // the others have read this block's sums
+    }
+    return;
+  }
+
+  if constexpr (W == 1) __syncthreads();  // all have left the stages
+  bool add = false;                       // the other block's sums
   // Of the first sum of this thread; those of its others follow, each of all threads together.
   float* const mine =
       plan.partials + (std::int64_t{2} * (tile - plan.whole) + is_end) * (BM * BN) + t;
@@ -207,8 +315,6 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     __threadfence();
   }
   const float* const others = is_end ? mine - BM * BN : mine + BM * BN;
-  float* const c = splits == 1 ? g.c : plan.partials + std::int64_t{z} * g.m * g.n;
-  const bool c_aligned = rows_aligned(c, g.n);
 #pragma unroll
   for (int piece = 0; piece < TM; piece += V) {
     float other[V][TN] = {};  // loaded together, not one after the other
@@ -221,37 +327,28 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
     }
 #pragma unroll
     for (int i = 0; i < V; ++i) {
+      Vec total[TN / V];
 #pragma unroll
-      for (int j = 0; j < TN; j += V) {
-        // A shuffle from the lane itself, as in v14: a copy that the compiler does not propagate.
-        Vec total;
-#pragma unroll
-        for (int e = 0; e < V; ++e) {
-          total[e] = __shfl_sync(0xffffffff, acc[piece + i][j + e], lane) + other[i][j + e];
-        }
-        const int c_row = row0 + row + piece / V * S::PM + i;
-        const int c_col = col0 + col + j / V * S::PN;
-        if (c_row >= g.m) continue;
-        float* const to = c + std::int64_t{c_row} * g.n + c_col;
-        if (c_aligned && c_col < g.n) {
-          total.store(to);
-        } else {
-#pragma unroll
-          for (int e = 0; e < V; ++e) {
-            if (c_col + e < g.n) to[e] = total[e];
-          }
-        }
+      for (int j = 0; j < TN; ++j) {
+        total[j / V][j % V] = copy_of(acc[piece + i][j]) + other[i][j];
       }
+      store_row(piece + i, total);
     }
   }
 }
 
-/// Multiplies with K in `splits` parts, or with tiles cut as planned.
+/// Multiplies as planned.
 template <class S>
-void launch_tiles(const gemm::Args<float>& g, const Plan& plan, int splits, cudaStream_t stream) {
-  ladder::launch(rows_aligned(g.b, plan.b_pitch) ? tiles<S, V> : tiles<S, 1>,
-                 dim3(plan.whole + 2 * plan.cut, 1, splits), S::kThreads, S::kShared, stream, g,
-                 plan);
+void launch_tiles(const gemm::Args<float>& g, const Plan& plan, cudaStream_t stream) {
+  const bool vectors = rows_aligned(g.b, plan.b_pitch);
+  auto* kernel = vectors ? tiles<S, V, false> : tiles<S, 1, false>;
+  if constexpr (S::kClusters) {
+    if (plan.cluster > 1) kernel = vectors ? tiles<S, V, true> : tiles<S, 1, true>;
+  }
+  ladder::launch_in_clusters(kernel, plan.cluster,
+                             dim3((plan.whole + 2 * plan.cut) * plan.cluster, 1, plan.splits),
+                             S::kThreads, S::kShared, stream, g, plan);
+  if (plan.splits > 1) launch_add_up(g, plan.splits, stream);
 }
 
 }  // namespace

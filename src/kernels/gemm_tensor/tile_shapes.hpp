@@ -2,6 +2,7 @@
 // shape of tile; the ways in which each can share out a product; and what v20 estimates that takes.
 #pragma once
 
+#include "device/estimate.hpp"
 #include "device/sm_count.hpp"
 #include "pushed_sums.hpp"
 #include "stream_k.hpp"
@@ -27,9 +28,6 @@ struct Rates {
 struct Pace {
   double k_tile, tile;  ///< ns of a K-tile, and of a tile's beginning and end
 };
-
-inline double fourth_power(double x) { return x * x * x * x; }
-inline double fourth_root(double x) { return std::sqrt(std::sqrt(x)); }
 
 /// A product, as an estimate sees it.
 struct Sizes {
@@ -120,8 +118,7 @@ struct StreamK {
     // Of the lines, and of the width, each block loads a part for others.
     const double of_a = p.lines_of_a(Shape::BM, gpu) / (Across ? Along : Beside);
     const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? Beside : Along);
-    const double step =
-        fourth_root(fourth_power(pace.k_tile) + fourth_power(gpu.line * active * (of_a + of_b)));
+    const double step = ladder::at_the_same_time(pace.k_tile, gpu.line * active * (of_a + of_b));
     return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Lines / 128 * Width +
            (divided > 0 ? gpu.divide : 0);
   }
@@ -167,8 +164,7 @@ struct PushedSums {
     const double active = blocks / rounds / p.sms;
     const double lines = p.lines_of_a(Rows, gpu) + p.lines_of_b(Cols, gpu);
     const double step =
-        fourth_root(fourth_power(gpu.latency) + fourth_power(of_an_sm * pace.k_tile) +
-                    fourth_power(gpu.line * active * lines));
+        ladder::at_the_same_time(gpu.latency, of_an_sm * pace.k_tile, gpu.line * active * lines);
     return rounds * (std::ceil(p.k_tiles / way.parts) * step + pace.tile * of_an_sm) +
            (way.parts > 1 ? gpu.push : 0);
   }

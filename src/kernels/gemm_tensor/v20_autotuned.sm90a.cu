@@ -20,6 +20,7 @@
 // of it, whose times are not in results/. They know nothing of a problem but what the estimate sees of
 // it, so that a problem nobody has measured is no different from others.
 #include "choice.hpp"
+#include "device/estimate.hpp"
 #include "device/gpu_name.hpp"
 #include "tile_shapes.hpp"
 
@@ -138,19 +139,10 @@ void launch(const gemm_tensor::Args<T, C>& g, Choice choice, cudaStream_t stream
 
 namespace {
 
-/// The choice, remembered by each thread for its problems: hundreds of estimates take microseconds.
 template <class Op, class T, class C>
 Choice choice_for(const gemm_tensor::Args<T, C>& g) {
-  struct Known {
-    int m = 0, n = 0, k = 0;
-    Choice choice;
-  };
-  thread_local std::array<Known, 256> all{};
-  Known& known = all[(g.m * 31u + g.n * 17u + g.k) % all.size()];
-  if (known.m != g.m || known.n != g.n || known.k != g.k) {
-    known = {g.m, g.n, g.k, gemm_choice::choices<Op>(g, 1).front()};
-  }
-  return known.choice;
+  return ladder::remembered_choice<Choice>(std::array{g.m, g.n, g.k},
+                                           [&] { return gemm_choice::choices<Op>(g, 1).front(); });
 }
 
 template <class Op>
