@@ -139,13 +139,17 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
       plan, parts_done, part, moments,
       [&](const GradientMoments* of_parts, int parts) {
         GradientMoments mine;
-        for (int i = threadIdx.x; i < parts; i += kBlock) mine = merged(mine, of_parts[i]);
+        for (int i = threadIdx.x; i < parts; i += kBlock) {
+          const GradientMoments one = of_parts[i];  // in whole vectors
+          mine = merged(mine, one);
+        }
         return merged_over_block(mine, of_merge);
       },
       [&](const GradientMoments& total) {
         const float scale = rsqrtf(total.m2 / a.cols + a.epsilon);
         const float mean_gz = total.sum_gd / a.cols * scale, mean_g = total.sum_g / a.cols;
-        of_rows[part.row] = {total.mean, scale, mean_gz * scale, mean_g * scale};
+        const row_norm::RowFactors factors{total.mean, scale, mean_gz * scale, mean_g * scale};
+        of_rows[part.row] = factors;  // a vector
       });
 }
 

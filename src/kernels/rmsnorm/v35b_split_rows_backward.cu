@@ -75,8 +75,9 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
       [&](const GradientSums* of_parts, int parts) {
         float merged[] = {0, 0};
         for (int i = threadIdx.x; i < parts; i += kBlock) {
-          merged[0] += of_parts[i].xx;
-          merged[1] += of_parts[i].gx;
+          const GradientSums one = of_parts[i];  // a vector
+          merged[0] += one.xx;
+          merged[1] += one.gx;
         }
         Team::sum(merged, of_merge);
         return GradientSums{merged[0], merged[1]};
@@ -84,7 +85,8 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
       [&](const GradientSums& total) {
         const float scale = rsqrtf(total.xx / a.cols + a.epsilon);
         const float mean_gz = total.gx / a.cols * scale;
-        of_rows[part.row] = {0, scale, mean_gz * scale, 0};
+        const row_norm::RowFactors factors{0, scale, mean_gz * scale, 0};
+        of_rows[part.row] = factors;  // a vector
       });
 }
 
