@@ -4,7 +4,7 @@
 // Vs v35    rows that no cluster holds, of which v31 has one in a block: a row of 128 MiB kept one SM
 //           busy, of 132
 // Bound by  DRAM bandwidth, of 5n less what the L2 keeps: x and dy are read twice, so that large
-//           matrices reach 60 % of what 3n would take
+//           matrices reach at most 60 % of the roof, which counts 3n
 // Limits    at most 16384 rows; x, dy and dx start at multiples of 16 bytes. Where the columns are no
 //           multiple of the vector, the second pass moves single elements, as v32 does. No two launches
 //           may overlap
