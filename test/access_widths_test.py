@@ -86,6 +86,9 @@ RUNS = [
     # Several short rows in a warp: whole vectors, and not.
     ["--benchmark_filter=short_rows|row_short", "--layernorm=9x31,9x32", "--rmsnorm=9x31,9x32",
      "--softmax=9x31,9x32", "--matrix_reduction=9x31,9x32"],
+    # Rows that warps share, whole vectors and not.
+    ["--benchmark_filter=norm/backward/.*split_rows", "--layernorm=9x103,9x104",
+     "--rmsnorm=9x103,9x104"],
     # Whole rows and parts of rows; parts of short and of long columns.
     ["--benchmark_filter=row_split", "--matrix_reduction=3x40001,20x1501,20x4001"],
     ["--benchmark_filter=col_any", "--matrix_reduction=601x127,600x256,200x520,200x521"],

@@ -15,7 +15,10 @@ struct Vec1 {
   __device__ const T& operator[](int) const { return element; }
   __device__ static Vec1 load(const T* from) { return {*from}; }
   __device__ void store(T* to) const { *to = element; }
-  __device__ void store_whole(T* to) const { store(to); }  // Vec128's
+  // Vec128's
+  __device__ void store_whole(T* to) const { store(to); }
+  __device__ static Vec1 load_streaming(const T* from) { return {__ldcs(from)}; }
+  __device__ void store_streaming(T* to) const { __stcs(to, element); }
 };
 
 /// How a row is held: by kThreads threads, kElements elements in each; whether all of it is.

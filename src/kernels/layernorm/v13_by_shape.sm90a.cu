@@ -1,11 +1,11 @@
 // Idea      the right kernel for every shape: a dispatcher, to the kernels of v10, v11 and v12
 // Vs v12    v11's kernel where a warp's lanes would have no work, the rows being short, and v12's
-//           only where the SMs would have none, the rows being few and long; everywhere else v10,
-//           which holds a row and so reads it once
+//           only where the clusters would have few rows each, or SMs none, the rows being few and
+//           long; everywhere else v10, which holds a row and so reads it once
 // Bound by  DRAM bandwidth
 // Limits    v10's
-// Tile      v11's for rows of up to 512 bytes; v12's for those of 1 MiB and more if they are so few
-//           that a cluster of 8 SMs for each takes at most half of the SMs, on an H100 8 rows; v10's
+// Tile      v11's for rows of up to 512 bytes; v12's for those of 1 MiB and more if they are at
+//           most half as many as the SMs, on an H100 66 rows; v10's
 #include "device/short_rows.hpp"
 #include "device/split_rows.hpp"
 #include "launchers.hpp"

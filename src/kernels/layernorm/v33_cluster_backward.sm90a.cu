@@ -134,7 +134,7 @@ namespace layernorm_rows {
 template <class T>
 std::size_t workspace_of_cluster_backward(const layernorm_backward::Args<T>& a) {
   if (a.cols <= kLongestPersistent) return workspace_of_persistent_backward(a);
-  if (a.cols > 8 * kLongestPersistent) return workspace_of_block_backward(a);
+  if (a.cols > kLongestOfCluster) return workspace_of_block_backward(a);
   return by_columns<T>(a.cols, [&]<class Held>(Held) {
     return row_norm::bytes_of_partials<layernorm, Held>(clusters_of<Held>(a.rows));
   });
@@ -147,7 +147,7 @@ template std::size_t workspace_of_cluster_backward(
 template <class T>
 void launch_cluster_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
   if (a.cols <= kLongestPersistent) return launch_persistent_backward(a, stream);
-  if (a.cols > 8 * kLongestPersistent) return launch_block_backward(a, stream);
+  if (a.cols > kLongestOfCluster) return launch_block_backward(a, stream);
   by_columns<T>(a.cols, [&]<class Held>(Held) {
     const int clusters = clusters_of<Held>(a.rows);
     ladder::launch(cluster_backward<T, Held>, clusters * Held::Team::kBlocks, Held::Team::kBlock, 0,

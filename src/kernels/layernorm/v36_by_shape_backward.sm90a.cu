@@ -1,27 +1,36 @@
-// Idea      the right kernel for every shape: a dispatcher, to the kernels of v35 and v34
-// Vs v35    longer rows than a warp's lanes hold, for which a warp, a block or a cluster has work
+// Idea      the right kernel for every shape: a dispatcher, to the kernels of v35, v35b and v34
+// Vs v35b   v35b's kernel only where no cluster holds a row, so that x and dy are read twice anyway, and
+//           v35's where a warp's lanes would have no work; everywhere else v34, which reads them once
 // Bound by  DRAM bandwidth, and for small matrices by the end
-// Limits    v34's
-// Tile      v35's for rows of up to 512 bytes, v34's for longer ones
+// Limits    v34's. No two launches may overlap
+// Tile      v35's for rows of up to 512 bytes; v35b's for those of more than 65536 elements, unless they
+//           are more than 16384; v34's for the others
 #include "device/short_rows.hpp"
+#include "device/split_rows.hpp"
 #include "launchers.hpp"
 
 namespace layernorm_rows {
 namespace {
 
 struct ByShapeBackward {
-  static constexpr ladder::Version version{"short rows, and the others by length"};
-  static constexpr layernorm::Problem test_problems[] = {{2050, 8}, {300, 50}};  // v35's
+  static constexpr ladder::Version version{"short rows, very long ones, and the others by length"};
+  // Both of the kernels that are not v34's.
+  static constexpr layernorm::Problem test_problems[] = {{2050, 8}, {300, 50}, {9, 65'537}};
 
+  static bool is_split(int rows, int cols) {
+    return cols > kLongestOfCluster && rows <= ladder::kMostSplitRows;
+  }
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {
-    return a.cols <= ladder::kLongestShortRow<T> ? workspace_of_short_rows_backward(a)
-                                                 : workspace_of_rows_ahead_backward(a);
+    if (a.cols <= ladder::kLongestShortRow<T>) return workspace_of_short_rows_backward(a);
+    if (is_split(a.rows, a.cols)) return workspace_of_split_rows_backward(a);
+    return workspace_of_rows_ahead_backward(a);
   }
   template <class T>
   static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    a.cols <= ladder::kLongestShortRow<T> ? launch_short_rows_backward(a, stream)
-                                          : launch_rows_ahead_backward(a, stream);
+    if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_rows_backward(a, stream);
+    if (is_split(a.rows, a.cols)) return launch_split_rows_backward(a, stream);
+    launch_rows_ahead_backward(a, stream);
   }
 };
 

@@ -53,7 +53,8 @@ std::size_t workspace_of_persistent_backward(const rmsnorm_backward::Args<T>& a)
 template <class T>
 void launch_persistent_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream);
 
-/// v33
+/// v33; up to so many elements of a row a cluster holds, longer ones it leaves to v31
+constexpr int kLongestOfCluster = 8 * kLongestPersistent;
 template <class T>
 std::size_t workspace_of_cluster_backward(const rmsnorm_backward::Args<T>& a);
 template <class T>
@@ -70,5 +71,11 @@ template <class T>
 std::size_t workspace_of_short_rows_backward(const rmsnorm_backward::Args<T>& a);
 template <class T>
 void launch_short_rows_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream);
+
+/// v35b
+template <class T>
+std::size_t workspace_of_split_rows_backward(const rmsnorm_backward::Args<T>& a);
+template <class T>
+void launch_split_rows_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream);
 
 }  // namespace rmsnorm_rows

@@ -1,12 +1,12 @@
 // Idea      the right kernel for every shape: a dispatcher, to the kernels of v11, in 16 bits v10,
 //           v12 and v13
 // Vs v13    v12's kernel where a warp's lanes would have no work, the rows being short, and v13's
-//           only where the SMs would have none, the rows being few and long; everywhere else v11,
-//           which holds a row and so reads it once
+//           only where the clusters would have few rows each, or SMs none, the rows being few and
+//           long; everywhere else v11, which holds a row and so reads it once
 // Bound by  DRAM bandwidth
 // Limits    v11's
-// Tile      v12's for rows of up to 512 bytes; v13's for those of 1 MiB and more if they are so few
-//           that a cluster of 8 SMs for each takes at most half of the SMs, on an H100 8 rows; v11's
+// Tile      v12's for rows of up to 512 bytes; v13's for those of 1 MiB and more if they are at
+//           most half as many as the SMs, on an H100 66 rows; v11's
 #include "device/short_rows.hpp"
 #include "device/split_rows.hpp"
 #include "launchers.hpp"

@@ -1,11 +1,11 @@
 // Idea      the right kernel for every shape: a dispatcher, to v10's kernels, v10b's and v10c's
 // Vs v10c   v10b's kernel where a warp's lanes would have no work, the rows being short, and v10c's
-//           where the SMs would have none, the rows being few and long; everywhere else v10, which
-//           holds a row and so reads it once
+//           where the clusters would have few rows each, or SMs none, the rows being few and long;
+//           everywhere else v10, which holds a row and so reads it once
 // Bound by  DRAM bandwidth
 // Limits    v10's
-// Tile      v10b's for rows of up to 512 bytes; v10c's for those of 1 MiB and more if they are so few
-//           that a cluster of 8 SMs for each takes at most half of the SMs, on an H100 8 rows; v10's
+// Tile      v10b's for rows of up to 512 bytes; v10c's for those of 1 MiB and more if they are at
+//           most half as many as the SMs, on an H100 66 rows; v10's
 #include "device/short_rows.hpp"
 #include "device/split_rows.hpp"
 #include "launchers.hpp"

@@ -1,0 +1,211 @@
+// Idea      the whole GPU on a row, as v12 has it: the parts of the rows are read by as many blocks as
+//           run at once, for their moments and their sums of g and of g * (x - mean); then each block
+//           takes some columns of all rows, reads them again, stores dx, and has dweight and dbias in
+//           registers
+// Vs v35    rows that no cluster holds, of which v31 has one in a block: a row of 128 MiB kept one SM
+//           busy, of 132
+// Bound by  DRAM bandwidth, of 5n less what the L2 keeps: x and dy are read twice, so that large
+//           matrices reach at most 60 % of the roof, which counts 3n
+// Limits    at most 16384 rows; x, dy and dx start at multiples of 16 bytes. Where the columns are no
+//           multiple of the vector, the second pass moves single elements, as v32 does. No two launches
+//           may overlap
+// Tile      256 threads with 32 bytes each of x and dy in flight: device/split_rows.hpp; then a vector
+//           of 4 rows each: row_norm/gradients_of_columns.hpp
+//
+// The order of the additions depends on the number of SMs only: the same bits in every run.
+#include "device/floats.hpp"
+#include "device/row_span.hpp"
+#include "device/split_rows.hpp"
+#include "kernels/row_norm/gradients_of_columns.hpp"
+#include "launchers.hpp"
+
+namespace layernorm_rows {
+
+static __device__ unsigned parts_done[ladder::kMostSplitRows];
+
+/// Of n elements: the mean of x, the sums of its squared deviations d * d, of g, and of g * d.
+struct alignas(16) GradientMoments {
+  float n = 0, mean = 0, m2 = 0, sum_g = 0, sum_gd = 0, no_matter[3] = {};
+};
+
+/// Of both, without loss where the mean is large, as v12 merges moments: with the mean, each part's
+/// sum of g * d moves by its sum of g.
+__device__ inline GradientMoments merged(const GradientMoments& a, const GradientMoments& b) {
+  const float n = a.n + b.n;
+  if (n == 0) return a;
+  const float distance = b.mean - a.mean, of_a = a.n / n, of_b = b.n / n;
+  return {n, a.mean + distance * of_b, a.m2 + b.m2 + distance * distance * a.n * of_b,
+          a.sum_g + b.sum_g, a.sum_gd + b.sum_gd + distance * (b.sum_g * of_a - a.sum_g * of_b)};
+}
+
+/// In shared memory, number by number: as structures, a lane's would be in the banks of another's.
+template <int kWarps>
+struct MomentsOfWarps {
+  float n[kWarps], mean[kWarps], m2[kWarps], sum_g[kWarps], sum_gd[kWarps];
+};
+
+/// Those of the block's threads, by way of of_warp; all threads get them.
+template <int kWarps>
+__device__ GradientMoments merged_over_block(GradientMoments mine,
+                                             MomentsOfWarps<kWarps>& of_warp) {
+  auto over_lanes = [&]<int kLanes>(std::integral_constant<int, kLanes>) {
+#pragma unroll
+    for (int distance = 1; distance < kLanes; distance *= 2) {
+      GradientMoments other;
+      other.n = __shfl_xor_sync(0xffffffffu, mine.n, distance);
+      other.mean = __shfl_xor_sync(0xffffffffu, mine.mean, distance);
+      other.m2 = __shfl_xor_sync(0xffffffffu, mine.m2, distance);
+      other.sum_g = __shfl_xor_sync(0xffffffffu, mine.sum_g, distance);
+      other.sum_gd = __shfl_xor_sync(0xffffffffu, mine.sum_gd, distance);
+      // The lower lane's first, so that both get the same bits.
+      mine = threadIdx.x & distance ? merged(other, mine) : merged(mine, other);
+    }
+  };
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  over_lanes(std::integral_constant<int, 32>{});
+  if (lane == 0) {
+    of_warp.n[warp] = mine.n;
+    of_warp.mean[warp] = mine.mean;
+    of_warp.m2[warp] = mine.m2;
+    of_warp.sum_g[warp] = mine.sum_g;
+    of_warp.sum_gd[warp] = mine.sum_gd;
+  }
+  __syncthreads();
+  const int w = lane % kWarps;
+  mine = {of_warp.n[w], of_warp.mean[w], of_warp.m2[w], of_warp.sum_g[w], of_warp.sum_gd[w]};
+  over_lanes(std::integral_constant<int, kWarps>{});
+  return mine;
+}
+
+template <bool kAligned, class T>
+__global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
+    factors_of_split_rows(layernorm_backward::Args<T> a, ladder::SplitPlan plan,
+                          row_norm::RowFactors* of_rows) {
+  using Vec = ladder::Vec128<T>;
+  using Floats = ladder::Floats<Vec>;
+  constexpr int kBlock = ladder::kSplitBlock, kLoads = ladder::kSplitLoads / 2,
+                kWarps = kBlock / 32;
+  __shared__ MomentsOfWarps<kWarps> of_warp, of_merge;
+  const ladder::SplitPart<T> part(plan, a.cols);
+
+  GradientMoments moments;
+  part.template for_each<false, kLoads>([&](int left, std::int64_t at) {
+    Vec x[kLoads], dy[kLoads], weight[kLoads];
+    int count = 0;
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) x[i][e] = T(0.0f);
+      if (i * kBlock >= left) continue;
+      const std::int64_t here = at + i * kBlock * Vec::size;
+      x[i] = Vec::load(a.x + here);
+      dy[i] = Vec::load(a.dy + here);
+      weight[i] =
+          ladder::load_anywhere<kAligned>(a.weight, static_cast<int>(here - part.start), a.cols);
+      count += Vec::size;
+    }
+    if (count == 0) return;
+    float sum = 0;
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      const Floats x_vec(x[i]);
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) sum += x_vec[e];
+    }
+    GradientMoments of_step{static_cast<float>(count), sum / count};
+#pragma unroll
+    for (int i = 0; i < kLoads; ++i) {
+      if (i * kBlock >= left) break;
+      const Floats x_vec(x[i]), dy_vec(dy[i]), weight_vec(weight[i]);
+#pragma unroll
+      for (int e = 0; e < Vec::size; ++e) {
+        const float d = x_vec[e] - of_step.mean, g = dy_vec[e] * weight_vec[e];
+        of_step.m2 += d * d;
+        of_step.sum_g += g;
+        of_step.sum_gd += g * d;
+      }
+    }
+    moments = merged(moments, of_step);
+  });
+  const std::int64_t single = part.single(threadIdx.x);
+  if (single >= 0) {
+    const float g =
+        static_cast<float>(a.dy[single]) * static_cast<float>(a.weight[single - part.start]);
+    moments = merged(moments, {1, static_cast<float>(a.x[single]), 0, g});
+  }
+  moments = merged_over_block(moments, of_warp);
+
+  ladder::merge_parts(
+      plan, parts_done, part, moments,
+      [&](const GradientMoments* of_parts, int parts) {
+        GradientMoments mine;
+        for (int i = threadIdx.x; i < parts; i += kBlock) {
+          const GradientMoments one = of_parts[i];  // in whole vectors
+          mine = merged(mine, one);
+        }
+        return merged_over_block(mine, of_merge);
+      },
+      [&](const GradientMoments& total) {
+        const float scale = rsqrtf(total.m2 / a.cols + a.epsilon);
+        const float mean_gz = total.sum_gd / a.cols * scale, mean_g = total.sum_g / a.cols;
+        const row_norm::RowFactors factors{total.mean, scale, mean_gz * scale, mean_g * scale};
+        of_rows[part.row] = factors;  // a vector
+      });
+}
+
+namespace {
+
+struct SplitRowsBackward {
+  static constexpr ladder::Version version{"the whole GPU on a row, then blocks on columns"};
+  // Rows that warps share, and that one warp has; parts with single elements.
+  static constexpr layernorm::Problem test_problems[] = {{40, 9001}, {70, 520}, {3, 100'000}};
+
+  template <class T>
+  static std::size_t workspace(const layernorm_backward::Args<T>& a) {
+    return workspace_of_split_rows_backward(a);
+  }
+  template <class T>
+  static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
+    launch_split_rows_backward(a, stream);
+  }
+  static ladder::Support supports(const layernorm::Problem& p) {
+    if (p.rows <= ladder::kMostSplitRows) return ladder::supported();
+    return ladder::unsupported("more than %d rows", ladder::kMostSplitRows);
+  }
+};
+
+const ladder::Register<SplitRowsBackward, layernorm_backward, float, ladder::half, ladder::bfloat16>
+    registration;
+
+}  // namespace
+
+template <class T>
+std::size_t workspace_of_split_rows_backward(const layernorm_backward::Args<T>& a) {
+  return ladder::workspace_of_split<GradientMoments>(
+             ladder::plan_split<T>(a.rows, a.cols, 2, nullptr)) +
+         a.rows * sizeof(row_norm::RowFactors);
+}
+template std::size_t workspace_of_split_rows_backward(const layernorm_backward::Args<float>&);
+template std::size_t workspace_of_split_rows_backward(
+    const layernorm_backward::Args<ladder::half>&);
+template std::size_t workspace_of_split_rows_backward(
+    const layernorm_backward::Args<ladder::bfloat16>&);
+
+template <class T>
+void launch_split_rows_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
+  if (a.cols == 0) return;
+  auto* const of_rows = static_cast<row_norm::RowFactors*>(a.workspace);
+  auto plan = ladder::plan_split<T>(a.rows, a.cols, 2, of_rows + a.rows);
+  plan.ahead = a.rows;  // all of the first passes
+  auto* const kernel = a.cols % ladder::Vec128<T>::size == 0 ? factors_of_split_rows<true, T>
+                                                             : factors_of_split_rows<false, T>;
+  ladder::launch(kernel, plan.rows * plan.parts, ladder::kSplitBlock, 0, stream, a, plan, of_rows);
+  row_norm::launch_gradients_of_columns<layernorm_backward, T>(a, of_rows, stream);
+}
+template void launch_split_rows_backward(const layernorm_backward::Args<float>&, cudaStream_t);
+template void launch_split_rows_backward(const layernorm_backward::Args<ladder::half>&,
+                                         cudaStream_t);
+template void launch_split_rows_backward(const layernorm_backward::Args<ladder::bfloat16>&,
+                                         cudaStream_t);
+
+}  // namespace layernorm_rows
