@@ -5,7 +5,7 @@
 
 namespace gemm_pushed_sums {
 
-/// A chunk of 8 elements as memory has it: in two vectors, or in one.
+/// The vectors of memory that hold a chunk of 8 elements; where it starts with one, the low one alone.
 struct TwoVectors {
   uint4 low, high;
 };
@@ -157,7 +157,6 @@ struct RealignedLoads {
  private:
   static constexpr int kStage = BK * (S::BN + kHeld<kA, S::BM>);
   static constexpr int kOfB = S::BN * 8 / 128, kAll = kOfB + S::BM * 8 / 128;  // chunks of a thread
-
   static constexpr int kFirstBarrier = 1 + S::kConsumers;  // the consumers have those before
 
   __device__ __forceinline__ void fill_k_tile(T* to, const Ring<T>& ring, int row0, int col0,
