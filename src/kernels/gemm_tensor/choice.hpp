@@ -10,12 +10,17 @@ namespace gemm_choice {
 /// Which of v20's shapes of tile, and which of its ways to share out a product.
 struct Choice {
   int shape = 0, way = 0;
+  double ns = 0;  ///< by the estimate
 };
 
 /// Those with which a product takes the least time by v20's estimate, at most `most`, the fastest first.
-/// M, N and K are not 0.
+/// M, N and K are not 0. Rows of A and B are at multiples of 16 bytes, as pitches of the args may have it.
 template <class Op, class T, class C>
 std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most);
+
+/// The first of them, remembered by each thread for its problems.
+template <class Op, class T, class C>
+Choice best(const gemm_tensor::Args<T, C>& g);
 
 /// Bytes of scratch memory that one of a product's choices takes.
 template <class Op, class T, class C>

@@ -31,6 +31,8 @@ struct gemm_tensor {
     int m, n, k;
     void* workspace = nullptr;  // for versions that need some
     const T* bias = nullptr;    // [N], of nt_bias_gelu
+    // Of copies that versions make for others: elements from a row to the next; 0: as many as it has.
+    int pitch_a = 0, pitch_b = 0;
   };
 };
 

@@ -23,15 +23,26 @@ constexpr Major kMajorA = Op::kTransposedA ? Major::mn : Major::k;
 template <class Op>
 constexpr Major kMajorB = Op::kTransposedB ? Major::k : Major::mn;
 
+/// Elements from a row in memory to the next.
+template <class Op, class T, class C>
+int pitch_of_a(const gemm_tensor::Args<T, C>& g) {
+  return g.pitch_a > 0 ? g.pitch_a : Op::kTransposedA ? g.m : g.k;
+}
+template <class Op, class T, class C>
+int pitch_of_b(const gemm_tensor::Args<T, C>& g) {
+  return g.pitch_b > 0 ? g.pitch_b : Op::kTransposedB ? g.k : g.n;
+}
+
 /// A or B for TMA. `mn` is its size along M or N, of which a load brings `rows`, or 64 where that is
-/// contiguous, and then so much of K.
+/// contiguous, and then so much of K. Rows are `pitch` elements apart; 0: as many as they have.
 template <class T>
-CUtensorMap operand_map(Major major, const T* matrix, int mn, int k, int rows, int depth = kDepth) {
+CUtensorMap operand_map(Major major, const T* matrix, int mn, int k, int rows, int depth = kDepth,
+                        int pitch = 0) {
   const int inner = major == Major::k ? k : mn, outer = major == Major::k ? mn : k;
   return ladder::tensor_map(ladder::DTypeOf<T>::value, matrix,
                             {{.size = inner, .stride = sizeof(T), .box = kDepth},
                              {.size = outer,
-                              .stride = inner * std::int64_t{sizeof(T)},
+                              .stride = (pitch > 0 ? pitch : inner) * std::int64_t{sizeof(T)},
                               .box = major == Major::k ? rows : depth}},
                             CU_TENSOR_MAP_SWIZZLE_128B);
 }

@@ -7,6 +7,12 @@
 using ladder::needs_compute_capability;
 using ladder::needs_shared_memory;
 
+/// Whether rows `pitch` elements apart all start at multiples of 16 bytes.
+template <class T>
+__host__ __device__ inline bool has_aligned_rows(const T* matrix, int pitch) {
+  return reinterpret_cast<std::uintptr_t>(matrix) % 16 == 0 && pitch % (16 / sizeof(T)) == 0;
+}
+
 /// Rows of A and B that start at multiples of 16 bytes.
 template <class Op, class T>
 ladder::Support needs_aligned_rows(const gemm_tensor::Problem& p) {

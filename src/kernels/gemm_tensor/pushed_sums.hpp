@@ -5,6 +5,7 @@
 #pragma once
 
 #include "device/ptx/cluster.hpp"
+#include "device/ptx/named_barrier.hpp"
 #include "device/ptx/stmatrix.hpp"
 #include "device/sm_count.hpp"
 #include "device/vector.hpp"
@@ -25,7 +26,7 @@ constexpr int BK = kDepth;
 template <int TileM, int TileN, int BlocksPerSm>
 struct Shape {
   static constexpr int BM = TileM, BN = TileN, kBlocksPerSm = BlocksPerSm;
-  static constexpr int kConsumers = BN / 64, kThreads = kConsumers * 128 + 32;
+  static constexpr int kConsumers = BN / 64;
 };
 
 /// Shared memory of a block: the ring, then the accumulators that others send it, then an epilogue
@@ -58,10 +59,60 @@ struct SharedLayout {
   static_assert(kMostStages >= 2);
 };
 
+/// The ring as a producer sees it: kStage elements of a stage, columns of B first.
+template <class T>
+struct Ring {
+  T* stages;
+  Mbarrier *full, *empty;
+  ladder::StagesState state;
+};
+
+/// A and B by TMA, whose rows start at multiples of 16 bytes: one thread issues.
+template <class Op, class Element, class Shape>
+struct TmaLoads {
+  using T = Element;
+  using S = Shape;
+  static constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
+  static constexpr int kThreads = 32, kArrivals = 1;  // producers, and what of them fills a stage
+
+  template <class C>
+  explicit TmaLoads(const gemm_tensor::Args<T, C>& g)
+      : a(operand_map(kA, g.a, g.m, g.k, S::BM, kDepth, g.pitch_a)),
+        b(operand_map(kB, g.b, g.n, g.k, S::BN, kDepth, g.pitch_b)) {}
+
+  __device__ __forceinline__ void prefetch() const {
+    prefetch_map(&b);
+    prefetch_map(&a);
+  }
+  /// By all producers.
+  __device__ __forceinline__ void fill(Ring<T> ring, int row0, int col0, int first,
+                                       int last) const {
+    constexpr int kStage = BK * (S::BN + kHeld<kA, S::BM>);
+    if (threadIdx.x % 32 != 0) return;
+    for (int k_tile = first; k_tile < last; ++k_tile, ring.state.advance()) {
+      T* const to = ring.stages + ring.state.stage * kStage;
+      Mbarrier* const barrier = &ring.full[ring.state.stage];
+      // A new mbarrier reports the previous phase complete, so the first pass does not block.
+      mbarrier_wait(&ring.empty[ring.state.stage], ring.state.parity ^ 1);
+      mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
+      load_k_tile<kB, S::BN>(to, &b, col0, k_tile * BK, barrier);
+      load_k_tile<kA, kHeld<kA, S::BM>>(to + S::BN * BK, &a, row0, k_tile * BK, barrier);
+    }
+  }
+
+  CUtensorMap a, b;
+};
+
+template <class Loads>
+constexpr int kThreads = Loads::S::kConsumers * 128 + Loads::kThreads;
+
 /// The tile is multiplied as its transpose: columns of C are the 64 rows of wgmma.
-template <class T, class C, Major kA, Major kB, class S, int kParts>
-__device__ __forceinline__ void multiply_tile(const CUtensorMap& map_a, const CUtensorMap& map_b,
-                                              C* c, int m, int n, int k_tiles, int stages) {
+template <class C, class Loads, int kParts>
+__device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, int n, int k_tiles,
+                                              int stages) {
+  using S = typename Loads::S;
+  using T = typename Loads::T;
+  constexpr Major kA = Loads::kA, kB = Loads::kB;
   using R = SharedLayout<S, kA, kParts>;
   constexpr int BM = S::BM, BN = S::BN, kStage = R::kStage, kReducers = R::kReducers;
   constexpr bool kSplit = kParts > 1;
@@ -78,13 +129,10 @@ __device__ __forceinline__ void multiply_tile(const CUtensorMap& map_a, const CU
   const int last = static_cast<int>(std::int64_t{k_tiles} * (rank + 1) / kParts);
 
   constexpr int kProducer = S::kConsumers * 128;
-  if (threadIdx.x == kProducer) {
-    prefetch_map(&map_b);
-    prefetch_map(&map_a);
-  }
+  if (threadIdx.x == kProducer) loads.prefetch();
   if (threadIdx.x == 0) {
     for (int s = 0; s < stages; ++s) {
-      mbarrier_init(&full[s], 1);
+      mbarrier_init(&full[s], Loads::kArrivals);
       mbarrier_init(&empty[s], S::kConsumers);
     }
     if constexpr (kSplit) {
@@ -99,18 +147,8 @@ __device__ __forceinline__ void multiply_tile(const CUtensorMap& map_a, const CU
 
   const int warpgroup = threadIdx.x / 128;
   ladder::StagesState state{stages};
-  if (warpgroup == S::kConsumers) {  // the producer
-    if (threadIdx.x == kProducer) {
-      for (int k_tile = first; k_tile < last; ++k_tile, state.advance()) {
-        T* const to = ring + state.stage * kStage;
-        Mbarrier* const barrier = &full[state.stage];
-        // A new mbarrier reports the previous phase complete, so the first pass does not block.
-        mbarrier_wait(&empty[state.stage], state.parity ^ 1);
-        mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
-        load_k_tile<kB, BN>(to, &map_b, col0, k_tile * BK, barrier);
-        load_k_tile<kA, kHeld<kA, BM>>(to + BN * BK, &map_a, row0, k_tile * BK, barrier);
-      }
-    }
+  if (warpgroup >= S::kConsumers) {
+    loads.fill(Ring<T>{ring, full, empty, state}, row0, col0, first, last);
     if constexpr (kSplit) cluster_wait();
     return;
   }
@@ -179,10 +217,11 @@ __device__ __forceinline__ void multiply_tile(const CUtensorMap& map_a, const CU
   const int row = row0 + rank * R::kRows, col = col0 + warp * 16;
   if constexpr (std::is_same_v<C, float>) {  // from registers: eight lanes have a sector
     store_transposed(c, m, n, row, col, total);
-  } else {
+  } else if (C* const epilogue_tiles = reinterpret_cast<C*>(inbox + R::kQuads);
+             has_aligned_rows(c, n)) {
     // An epilogue tile is kRows rows of 16 columns of C: two chunks, which are exchanged where r / 4
     // is odd, so that four rows are all banks once, and eight rows of one chunk are, too.
-    C* const epilogue_tile = reinterpret_cast<C*>(inbox + R::kQuads) + warp * R::kEpilogueTile;
+    C* const epilogue_tile = epilogue_tiles + warp * R::kEpilogueTile;
     auto chunk = [&](int r, int i) { return epilogue_tile + r * 16 + (i ^ r / 4 % 2) * 8; };
 #pragma unroll
     for (int r = 0; r < R::kRows; r += 16) {  // four matrices: 8 rows of C left and right, 8 more
@@ -198,81 +237,92 @@ __device__ __forceinline__ void multiply_tile(const CUtensorMap& map_a, const CU
       ladder::Vec128<C>::load(chunk(r, lane % 2))
           .store(c + std::int64_t{row + r} * n + col + lane % 2 * 8);
     }
+  } else {  // those of the warpgroup together, so that a warp stores rows of 64 columns
+    C* const epilogue_tile = epilogue_tiles + warpgroup * 4 * R::kEpilogueTile;
+#pragma unroll
+    for (int r0 = 0; r0 < R::kRows; r0 += 16) {
+      const float* const s = total + r0 / 2;
+      const int r = r0 + lane / 16 * 8 + lane % 8, chunk = warp % 4 * 2 + lane / 8 % 2;
+      stmatrix_transposed(
+          epilogue_tile + r * EpilogueTile::kCols + (chunk ^ r % 8) * 8,
+          {pack<C>(s[0], s[1]), pack<C>(s[2], s[3]), pack<C>(s[4], s[5]), pack<C>(s[6], s[7])});
+    }
+    named_barrier_sync<128>(1 + warpgroup);
+#pragma unroll 2
+    for (int r = warp % 4; r < R::kRows; r += 4) {
+      store_row(c, m, n, epilogue_tile, r, row, col0 + warpgroup * 64);
+    }
   }
 }
 
-template <class T, class C, Major kA, Major kB, class S>
-__global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
-    multiply(const __grid_constant__ CUtensorMap map_a, const __grid_constant__ CUtensorMap map_b,
-             C* c, int m, int n, int k_tiles, int stages) {
-  multiply_tile<T, C, kA, kB, S, 1>(map_a, map_b, c, m, n, k_tiles, stages);
+template <class C, class Loads>
+__global__ void __launch_bounds__(kThreads<Loads>, Loads::S::kBlocksPerSm)
+    multiply(const __grid_constant__ Loads loads, C* c, int m, int n, int k_tiles, int stages) {
+  multiply_tile<C, Loads, 1>(loads, c, m, n, k_tiles, stages);
 }
-template <class T, class C, Major kA, Major kB, class S, int kParts>
-__global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) __cluster_dims__(kParts)
-    multiply_split(const __grid_constant__ CUtensorMap map_a,
-                   const __grid_constant__ CUtensorMap map_b, C* c, int m, int n, int k_tiles,
+template <class C, class Loads, int kParts>
+__global__ void __launch_bounds__(kThreads<Loads>, Loads::S::kBlocksPerSm) __cluster_dims__(kParts)
+    multiply_split(const __grid_constant__ Loads loads, C* c, int m, int n, int k_tiles,
                    int stages) {
-  multiply_tile<T, C, kA, kB, S, kParts>(map_a, map_b, c, m, n, k_tiles, stages);
+  multiply_tile<C, Loads, kParts>(loads, c, m, n, k_tiles, stages);
 }
 
-template <class Op, class S, int kParts, class T, class C>
+template <class Loads, int kParts, class C>
 auto kernel_of() {
-  constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   if constexpr (kParts == 1) {
-    return &multiply<T, C, kA, kB, S>;
+    return &multiply<C, Loads>;
   } else {
-    return &multiply_split<T, C, kA, kB, S, kParts>;
+    return &multiply_split<C, Loads, kParts>;
   }
 }
 
 /// Of a block.
-template <class Op, class S, int kParts>
+template <class Loads, int kParts>
 int stages_of(int k_tiles) {
-  return std::min(SharedLayout<S, kMajorA<Op>, kParts>::kMostStages,
+  return std::min(SharedLayout<typename Loads::S, Loads::kA, kParts>::kMostStages,
                   ladder::ceil_div(k_tiles, kParts));
 }
 
-template <class Op, class S, int kParts, class T, class C>
-void launch_parts(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
-  const CUtensorMap a = operand_map(kMajorA<Op>, g.a, g.m, g.k, S::BM);
-  const CUtensorMap b = operand_map(kMajorB<Op>, g.b, g.n, g.k, S::BN);
+template <class Loads, int kParts, class C>
+void launch_parts(const gemm_tensor::Args<typename Loads::T, C>& g, cudaStream_t stream) {
+  using S = typename Loads::S;
   const int tiles = ladder::ceil_div(g.m, S::BM) * ladder::ceil_div(g.n, S::BN);
-  const int k_tiles = ladder::ceil_div(g.k, BK), stages = stages_of<Op, S, kParts>(k_tiles);
-  ladder::launch(kernel_of<Op, S, kParts, T, C>(), tiles * kParts, S::kThreads,
-                 SharedLayout<S, kMajorA<Op>, kParts>::bytes(stages), stream, a, b, g.c, g.m, g.n,
+  const int k_tiles = ladder::ceil_div(g.k, BK), stages = stages_of<Loads, kParts>(k_tiles);
+  ladder::launch(kernel_of<Loads, kParts, C>(), tiles * kParts, kThreads<Loads>,
+                 SharedLayout<S, Loads::kA, kParts>::bytes(stages), stream, Loads(g), g.c, g.m, g.n,
                  k_tiles, stages);
 }
 /// Of a GPU, by the number of stages.
-template <class Op, class S, int kParts, class T, class C>
+template <class Loads, int kParts, class C>
 int resident_blocks(int k_tiles) {
-  using R = SharedLayout<S, kMajorA<Op>, kParts>;
+  using R = SharedLayout<typename Loads::S, Loads::kA, kParts>;
   static const auto blocks = [] {
     std::array<int, R::kMostStages + 1> of_stages{};
     for (int stages = 1; stages <= R::kMostStages; ++stages) {
-      of_stages[stages] = ladder::blocks_at_once(kernel_of<Op, S, kParts, T, C>(), kParts,
-                                                 S::kThreads, R::bytes(stages));
+      of_stages[stages] = ladder::blocks_at_once(kernel_of<Loads, kParts, C>(), kParts,
+                                                 kThreads<Loads>, R::bytes(stages));
     }
     return of_stages;
   }();
-  return blocks[stages_of<Op, S, kParts>(k_tiles)];
+  return blocks[stages_of<Loads, kParts>(k_tiles)];
 }
 
 constexpr std::array<int, 4> kSplits{1, 2, 4, 8};  // blocks of a cluster
 
 /// The same with `splits` blocks for a tile: one of kSplits.
-template <class Op, class S, class T, class C>
-void launch(const gemm_tensor::Args<T, C>& g, int splits, cudaStream_t stream) {
-  (splits == 1   ? launch_parts<Op, S, 1, T, C>
-   : splits == 2 ? launch_parts<Op, S, 2, T, C>
-   : splits == 4 ? launch_parts<Op, S, 4, T, C>
-                 : launch_parts<Op, S, 8, T, C>)(g, stream);
+template <class Loads, class C>
+void launch(const gemm_tensor::Args<typename Loads::T, C>& g, int splits, cudaStream_t stream) {
+  (splits == 1   ? launch_parts<Loads, 1, C>
+   : splits == 2 ? launch_parts<Loads, 2, C>
+   : splits == 4 ? launch_parts<Loads, 4, C>
+                 : launch_parts<Loads, 8, C>)(g, stream);
 }
-template <class Op, class S, class T, class C>
+template <class Loads, class C>
 int resident_blocks(int splits, int k_tiles) {
-  return (splits == 1   ? resident_blocks<Op, S, 1, T, C>
-          : splits == 2 ? resident_blocks<Op, S, 2, T, C>
-          : splits == 4 ? resident_blocks<Op, S, 4, T, C>
-                        : resident_blocks<Op, S, 8, T, C>)(k_tiles);
+  return (splits == 1   ? resident_blocks<Loads, 1, C>
+          : splits == 2 ? resident_blocks<Loads, 2, C>
+          : splits == 4 ? resident_blocks<Loads, 4, C>
+                        : resident_blocks<Loads, 8, C>)(k_tiles);
 }
 
 }  // namespace gemm_pushed_sums

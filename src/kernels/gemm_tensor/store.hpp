@@ -59,6 +59,58 @@ __device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* 
   }
 }
 
+/// Row r of an epilogue tile goes to row `row + r` of C, which may begin anywhere: a lane stores two
+/// neighbours that begin at a multiple of 4 bytes.
+template <class T>
+__device__ __forceinline__ void store_row(T* c, int m, int n, const T* epilogue_tile, int r,
+                                          int row, int column) {
+  if (row + r >= m) return;
+  const int lane = threadIdx.x % 32, left = n - column;
+  T* const to = c + std::int64_t{row + r} * n + column;
+  const T* const from =
+      epilogue_tile + r * EpilogueTile::kCols + (lane / 4 ^ r % 8) * 8 + lane % 4 * 2;
+  std::uint32_t pair = *reinterpret_cast<const std::uint32_t*>(from);
+  const int odd = reinterpret_cast<std::uintptr_t>(to) / sizeof(T) % 2;
+  if (odd > 0) {
+    const std::uint32_t next = __shfl_down_sync(0xffffffff, pair, 1);
+    if (lane == 0 && left > 0) to[0] = from[0];
+    pair = pair >> 16 | next << 16;
+  }
+  const int x = lane * 2 + odd, most = min(left, EpilogueTile::kCols);
+  if (x + 1 < most) {
+    *reinterpret_cast<std::uint32_t*>(to + x) = pair;
+  } else if (x < most) {
+    const auto last = static_cast<std::uint16_t>(pair);
+    *reinterpret_cast<std::uint16_t*>(to + x) = last;
+  }
+}
+
+/// What store_epilogue_tiles does, where rows of C begin anywhere.
+template <class T, int kAccumulators>
+__device__ __forceinline__ void store_rows(T* c, int m, int n, T* epilogue_tile, int row,
+                                           int column, const float (&acc)[kAccumulators]) {
+  constexpr int kCols = kAccumulators * 2, kTiles = ladder::ceil_div(kCols, EpilogueTile::kCols);
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int j = 0; j < kTiles; ++j) {
+    const int first = min(j * EpilogueTile::kCols, kCols - EpilogueTile::kCols);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < EpilogueTile::kCols / 16; ++i) {  // 16 x 16: four matrices, left ones first
+      const float* const s = acc + first / 2 + i * 8;
+      const int r = lane % 16, chunk = i * 2 + lane / 16;
+      ladder::ptx::stmatrix(
+          epilogue_tile + r * EpilogueTile::kCols + (chunk ^ r % 8) * 8,
+          {pack<T>(s[0], s[1]), pack<T>(s[2], s[3]), pack<T>(s[4], s[5]), pack<T>(s[6], s[7])});
+    }
+    __syncwarp();
+#pragma unroll 1
+    for (int r = 0; r < EpilogueTile::kRows; ++r) {
+      store_row(c, m, n, epilogue_tile, r, row, column + first);
+    }
+  }
+}
+
 /// fp32 C of m x n, straight from registers: four lanes store a sector.
 template <int kAccumulators>
 __device__ __forceinline__ void store_pairs(float* c, int m, int n, int row, int column,

@@ -29,6 +29,8 @@ template <int Lines, int Width, bool Across, int Along, int Beside>
 struct Shape {
   static constexpr int kConsumers = std::min(Lines / 64, 2), kThreads = (kConsumers + 1) * 128;
   static constexpr int kSlices = Lines / (64 * kConsumers);  // of 64 lines, a warpgroup's
+  /// Whether 16-bit C is stored where TMA can't: 192 accumulators leave no registers for that.
+  static constexpr bool kStoresAnyRows = kSlices == 1;
   static constexpr int kLines = Lines, kWidth = Width;
   static constexpr int kAlong = Along, kBeside = Beside, kCluster = Along * Beside;
   static constexpr bool kAcross = Across;
@@ -198,11 +200,37 @@ __device__ __forceinline__ void store_across(const CUtensorMap& map, T* epilogue
   }
 }
 
+/// The same where rows of C begin anywhere.
+template <int kRows, class T, int kAccumulators>
+__device__ __forceinline__ void store_across_rows(T* c, int m, int n, T* epilogue_tile, int row,
+                                                  int column, int barrier,
+                                                  const float (&acc)[kAccumulators]) {
+  const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+#pragma unroll
+  for (int j = 0; j < kAccumulators * 2; j += kRows) {
+    named_barrier_sync<128>(barrier);
+#pragma unroll
+    for (int i = 0; i < kRows; i += 16) {  // four matrices: 8 rows of C left and right, 8 more
+      const float* const s = acc + (j + i) / 2;
+      const int r = i + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
+      stmatrix_transposed(
+          epilogue_tile + r * 64 + (chunk ^ r % 8) * 8,
+          {pack<T>(s[0], s[1]), pack<T>(s[2], s[3]), pack<T>(s[4], s[5]), pack<T>(s[6], s[7])});
+    }
+    named_barrier_sync<128>(barrier);
+#pragma unroll 1
+    for (int r = warp; r < kRows; r += 4) {
+      store_row(c, m, n, epilogue_tile, r, row + j, column);
+    }
+  }
+}
+
 /// What a kernel is given; the maps are those of P, Q, and C.
 template <class S, class C>
 struct Task {
   CUtensorMap p, q, c;
   C* to;
+  bool by_tma;  // is 16-bit C stored
   int m, n, stages;
   Division division;
   typename S::Order order;
@@ -364,17 +392,25 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
         if constexpr (std::is_same_v<C, float>) {
           store_transposed(task.to, task.m, task.n, row, column + warp % 4 * 16, acc[i]);
         } else {
-          store_across<kRowsAtOnce<S>>(task.c,
-                                       epilogue_tiles + warpgroup * 8 * EpilogueTile::kElements,
-                                       row, column, 1 + warpgroup, acc[i]);
+          C* const tiles = epilogue_tiles + warpgroup * 8 * EpilogueTile::kElements;
+          if (!S::kStoresAnyRows || task.by_tma) {
+            store_across<kRowsAtOnce<S>>(task.c, tiles, row, column, 1 + warpgroup, acc[i]);
+          } else {
+            store_across_rows<kRowsAtOnce<S>>(task.to, task.m, task.n, tiles, row, column,
+                                              1 + warpgroup, acc[i]);
+          }
         }
       } else {
         const int row = line0(corner.y) + slice + warp % 4 * 16, column = width0(corner.x);
         if constexpr (std::is_same_v<C, float>) {
           store_pairs(task.to, task.m, task.n, row, column, acc[i]);
         } else {
-          store_epilogue_tiles(task.c, epilogue_tiles + warp * 2 * EpilogueTile::kElements, row,
-                               column, acc[i]);
+          C* const tiles = epilogue_tiles + warp * 2 * EpilogueTile::kElements;
+          if (!S::kStoresAnyRows || task.by_tma) {
+            store_epilogue_tiles(task.c, tiles, row, column, acc[i]);
+          } else {
+            store_rows(task.to, task.m, task.n, tiles, row, column, acc[i]);
+          }
         }
       }
     }
@@ -428,13 +464,14 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   constexpr Major kP = S::kAcross ? kB : kA, kQ = S::kAcross ? kA : kB;
   using L = SharedLayoutOf<Op, S, C>;
-  auto part_map = [&](Major major, const T* matrix, int mn, int size, int parts) {
-    return operand_map(major, matrix, mn, g.k, size / parts, BK / parts);
+  auto map_a = [&](int size, int parts) {
+    return operand_map(kA, g.a, g.m, g.k, size / parts, BK / parts, g.pitch_a);
   };
-  const CUtensorMap p = S::kAcross ? part_map(kP, g.b, g.n, S::kLines, S::kBeside)
-                                   : part_map(kP, g.a, g.m, S::kLines, S::kBeside);
-  const CUtensorMap q = S::kAcross ? part_map(kQ, g.a, g.m, S::kWidth, S::kAlong)
-                                   : part_map(kQ, g.b, g.n, S::kWidth, S::kAlong);
+  auto map_b = [&](int size, int parts) {
+    return operand_map(kB, g.b, g.n, g.k, size / parts, BK / parts, g.pitch_b);
+  };
+  const CUtensorMap p = S::kAcross ? map_b(S::kLines, S::kBeside) : map_a(S::kLines, S::kBeside);
+  const CUtensorMap q = S::kAcross ? map_a(S::kWidth, S::kAlong) : map_b(S::kWidth, S::kAlong);
   const typename S::Order order(g.m, g.n);
   const Division division{ladder::ceil_div(g.k, BK), order.count(), work.divided};
   const auto run = ladder::ceil_div(std::int64_t{work.divided} * division.k_tiles, work.clusters);
@@ -447,6 +484,7 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
                   .q = q,
                   .c = {},
                   .to = g.c,
+                  .by_tma = false,
                   .m = g.m,
                   .n = g.n,
                   .stages = stages,
@@ -455,7 +493,10 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
                   .sums = static_cast<float4*>(g.workspace),
                   .slot = work.divided > 0 ? static_cast<int>(ladder::next_turn() % kSlots) : 0};
   if constexpr (!std::is_same_v<C, float>) {
-    task.c = output_map(g.c, g.m, g.n, S::kAcross ? kRowsAtOnce<S> : EpilogueTile::kRows);
+    task.by_tma = has_aligned_rows(g.c, g.n);
+    if (task.by_tma) {
+      task.c = output_map(g.c, g.m, g.n, S::kAcross ? kRowsAtOnce<S> : EpilogueTile::kRows);
+    }
   }
   ladder::launch(kernel_of<Op, S, T, C>(), blocks, S::kThreads, L::bytes(stages), stream, task);
 }

@@ -33,7 +33,7 @@ struct Pace {
 struct Sizes {
   double m, n, k_tiles;
   bool a_along_k, b_along_k;
-  int row_a, row_b;  ///< elements of a row in memory
+  int row_a, row_b;  ///< elements from a row in memory to the next
   double bytes;      ///< of A, B and C
   double sms;
 
@@ -45,8 +45,8 @@ struct Sizes {
             std::ceil(k / gemm_k_tiles::kDepth),
             !Op::kTransposedA,
             Op::kTransposedB,
-            Op::kTransposedA ? g.m : g.k,
-            Op::kTransposedB ? g.k : g.n,
+            gemm_k_tiles::pitch_of_a<Op>(g),
+            gemm_k_tiles::pitch_of_b<Op>(g),
             (m * k + k * n) * sizeof(T) + m * n * sizeof(C),
             static_cast<double>(ladder::sm_count())};
   }
@@ -87,6 +87,7 @@ struct StreamK {
   template <class Op, class T, class C>
   static Way way(int number, const gemm_tensor::Args<T, C>& g) {
     constexpr int kParts[kWays] = {0, 0, 0, 0, 2, 3, 4, 6, 8, 12, 16};
+    if (!Shape::kStoresAnyRows && sizeof(C) == 2 && g.n % 8 > 0) return {};
     const int tiles = ladder::ceil_div(g.m, Shape::kRows) * ladder::ceil_div(g.n, Shape::kCols);
     const int most = gemm_stream_k::clusters_at_once<Op, Shape, T, C>(), rest = tiles % most;
     const std::int64_t k_tiles = ladder::ceil_div(g.k, gemm_k_tiles::kDepth);
@@ -158,7 +159,8 @@ struct PushedSums {
   static double ns(const Sizes& p, const Way& way, const Pace& pace, const Rates& gpu) {
     const double blocks = static_cast<double>(way.clusters) * way.parts;
     const double resident =
-        gemm_pushed_sums::resident_blocks<Op, Shape, T, C>(way.parts, static_cast<int>(p.k_tiles));
+        gemm_pushed_sums::resident_blocks<gemm_pushed_sums::TmaLoads<Op, T, Shape>, C>(
+            way.parts, static_cast<int>(p.k_tiles));
     const double rounds = std::max(1., std::ceil(blocks / resident));
     const double of_an_sm = std::max(1., std::min(blocks, resident) / p.sms);
     const double active = blocks / rounds / p.sms;
@@ -172,7 +174,7 @@ struct PushedSums {
   static std::size_t workspace(const Way&) { return 0; }
   template <class Op, class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, cudaStream_t stream) {
-    gemm_pushed_sums::launch<Op, Shape, T, C>(g, way.parts, stream);
+    gemm_pushed_sums::launch<gemm_pushed_sums::TmaLoads<Op, T, Shape>>(g, way.parts, stream);
   }
 };
 

@@ -5,7 +5,7 @@
 //           ones, many on an SM, for what is over soon; blocks of a cluster that load for each other
 //           where all SMs load lines that rows do not begin at
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
-// Limits    compute capability 9.0; all rows start at multiples of 16 bytes
+// Limits    compute capability 9.0
 // Tile      of the table below, in registers and shared memory as in v24 and v25
 //
 // The estimate, in nanoseconds. A block has so many K-tiles one after the other. Each takes what the
@@ -14,7 +14,8 @@
 // do not begin at a multiple of 128 lie in two lines, and at an odd multiple of 16 in five sectors.
 // Tiles take a time for their beginnings and ends, and divided ones for adding up. All of it runs beside
 // DRAM, which reads A and B and writes C, but not quite: the square root of the sum of squares.
-// tile_shapes.hpp has the terms.
+// tile_shapes.hpp has the terms. Where rows of A or B do not start at multiples of 16 bytes, it is either
+// the same kernels with copies of them, as in v26, or v27's.
 //
 // scripts/autotune.py fits the numbers to times that it measures; those of the H100 are from a forerunner
 // of it, whose times are not in results/. They know nothing of a problem but what the estimate sees of
@@ -22,6 +23,8 @@
 #include "choice.hpp"
 #include "device/estimate.hpp"
 #include "device/gpu_name.hpp"
+#include "padded_rows.hpp"
+#include "realigned.hpp"
 #include "tile_shapes.hpp"
 
 #include <algorithm>
@@ -68,26 +71,21 @@ constexpr Gpu<18> kGpus[] = {
 
 using gemm_choice::Choice;
 
-struct Estimate {
-  double ns;
-  Choice choice;
-};
-
 /// Of all shapes in all ways that a product has.
 template <class Op, class T, class C, class... S>
-std::vector<Estimate> estimates(const gemm_tensor::Args<T, C>& g, Shapes<S...>) {
+std::vector<Choice> estimates(const gemm_tensor::Args<T, C>& g, Shapes<S...>) {
   const Gpu<Tiles::kCount>& gpu = ladder::entry_of_this_gpu(kGpus);
   const Sizes sizes = Sizes::of<Op>(g);
-  std::vector<Estimate> all;
+  std::vector<Choice> all;
   int shape = 0;
   auto consider = [&]<class Of>(Of) {
     const Pace pace{gpu.ns_of_k_tile[shape], gpu.ns_of_tile[shape]};
-    for (int number = 0; number < Of::kWays && pace.k_tile > 0;
-         ++number) {  // 0: not measured there
+    const int ways = pace.k_tile > 0 ? Of::kWays : 0;  // 0: not measured there
+    for (int number = 0; number < ways; ++number) {
       const auto way = Of::template way<Op>(number, g);
       if (way.clusters == 0) continue;
       const double ns = Of::template ns<Op, T, C>(sizes, way, pace, gpu.rates);
-      all.push_back({std::hypot(ns, sizes.bytes / gpu.rates.dram), {shape, number}});
+      all.push_back({shape, number, std::hypot(ns, sizes.bytes / gpu.rates.dram)});
     }
     ++shape;
   };
@@ -95,7 +93,7 @@ std::vector<Estimate> estimates(const gemm_tensor::Args<T, C>& g, Shapes<S...>) 
   return all;
 }
 
-bool is_faster(const Estimate& a, const Estimate& b) { return a.ns < b.ns; }
+bool is_faster(const Choice& a, const Choice& b) { return a.ns < b.ns; }
 
 /// Calls use(shape, way) with the chosen ones.
 template <class Op, class T, class C, class Use, class... S>
@@ -113,12 +111,17 @@ namespace gemm_choice {
 
 template <class Op, class T, class C>
 std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most) {
-  std::vector<Estimate> all = estimates<Op>(g, Tiles{});
+  std::vector<Choice> all = estimates<Op>(g, Tiles{});
   const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()));
   std::partial_sort(all.begin(), end, all.end(), is_faster);
-  std::vector<Choice> found;
-  for (auto at = all.begin(); at != end; ++at) found.push_back(at->choice);
-  return found;
+  all.erase(end, all.end());
+  return all;
+}
+
+template <class Op, class T, class C>
+Choice best(const gemm_tensor::Args<T, C>& g) {
+  return ladder::remembered_choice<Choice>(std::array{g.m, g.n, g.k, g.pitch_a, g.pitch_b},
+                                           [&] { return choices<Op>(g, 1).front(); });
 }
 
 template <class Op, class T, class C>
@@ -139,23 +142,33 @@ void launch(const gemm_tensor::Args<T, C>& g, Choice choice, cudaStream_t stream
 
 namespace {
 
+using gemm_padded_rows::Plan;
+
+constexpr double kCopyLaunch = 4000;  // ns of v26's copies, of however few bytes
+
+/// Whether v27 is faster than a product of copies; where nothing need be copied it is not.
 template <class Op, class T, class C>
-Choice choice_for(const gemm_tensor::Args<T, C>& g) {
-  return ladder::remembered_choice<Choice>(std::array{g.m, g.n, g.k},
-                                           [&] { return gemm_choice::choices<Op>(g, 1).front(); });
+bool is_realigned(const Plan<Op>& plan, const gemm_tensor::Args<T, C>& g) {
+  if (!plan.copies()) return false;
+  const double copied = kCopyLaunch + gemm_choice::best<Op>(plan.pitched(g)).ns +
+                        plan.template traffic<T>() / ladder::entry_of_this_gpu(kGpus).rates.dram;
+  return gemm_realigned::choose<Op>(g).ns < copied;
 }
 
 template <class Op>
 struct Autotuned {
   static constexpr ladder::Version version{"the best shape of tile, by an estimate"};
-  // Few rows and columns; blocks that split K; a divided last wave; pairs of blocks
-  static constexpr gemm_tensor::Problem test_problems[] = {
-      {16, 16, 72}, {272, 16, 4112}, {16, 144, 4112}, {264, 520, 136}, {1032, 776, 136}};
+  // Few rows and columns; blocks that split K; a divided last wave; pairs of blocks; copies of A and B
+  static constexpr gemm_tensor::Problem test_problems[] = {{16, 16, 72},     {272, 16, 4112},
+                                                           {16, 144, 4112},  {264, 520, 136},
+                                                           {1032, 776, 136}, {515, 523, 321}};
 
   template <class T, class C>
   static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {
-    if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
-    return gemm_choice::workspace<Op>(g, choice_for<Op>(g));
+    const Plan<Op> plan(g.m, g.n, g.k);
+    if (g.m == 0 || g.n == 0 || g.k == 0 || is_realigned(plan, g)) return 0;
+    const gemm_tensor::Args<T, C> args = plan.pitched(g);
+    return plan.template bytes<T>() + gemm_choice::workspace<Op>(args, gemm_choice::best<Op>(args));
   }
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
@@ -164,10 +177,13 @@ struct Autotuned {
       ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
       return;
     }
-    gemm_choice::launch<Op>(g, choice_for<Op>(g), stream);
-  }
-  static ladder::Support supports(const gemm_tensor::Problem& p) {
-    return gemm_k_tiles::supports<Op>(p);
+    const Plan<Op> plan(g.m, g.n, g.k);
+    if (is_realigned(plan, g) || !plan.starts_aligned(g)) {
+      return gemm_realigned::launch<Op>(g, gemm_realigned::choose<Op>(g), stream);
+    }
+    const gemm_tensor::Args<T, C> args =
+        plan.copies() ? gemm_padded_rows::make_copies<Op>(g, stream) : g;
+    gemm_choice::launch<Op>(args, gemm_choice::best<Op>(args), stream);
   }
 };
 
@@ -178,26 +194,15 @@ const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bf
 
 }  // namespace
 
-namespace gemm_choice {
-
-template std::vector<Choice> choices<gemm_tensor_nn>(const gemm_tensor::Args<ladder::bfloat16>&,
-                                                     std::size_t);
-template std::size_t workspace<gemm_tensor_nn>(const gemm_tensor::Args<ladder::bfloat16>&, Choice);
-template void launch<gemm_tensor_nn>(const gemm_tensor::Args<ladder::bfloat16>&, Choice,
-                                     cudaStream_t);
-template std::vector<Choice> choices<gemm_tensor_nt>(const gemm_tensor::Args<ladder::half>&,
-                                                     std::size_t);
-template std::size_t workspace<gemm_tensor_nt>(const gemm_tensor::Args<ladder::half>&, Choice);
-template void launch<gemm_tensor_nt>(const gemm_tensor::Args<ladder::half>&, Choice, cudaStream_t);
-template std::vector<Choice> choices<gemm_tensor_nt>(const gemm_tensor::Args<ladder::bfloat16>&,
-                                                     std::size_t);
-template std::size_t workspace<gemm_tensor_nt>(const gemm_tensor::Args<ladder::bfloat16>&, Choice);
-template void launch<gemm_tensor_nt>(const gemm_tensor::Args<ladder::bfloat16>&, Choice,
-                                     cudaStream_t);
-template std::vector<Choice> choices<gemm_tensor_tn>(const gemm_tensor::Args<ladder::bfloat16>&,
-                                                     std::size_t);
-template std::size_t workspace<gemm_tensor_tn>(const gemm_tensor::Args<ladder::bfloat16>&, Choice);
-template void launch<gemm_tensor_tn>(const gemm_tensor::Args<ladder::bfloat16>&, Choice,
-                                     cudaStream_t);
-
-}  // namespace gemm_choice
+#define LADDER_INSTANTIATE(Op, T, C)                                                       \
+  template std::vector<Choice> gemm_choice::choices<Op>(const gemm_tensor::Args<T, C>&,    \
+                                                        std::size_t);                      \
+  template Choice gemm_choice::best<Op>(const gemm_tensor::Args<T, C>&);                   \
+  template std::size_t gemm_choice::workspace<Op>(const gemm_tensor::Args<T, C>&, Choice); \
+  template void gemm_choice::launch<Op>(const gemm_tensor::Args<T, C>&, Choice, cudaStream_t);
+LADDER_INSTANTIATE(gemm_tensor_nn, ladder::bfloat16, ladder::bfloat16)
+LADDER_INSTANTIATE(gemm_tensor_nt, half, half)
+LADDER_INSTANTIATE(gemm_tensor_nt, ladder::bfloat16, ladder::bfloat16)
+LADDER_INSTANTIATE(gemm_tensor_tn, ladder::bfloat16, ladder::bfloat16)
+LADDER_INSTANTIATE(gemm_tensor_tn, ladder::bfloat16, float)
+#undef LADDER_INSTANTIATE

@@ -1,0 +1,21 @@
+// The launcher of v27's kernels, which v20 launches too. They are compiled once, in v27.
+#pragma once
+
+#include "gemm_tensor.hpp"
+
+namespace gemm_realigned {
+
+/// Which of v27's shapes of tile, how many blocks share one, and what that is estimated to take.
+struct Choice {
+  int shape = 0, parts = 1;
+  double ns = 1e300;
+};
+
+/// M, N and K are at least 1.
+template <class Op, class T, class C>
+Choice choose(const gemm_tensor::Args<T, C>& g);
+
+template <class Op, class T, class C>
+void launch(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream);
+
+}  // namespace gemm_realigned
