@@ -184,9 +184,9 @@ struct Shapes {
 };
 
 using Candidates = Shapes<
-    StreamK<128, 256, false, 1, 1>, StreamK<128, 240, false, 2, 1>, StreamK<128, 192, true, 1, 1>,
-    StreamK<128, 176, false, 2, 1>, StreamK<256, 192, false, 1, 1>, StreamK<128, 160, true, 2, 2>,
-    StreamK<128, 160, true, 4, 1>, StreamK<128, 128, false, 2, 2>, StreamK<128, 128, false, 4, 1>,
+    StreamK<256, 192, false, 1, 1>, StreamK<128, 256, false, 1, 1>, StreamK<128, 256, false, 2, 1>,
+    StreamK<128, 192, false, 2, 1>, StreamK<128, 192, true, 1, 1>, StreamK<128, 176, false, 2, 1>,
+    StreamK<128, 160, true, 2, 2>, StreamK<128, 128, false, 2, 2>, StreamK<128, 128, false, 4, 1>,
     PushedSums<16, 64, 2>, PushedSums<32, 64, 1>, PushedSums<32, 64, 2>, PushedSums<64, 64, 2>,
     PushedSums<96, 64, 1>, PushedSums<128, 64, 1>, PushedSums<32, 128, 1>, PushedSums<96, 128, 1>,
     PushedSums<128, 128, 1>>;
