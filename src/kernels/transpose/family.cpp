@@ -46,7 +46,7 @@ struct Contract : transpose {
   }
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
     if (backend == ladder::Backend::host) return {{128, 128}, {100, 130}};
-    return {{1000, 3000}, {4096, 4096}, {4095, 4097}, {32, 524288}, {524288, 32}, {8192, 8192}};
+    return {{1000, 3000}, {4096, 4096}, {4095, 4097}, {64, 262144}, {262144, 64}, {8192, 8192}};
   }
   static Problem smaller(const Problem& p) {
     const auto side = [](int n) { return static_cast<int>(ladder::shortened(n, 1024)); };
