@@ -21,6 +21,7 @@ using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 
 constexpr int BK = kDepth;
+constexpr int kReady = 15;  // the named barrier at which a block's mbarriers are initialised
 
 /// A tile of BM x BN, and how many blocks share an SM at least, with all their stages.
 template <int TileM, int TileN, int BlocksPerSm>
@@ -108,8 +109,8 @@ constexpr int kThreads = Loads::S::kConsumers * 128 + Loads::kThreads;
 
 /// The tile is multiplied as its transpose: columns of C are the 64 rows of wgmma.
 template <class C, class Loads, int kParts>
-__device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, int n, int k_tiles,
-                                              int stages) {
+__device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, int n,
+                                              ladder::Divisor tiles_m, int k_tiles, int stages) {
   using S = typename Loads::S;
   using T = typename Loads::T;
   constexpr Major kA = Loads::kA, kB = Loads::kB;
@@ -122,36 +123,46 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   float4* const inbox = reinterpret_cast<float4*>(ring + stages * kStage);
 
   // Tiles that are neighbours in time share the columns: B is the operand worth reading once.
-  const int tile = blockIdx.x / kParts, tiles_m = ladder::ceil_div(m, BM);
-  const int row0 = tile % tiles_m * BM, col0 = tile / tiles_m * BN;
+  const int tile = blockIdx.x / kParts;
+  const int row0 = tiles_m.remainder(tile) * BM, col0 = tiles_m.quotient(tile) * BN;
   const int rank = kSplit ? cluster_rank() : 0;
   const int first = static_cast<int>(std::int64_t{k_tiles} * rank / kParts);
   const int last = static_cast<int>(std::int64_t{k_tiles} * (rank + 1) / kParts);
 
+  // A producer warp makes the mbarriers: so it need not wait for the consumers before it loads.
   constexpr int kProducer = S::kConsumers * 128;
-  if (threadIdx.x == kProducer) loads.prefetch();
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < stages; ++s) {
+  if (const int s = threadIdx.x - kProducer; s >= 0 && s < 32) {
+    if (s == 0) {
+      loads.prefetch();
+      if constexpr (kSplit) {
+        mbarrier_init(&received, 1);
+        if (rank < kReducers) mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
+      }
+    }
+    if (s < stages) {
       mbarrier_init(&full[s], Loads::kArrivals);
       mbarrier_init(&empty[s], S::kConsumers);
     }
-    if constexpr (kSplit) {
-      mbarrier_init(&received, 1);
-      if (rank < kReducers) mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
-    }
     fence_proxy_async();
     if constexpr (kSplit) fence_mbarrier_init();
+    __syncwarp();
   }
-  __syncthreads();                                 // the mbarriers are initialised
   if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
 
   const int warpgroup = threadIdx.x / 128;
   ladder::StagesState state{stages};
   if (warpgroup >= S::kConsumers) {
+    if constexpr (Loads::kThreads == 32) {
+      named_barrier_arrive<kThreads<Loads>>(kReady);
+    } else {
+      named_barrier_sync<kThreads<Loads>>(kReady);
+    }
     loads.fill(Ring<T>{ring, full, empty, state}, row0, col0, first, last);
     if constexpr (kSplit) cluster_wait();
     return;
   }
+
+  named_barrier_sync<kThreads<Loads>>(kReady);
 
   float acc[BM / 2] = {};
   int previous = 0;  // the previous K-tile's stage
@@ -257,14 +268,15 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
 
 template <class C, class Loads>
 __global__ void __launch_bounds__(kThreads<Loads>, Loads::S::kBlocksPerSm)
-    multiply(const __grid_constant__ Loads loads, C* c, int m, int n, int k_tiles, int stages) {
-  multiply_tile<C, Loads, 1>(loads, c, m, n, k_tiles, stages);
+    multiply(const __grid_constant__ Loads loads, C* c, int m, int n, ladder::Divisor tiles_m,
+             int k_tiles, int stages) {
+  multiply_tile<C, Loads, 1>(loads, c, m, n, tiles_m, k_tiles, stages);
 }
 template <class C, class Loads, int kParts>
 __global__ void __launch_bounds__(kThreads<Loads>, Loads::S::kBlocksPerSm) __cluster_dims__(kParts)
-    multiply_split(const __grid_constant__ Loads loads, C* c, int m, int n, int k_tiles,
-                   int stages) {
-  multiply_tile<C, Loads, kParts>(loads, c, m, n, k_tiles, stages);
+    multiply_split(const __grid_constant__ Loads loads, C* c, int m, int n, ladder::Divisor tiles_m,
+                   int k_tiles, int stages) {
+  multiply_tile<C, Loads, kParts>(loads, c, m, n, tiles_m, k_tiles, stages);
 }
 
 template <class Loads, int kParts, class C>
@@ -286,11 +298,11 @@ int stages_of(int k_tiles) {
 template <class Loads, int kParts, class C>
 void launch_parts(const gemm_tensor::Args<typename Loads::T, C>& g, cudaStream_t stream) {
   using S = typename Loads::S;
-  const int tiles = ladder::ceil_div(g.m, S::BM) * ladder::ceil_div(g.n, S::BN);
+  const int tiles_m = ladder::ceil_div(g.m, S::BM), tiles = tiles_m * ladder::ceil_div(g.n, S::BN);
   const int k_tiles = ladder::ceil_div(g.k, BK), stages = stages_of<Loads, kParts>(k_tiles);
   ladder::launch(kernel_of<Loads, kParts, C>(), tiles * kParts, kThreads<Loads>,
                  SharedLayout<S, Loads::kA, kParts>::bytes(stages), stream, Loads(g), g.c, g.m, g.n,
-                 k_tiles, stages);
+                 ladder::Divisor(tiles_m), k_tiles, stages);
 }
 /// Of a GPU, by the number of stages.
 template <class Loads, int kParts, class C>

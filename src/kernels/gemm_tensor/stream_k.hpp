@@ -18,6 +18,7 @@ using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 
 constexpr int BK = kDepth;
+constexpr int kReady = 3;   // the named barrier at which a block's mbarriers are initialised
 constexpr int kWave = 132;  // tiles that are about to run at the same time
 
 /// A tile is Lines x Width; or, across, Width x Lines, multiplied as its transpose. Its lines, rows of
@@ -29,6 +30,9 @@ template <int Lines, int Width, bool Across, int Along, int Beside>
 struct Shape {
   static constexpr int kConsumers = std::min(Lines / 64, 2), kThreads = (kConsumers + 1) * 128;
   static constexpr int kSlices = Lines / (64 * kConsumers);  // of 64 lines, a warpgroup's
+  /// Of a thread; three warpgroups have 3 * 168.
+  static constexpr int kProducerRegisters = kSlices * Width / 2 > 160 ? 24 : 40;
+  static constexpr int kConsumerRegisters = (3 * 168 - kProducerRegisters) / 2;
   /// Whether 16-bit C is stored where TMA can't: 192 accumulators leave no registers for that.
   static constexpr bool kStoresAnyRows = kSlices == 1;
   static constexpr int kLines = Lines, kWidth = Width;
@@ -51,16 +55,29 @@ struct Shape {
 /// Who computes what. The first tiles are divided: their K-tiles, one tile's behind the other's, are
 /// dealt out to the clusters in equal runs. The other tiles follow, a cluster each.
 struct Division {
-  int k_tiles, tiles, divided;
+  Division(int k_tiles_of_tile, int tile_count, int divided_tiles, int clusters)
+      : k_tiles(k_tiles_of_tile),
+        tiles(tile_count),
+        divided(divided_tiles),
+        by_k_tiles(k_tiles),
+        by_clusters(clusters) {}
 
-  /// Whether begin() is exact. A division of 64 bits takes registers that accumulators have.
+  /// Whether begin() is exact. A product of 64 bits takes registers that accumulators have.
   static bool fits(std::int64_t k_tiles, std::int64_t divided, std::int64_t clusters) {
-    return divided * clusters <= (std::int64_t{1} << 32) / std::max<std::int64_t>(k_tiles, 1) - 1;
+    return divided * clusters <= (std::int64_t{1} << 31) / std::max<std::int64_t>(k_tiles, 1) - 1;
   }
-  __device__ int begin(int cluster, int clusters) const {
-    return static_cast<int>(unsigned(divided) * unsigned(k_tiles) * unsigned(cluster) /
-                            unsigned(clusters));
+  /// Where the run of a cluster begins.
+  __device__ int begin(int cluster) const {
+    return by_clusters.quotient(divided * k_tiles * cluster);
   }
+  /// All K-tiles of a cluster, one tile's behind the other's.
+  __device__ int k_tiles_of(int cluster, int clusters) const {
+    const int whole = by_clusters.quotient(max(tiles - divided - cluster + clusters - 1, 0));
+    return begin(cluster + 1) - begin(cluster) + whole * k_tiles;
+  }
+
+  int k_tiles, tiles, divided;
+  ladder::Divisor by_k_tiles, by_clusters;
 };
 
 /// What a cluster has of a tile: K-tiles from first to last.
@@ -72,13 +89,13 @@ struct Part {
 /// waits for what others do for it.
 class Parts {
  public:
-  __device__ Parts(const Division& division, int cluster, int clusters)
-      : division_(division), end_(division.begin(cluster + 1, clusters)) {}
+  __device__ Parts(const Division& division, int cluster)
+      : division_(division), end_(division.begin(cluster + 1)) {}
 
   __device__ bool next(Part& part, int cluster, int clusters) {
-    const int k_tiles = division_.k_tiles, begin = division_.begin(cluster, clusters);
+    const int k_tiles = division_.k_tiles, begin = division_.begin(cluster);
     if (end_ > begin) {
-      part.tile = (end_ - 1) / k_tiles;
+      part.tile = division_.by_k_tiles.quotient(end_ - 1);
       const int first = part.tile * k_tiles;
       part.last = end_ - first;
       end_ = max(begin, first);
@@ -252,30 +269,31 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   auto line0 = [](int corner) { return corner + along_rank<S>() * kLines; };
   auto width0 = [](int corner) { return corner + beside_rank<S>() * kWidth; };
 
-  if (threadIdx.x == kConsumers * 128) {
-    prefetch_map(&task.p);
-    prefetch_map(&task.q);
-  }
-  if (threadIdx.x == 0) {
-    for (int s = 0; s < task.stages; ++s) {
+  // The warp that loads makes the mbarriers: so it need not wait for others before it begins.
+  constexpr int kProducer = kConsumers * 128;
+  if (const int s = threadIdx.x - kProducer; s >= 0 && s < 32) {
+    if (s == 0) {
+      prefetch_map(&task.p);
+      prefetch_map(&task.q);
+    }
+    if (s < task.stages) {
       mbarrier_init(&full[s], 1);
       mbarrier_init(&empty[s], kConsumers * kLoaders);
+      fence_proxy_async();
+      if constexpr (kCluster > 1) fence_mbarrier_init();
     }
-    fence_proxy_async();
-    if constexpr (kCluster > 1) fence_mbarrier_init();
+    __syncwarp();
   }
-  if constexpr (kCluster > 1) {
-    cluster_sync();  // the mbarriers of all blocks are initialised
-  } else {
-    __syncthreads();
-  }
+  if constexpr (kCluster > 1) cluster_arrive_relaxed();
 
   ladder::StagesState state{task.stages};
-  Parts parts(task.division, blockIdx.x / kCluster, gridDim.x / kCluster);
+  Parts parts(task.division, blockIdx.x / kCluster);
   Part part;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, one thread issues
-    if constexpr (kConsumers == 2) setmaxnreg_dec<24>();
-    if (threadIdx.x != kConsumers * 128) return;
+  if (threadIdx.x >= kProducer) {  // the producer warpgroup: setmaxnreg, one thread issues
+    if constexpr (kCluster == 1) named_barrier_arrive<S::kThreads>(kReady);
+    if constexpr (kConsumers == 2) setmaxnreg_dec<S::kProducerRegisters>();
+    if (threadIdx.x != kProducer) return;
+    if constexpr (kCluster > 1) cluster_wait();
     while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
       const int2 corner = task.order.at(part.tile);
       const int p = line0(S::kAcross ? corner.x : corner.y);
@@ -295,12 +313,23 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
     return;
   }
 
-  if constexpr (kConsumers == 2) setmaxnreg_inc<240>();
+  if constexpr (kConsumers == 2) setmaxnreg_inc<S::kConsumerRegisters>();
+  if constexpr (kCluster > 1) {
+    cluster_wait();  // the mbarriers of all blocks are initialised
+  } else {
+    named_barrier_sync<S::kThreads>(kReady);
+  }
   const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const bool first_lane = threadIdx.x % 128 == 0;
-  // Releases a stage: one thread for each block that loads into it arrives at that block's barrier.
+  // Releases a stage: one thread for each block that loads into it arrives at that block's barrier. Not
+  // after the last load into it: so a block waits for all that others do in its memory, and may end.
+  int loads_after =
+      kCluster > 1
+          ? task.division.k_tiles_of(blockIdx.x / kCluster, gridDim.x / kCluster) - task.stages
+          : 0;
   auto leave = [&](int stage) {
     if constexpr (kCluster > 1) {
+      if (--loads_after < 0) return;
       const int i = threadIdx.x % 128, beside = beside_rank<S>(), other = i - S::kAlong;
       const int to = i < S::kAlong ? beside * S::kAlong + i
                                    : (other + (other >= beside)) * S::kAlong + along_rank<S>();
@@ -379,8 +408,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
           s[2] += sum.z;
           s[3] += sum.w;
         }
-      } while (task.division.begin(other, gridDim.x / kCluster) >
-               part.tile * task.division.k_tiles);
+      } while (task.division.begin(other) > part.tile * task.division.k_tiles);
     }
 
     const int2 corner = task.order.at(part.tile);
@@ -416,7 +444,6 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
     }
   }
   if (lane == 0) bulk_wait_group_read<0>();
-  if constexpr (kCluster > 1) cluster_sync();  // until then others arrive at this one's barriers
 }
 
 template <class T, class C, class S, Major kP, Major kQ>
@@ -473,7 +500,7 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
   const CUtensorMap p = S::kAcross ? map_b(S::kLines, S::kBeside) : map_a(S::kLines, S::kBeside);
   const CUtensorMap q = S::kAcross ? map_a(S::kWidth, S::kAlong) : map_b(S::kWidth, S::kAlong);
   const typename S::Order order(g.m, g.n);
-  const Division division{ladder::ceil_div(g.k, BK), order.count(), work.divided};
+  const Division division(ladder::ceil_div(g.k, BK), order.count(), work.divided, work.clusters);
   const auto run = ladder::ceil_div(std::int64_t{work.divided} * division.k_tiles, work.clusters);
   const std::int64_t most =
       run + std::int64_t{ladder::ceil_div(division.tiles - work.divided, work.clusters)} *
