@@ -56,15 +56,15 @@ PAIR = gemm_tensor.StreamK(128, 208, True, 2, 1)
 SHORT = gemm_tensor.PushedSums(32, 64, 1)
 SQUARE = gemm_tensor.PushedSums(128, 128, 1)
 PACES = {WIDE: gemm_tensor.Pace(520, 1900), SHORT: gemm_tensor.Pace(210, 120)}
-RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804)
+RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000)
 SOURCE_TENSOR = """above
 // autotune:begin
 using Tiles = Shapes<
     StreamK<128, 256, false, 1, 1>,
     PushedSums<32, 64, 1>>;
 constexpr Gpu<2> kGpus[] = {
-    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804},
-    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700},
+    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000},
+    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800},
 };
 // autotune:end
 below
@@ -105,7 +105,7 @@ class Tables(unittest.TestCase):
         self.assertIn("using Tiles = Shapes<\n    PushedSums<32, 64, 1>,\n    StreamK<128, 208, true, 2, 1>>;", text)
         of_b = (
             '    {"GPU B",\n     {150, 0},\n     {90, 0},\n'
-            "     2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700},\n"
+            "     2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800},\n"
         )
         self.assertIn(of_b, text)
         table = gemm_tensor.parse(text)
@@ -282,11 +282,11 @@ class Estimate(unittest.TestCase):
         self.assertEqual(product._replace(m=208).lines(208, 128), (256 + 128, 256, 0))  # at sectors
 
     def test_the_estimate_by_hand(self) -> None:
-        work = gemm_tensor.Work(10, 2, 1, 100, 50, 20, 3, 256, 1, 1, 43000)
+        work = gemm_tensor.Work(10, 2, 1, 100, 50, 20, 3, 256, 1, 3, 1, 43000)
         rates = RATES._replace(latency=400)
         for ring, latency in ((0, 0), (1, 400)):
             step = (latency**4 + (2 * 300) ** 4 + (1.88 * (100 + 0.3 * 50 + 0.2 * 20)) ** 4) ** 0.25
-            ns = 10 * step + 3 * 500 + 256 * 8.72 + 2300 + 804
+            ns = 10 * step + 3 * 500 + 256 * 8.72 + 2300 + 3 * 804 + 2000
             found = gemm_tensor.estimate(work._replace(ring=ring), gemm_tensor.Pace(300, 500), rates)
             self.assertAlmostEqual(found, (ns**2 + 20**2) ** 0.5)
 
@@ -374,19 +374,24 @@ class Fit(unittest.TestCase):
         return found
 
     @staticmethod
-    def seen(rates: gemm_tensor.Rates) -> dict[str, float]:
-        """As times show them: what lines take, in place of by how much more some take than others."""
+    def seen(numbers: gemm_tensor.Numbers) -> dict[str, float]:
+        """As times show them: what lines take, in place of by how much more some take than others; and
+        what passes before and after a block's only tile."""
+        rates = numbers.rates
         split = rates.line * (1 + rates.split)
-        return {**rates._asdict(), "split": split, "odd": split + rates.line * rates.odd}
+        return {
+            **rates._asdict(), "split": split, "odd": split + rates.line * rates.odd,
+            "start": rates.start + numbers.paces[WIDE].tile,
+        }  # fmt: skip
 
     def expect_true(self, numbers: gemm_tensor.Numbers, within: float) -> None:
         self.assertEqual(list(numbers.paces), list(self.TRUE.paces))
         for shape, pace in self.TRUE.paces.items():
             for found, true in zip(numbers.paces[shape], pace):
                 self.assertAlmostEqual(found / true, 1, delta=within, msg=f"{shape} {numbers}")
-        for name, true in self.seen(self.TRUE.rates).items():
+        for name, true in self.seen(self.TRUE).items():
             if name != "latency":  # less than a K-tile takes anyway
-                found = self.seen(numbers.rates)[name]
+                found = self.seen(numbers)[name]
                 self.assertAlmostEqual(found / true, 1, delta=within, msg=f"{name} {numbers}")
 
     def test_numbers_that_made_the_times_are_found(self) -> None:
@@ -477,7 +482,7 @@ class Script(unittest.TestCase):
             shape, way = Kernel.of(name)
             def us(m, n, k):
                 work = shape.works(Product(m, n, k), 6, 2).get(way)
-                rates = Rates(2000, 2.5, 0.25, 0.1, 8, 1500, 80, 700)
+                rates = Rates(2000, 2.5, 0.25, 0.1, 8, 1500, 80, 700, 1600)
                 return work and 5 + estimate(work, paces[shape], rates) / 1000
             return us
         kernels = {

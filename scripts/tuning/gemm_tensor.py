@@ -103,7 +103,8 @@ class Work(NamedTuple):
     ends: float  # beginnings and ends of tiles, one after the other
     sums: float  # 128 at a time, that an owner adds
     divided: float  # 1 if tiles are, among clusters, else 0
-    pushes: float  # 1 if the blocks of a cluster exchange sums, else 0
+    pushes: float  # doublings of the blocks that exchange sums
+    starts: float  # 1 of StreamK, 0 of PushedSums
     bytes: float  # from and to memory
 
 
@@ -125,6 +126,7 @@ class Rates(NamedTuple):
     divide: float
     latency: float
     push: float
+    start: float
 
 
 def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
@@ -135,7 +137,7 @@ def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
         + (gpu.line * (work.lines + gpu.split * work.split_lines + gpu.odd * work.odd_lines)) ** 4
     ) ** 0.25
     ns = work.steps * step + work.ends * pace.tile + work.sums * gpu.sum
-    ns += work.divided * gpu.divide + work.pushes * gpu.push
+    ns += work.divided * gpu.divide + work.pushes * gpu.push + work.starts * gpu.start
     return (ns**2 + (work.bytes / gpu.dram) ** 2) ** 0.5
 
 
@@ -203,7 +205,7 @@ class StreamK(NamedTuple):
         return Work(
             steps, at_once=1, ring=0, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=ends, sums=adds * self.lines / 128 * self.width,
-            divided=divided > 0, pushes=0, bytes=of.bytes,
+            divided=divided > 0, pushes=0, starts=1, bytes=of.bytes,
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, _: int = 1) -> dict[str, Work]:
@@ -227,8 +229,8 @@ class PushedSums(NamedTuple):
         steps = rounds * ceil_div(of.k_tiles, parts)
         return Work(
             steps, at_once, ring=1, lines=active * lines.all, split_lines=active * lines.split,
-            odd_lines=active * lines.odd, ends=rounds * at_once, sums=0, divided=0, pushes=parts > 1,
-            bytes=of.bytes,
+            odd_lines=active * lines.odd, ends=rounds * at_once, sums=0, divided=0,
+            pushes=math.log2(parts), starts=0, bytes=of.bytes,
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, blocks_of_an_sm: int) -> dict[str, Work]:
@@ -274,7 +276,8 @@ class Numbers(NamedTuple):
 
 
 # ns of a launch first
-START = (4000.0, *Rates(dram=2500, line=1.2, split=0.5, odd=0.5, sum=8, divide=500, latency=250, push=500))
+START = (4000.0, *Rates(dram=2500, line=1.2, split=0.5, odd=0.5, sum=8, divide=500, latency=250, push=500,
+                        start=1000))
 START_PACE = Pace(k_tile=300, tile=800)
 
 

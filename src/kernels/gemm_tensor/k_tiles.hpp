@@ -16,6 +16,7 @@ using ladder::pack;
 using ladder::ptx::Major;
 
 constexpr int kDepth = 64;  // of a K-tile: 128 bytes, the width of the swizzle
+constexpr int kReady = 15;  // the named barrier at which a block's mbarriers are initialised
 
 /// Along which index the operands of an operation are contiguous.
 template <class Op>

@@ -21,7 +21,6 @@ using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 
 constexpr int BK = kDepth;
-constexpr int kReady = 15;  // the named barrier at which a block's mbarriers are initialised
 
 /// A tile of BM x BN, and how many blocks share an SM at least, with all their stages.
 template <int TileM, int TileN, int BlocksPerSm>
@@ -132,9 +131,8 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   // A producer warp makes the mbarriers: so it need not wait for the consumers before it loads.
   constexpr int kProducer = S::kConsumers * 128;
   if (const int s = threadIdx.x - kProducer; s >= 0 && s < 32) {
-    if (s == 0) {
-      loads.prefetch();
-      if constexpr (kSplit) {
+    if constexpr (kSplit) {
+      if (s == 0) {
         mbarrier_init(&received, 1);
         if (rank < kReducers) mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
       }
@@ -146,6 +144,8 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
     fence_proxy_async();
     if constexpr (kSplit) fence_mbarrier_init();
     __syncwarp();
+  } else if (threadIdx.x == 0) {
+    loads.prefetch();
   }
   if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
 

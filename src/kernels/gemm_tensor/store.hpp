@@ -7,18 +7,18 @@
 
 namespace gemm_k_tiles {
 
-/// The part of C that a warp stages in shared memory for a TMA store. A warp has two: while one is
-/// stored the other is filled.
+/// The part of C that a warp stages in shared memory for a TMA store. A warp has two, so that while one
+/// is stored the other is filled; or one, where shared memory is better used otherwise.
 struct EpilogueTile {
   static constexpr int kRows = 16, kCols = 64;
   static constexpr int kElements = kRows * kCols;
 };
 
 /// Until the store from the epilogue tile that is now to be filled has read it, in tile number j of
-/// kTiles: the store before the last one, but at the beginning of an odd number the last one.
-template <int kTiles>
+/// kTiles. Of two held: the store before the last one, but at the beginning of an odd number the last one.
+template <int kTiles, int kHeld = 2>
 __device__ __forceinline__ void wait_for_epilogue_tile(int j) {
-  if (kTiles % 2 == 1 && j == 0) {
+  if (kHeld == 1 || (kTiles % 2 == 1 && j == 0)) {
     ladder::ptx::bulk_wait_group_read<0>();
   } else {
     ladder::ptx::bulk_wait_group_read<1>();
@@ -29,7 +29,7 @@ __device__ __forceinline__ void wait_for_epilogue_tile(int j) {
 /// swizzle of TMA: chunk c of row r is stored as chunk c ^ (r % 8), so that the 8 rows of a matrix
 /// are in different banks. Where the columns are no multiple of 64, the last epilogue tile overlaps
 /// the one before. Returns before TMA has read the last two.
-template <class T, int kAccumulators>
+template <int kHeld = 2, class T, int kAccumulators>
 __device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* epilogue_tiles,
                                                      int row, int column,
                                                      const float (&acc)[kAccumulators]) {
@@ -39,8 +39,8 @@ __device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* 
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
     const int first = min(j * EpilogueTile::kCols, kCols - EpilogueTile::kCols);
-    T* const epilogue_tile = epilogue_tiles + j % 2 * EpilogueTile::kElements;
-    if (lane == 0) wait_for_epilogue_tile<kTiles>(j);
+    T* const epilogue_tile = epilogue_tiles + j % kHeld * EpilogueTile::kElements;
+    if (lane == 0) wait_for_epilogue_tile<kTiles, kHeld>(j);
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < EpilogueTile::kCols / 16; ++i) {  // 16 x 16: four matrices, left ones first

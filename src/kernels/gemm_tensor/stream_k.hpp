@@ -18,7 +18,6 @@ using namespace gemm_k_tiles;
 using namespace ladder::ptx;
 
 constexpr int BK = kDepth;
-constexpr int kReady = 3;   // the named barrier at which a block's mbarriers are initialised
 constexpr int kWave = 132;  // tiles that are about to run at the same time
 
 /// A tile is Lines x Width; or, across, Width x Lines, multiplied as its transpose. Its lines, rows of
@@ -28,13 +27,20 @@ constexpr int kWave = 132;  // tiles that are about to run at the same time
 /// need it.
 template <int Lines, int Width, bool Across, int Along, int Beside>
 struct Shape {
-  static constexpr int kConsumers = std::min(Lines / 64, 2), kThreads = (kConsumers + 1) * 128;
+  static constexpr int kConsumers = Lines == 256 ? 2 : Lines / 64;
+  static constexpr int kThreads = (kConsumers + 1) * 128;
   static constexpr int kSlices = Lines / (64 * kConsumers);  // of 64 lines, a warpgroup's
-  /// Of a thread; three warpgroups have 3 * 168.
-  static constexpr int kProducerRegisters = kSlices * Width / 2 > 160 ? 24 : 40;
-  static constexpr int kConsumerRegisters = (3 * 168 - kProducerRegisters) / 2;
+  /// Of a thread, from what the launch gives each.
+  static constexpr int kRegisters = kConsumers == 3 ? 128 : 168;
+  static constexpr int kProducerRegisters = kConsumers == 3             ? 32
+                                            : kSlices * Width / 2 > 160 ? 24
+                                                                        : 40;
+  static constexpr int kConsumerRegisters =
+      ((kConsumers + 1) * kRegisters - kProducerRegisters) / kConsumers;
   /// Whether 16-bit C is stored where TMA can't: 192 accumulators leave no registers for that.
   static constexpr bool kStoresAnyRows = kSlices == 1;
+  /// Nor for fp32 C from its transpose.
+  static constexpr bool kStoresFloats = kSlices == 1 || !Across;
   static constexpr int kLines = Lines, kWidth = Width;
   static constexpr int kAlong = Along, kBeside = Beside, kCluster = Along * Beside;
   static constexpr bool kAcross = Across;
@@ -129,9 +135,16 @@ std::size_t exchange_bytes(int blocks) {
 template <class S, class C, Major kQ>
 struct SharedLayout {
   static constexpr int kStage = BK * (S::kLines + kHeld<kQ, S::kWidth>);  // elements
-  static constexpr std::size_t kEpilogue = S::kConsumers * 4 * Destination<C>::kBytesPerWarp;
-  static constexpr int kMostStages =
-      std::min<int>(12, (227 * 1024 - 2048 - kEpilogue) / (kStage * 2));
+  static constexpr std::size_t epilogue(int held) {
+    return S::kConsumers * 4 * Destination<C>::kBytesPerWarp / 2 * held;
+  }
+  static constexpr int most_stages(int held) {
+    return std::min<int>(12, (227 * 1024 - 2048 - epilogue(held)) / (kStage * 2));
+  }
+  /// Epilogue tiles of a warp: where the other one has room for a fourth stage, one.
+  static constexpr int kHeldTiles = most_stages(2) < 4 && most_stages(1) == 4 ? 1 : 2;
+  static constexpr std::size_t kEpilogue = epilogue(kHeldTiles);
+  static constexpr int kMostStages = most_stages(kHeldTiles);
   static constexpr std::size_t bytes(int stages) {
     return stages * kStage * std::size_t{2} + kEpilogue + 1024;  // to begin at 1024 n
   }
@@ -272,10 +285,6 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   // The warp that loads makes the mbarriers: so it need not wait for others before it begins.
   constexpr int kProducer = kConsumers * 128;
   if (const int s = threadIdx.x - kProducer; s >= 0 && s < 32) {
-    if (s == 0) {
-      prefetch_map(&task.p);
-      prefetch_map(&task.q);
-    }
     if (s < task.stages) {
       mbarrier_init(&full[s], 1);
       mbarrier_init(&empty[s], kConsumers * kLoaders);
@@ -283,6 +292,9 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
       if constexpr (kCluster > 1) fence_mbarrier_init();
     }
     __syncwarp();
+  } else if (threadIdx.x == 0) {
+    prefetch_map(&task.p);
+    prefetch_map(&task.q);
   }
   if constexpr (kCluster > 1) cluster_arrive_relaxed();
 
@@ -291,7 +303,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   Part part;
   if (threadIdx.x >= kProducer) {  // the producer warpgroup: setmaxnreg, one thread issues
     if constexpr (kCluster == 1) named_barrier_arrive<S::kThreads>(kReady);
-    if constexpr (kConsumers == 2) setmaxnreg_dec<S::kProducerRegisters>();
+    if constexpr (kConsumers > 1) setmaxnreg_dec<S::kProducerRegisters>();
     if (threadIdx.x != kProducer) return;
     if constexpr (kCluster > 1) cluster_wait();
     while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
@@ -313,7 +325,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
     return;
   }
 
-  if constexpr (kConsumers == 2) setmaxnreg_inc<S::kConsumerRegisters>();
+  if constexpr (kConsumers > 1) setmaxnreg_inc<S::kConsumerRegisters>();
   if constexpr (kCluster > 1) {
     cluster_wait();  // the mbarriers of all blocks are initialised
   } else {
@@ -420,7 +432,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
         if constexpr (std::is_same_v<C, float>) {
           store_transposed(task.to, task.m, task.n, row, column + warp % 4 * 16, acc[i]);
         } else {
-          C* const tiles = epilogue_tiles + warpgroup * 8 * EpilogueTile::kElements;
+          C* const tiles = epilogue_tiles + warpgroup * 4 * L::kHeldTiles * EpilogueTile::kElements;
           if (!S::kStoresAnyRows || task.by_tma) {
             store_across<kRowsAtOnce<S>>(task.c, tiles, row, column, 1 + warpgroup, acc[i]);
           } else {
@@ -433,9 +445,9 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
         if constexpr (std::is_same_v<C, float>) {
           store_pairs(task.to, task.m, task.n, row, column, acc[i]);
         } else {
-          C* const tiles = epilogue_tiles + warp * 2 * EpilogueTile::kElements;
+          C* const tiles = epilogue_tiles + warp * L::kHeldTiles * EpilogueTile::kElements;
           if (!S::kStoresAnyRows || task.by_tma) {
-            store_epilogue_tiles(task.c, tiles, row, column, acc[i]);
+            store_epilogue_tiles<L::kHeldTiles>(task.c, tiles, row, column, acc[i]);
           } else {
             store_rows(task.to, task.m, task.n, tiles, row, column, acc[i]);
           }

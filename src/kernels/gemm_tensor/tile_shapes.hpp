@@ -21,7 +21,8 @@ struct Rates {
   double sum;      ///< ns in which an owner adds 128 sums
   double divide;   ///< ns that tiles take longer because they are divided
   double latency;  ///< ns of a K-tile, at least, with a short ring
-  double push;     ///< ns in which the blocks of a cluster exchange sums
+  double push;     ///< ns in which blocks exchange sums, for each doubling of a cluster
+  double start;    ///< ns that v25's kernels take longer to begin and to end than v24's
 };
 
 /// Of a GPU and a shape of tile.
@@ -86,6 +87,41 @@ struct StreamK {
   /// Of each number. A way that a product does not have has no clusters.
   template <class Op, class T, class C>
   static Way way(int number, const gemm_tensor::Args<T, C>& g) {
+    if constexpr (kStores<C>) return way_to_store<Op>(number, g);
+    return {};
+  }
+
+  template <class Op, class T, class C>
+  static double ns(const Sizes& p, const Way& way, const Pace& pace, const Rates& gpu) {
+    const double tiles = std::ceil(p.m / Shape::kRows) * std::ceil(p.n / Shape::kCols);
+    const double clusters = way.clusters, divided = way.divided;
+    const double run = std::ceil(divided * p.k_tiles / clusters);
+    const double whole = std::ceil((tiles - divided) / clusters), steps = run + whole * p.k_tiles;
+    const double tails = divided > 0 ? std::ceil(run / p.k_tiles) : 0;
+    const double adds = divided > 0 ? std::ceil(p.k_tiles / run) : 0;
+    const double active = std::min(1., tiles * kCluster * p.k_tiles / steps / p.sms);
+    // Of the lines, and of the width, each block loads a part for others.
+    const double of_a = p.lines_of_a(Shape::BM, gpu) / (Across ? Along : Beside);
+    const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? Beside : Along);
+    const double step = ladder::at_the_same_time(pace.k_tile, gpu.line * active * (of_a + of_b));
+    return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Lines / 128 * Width +
+           (divided > 0 ? gpu.divide : 0) + gpu.start;
+  }
+
+  static std::size_t workspace(const Way& way) {
+    return way.divided > 0 ? gemm_stream_k::exchange_bytes<Shape>(way.clusters * kCluster) : 0;
+  }
+  template <class Op, class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, cudaStream_t stream) {
+    if constexpr (kStores<C>) gemm_stream_k::launch<Op, Shape>(g, way, stream);
+  }
+
+ private:
+  template <class C>
+  static constexpr bool kStores = sizeof(C) == 2 || Shape::kStoresFloats;
+
+  template <class Op, class T, class C>
+  static Way way_to_store(int number, const gemm_tensor::Args<T, C>& g) {
     constexpr int kParts[kWays] = {0, 0, 0, 0, 2, 3, 4, 6, 8, 12, 16};
     if (!Shape::kStoresAnyRows && sizeof(C) == 2 && g.n % 8 > 0) return {};
     const int tiles = ladder::ceil_div(g.m, Shape::kRows) * ladder::ceil_div(g.n, Shape::kCols);
@@ -105,31 +141,6 @@ struct StreamK {
       return divide(tiles * parts, tiles);
     }
     return {};
-  }
-
-  template <class Op, class T, class C>
-  static double ns(const Sizes& p, const Way& way, const Pace& pace, const Rates& gpu) {
-    const double tiles = std::ceil(p.m / Shape::kRows) * std::ceil(p.n / Shape::kCols);
-    const double clusters = way.clusters, divided = way.divided;
-    const double run = std::ceil(divided * p.k_tiles / clusters);
-    const double whole = std::ceil((tiles - divided) / clusters), steps = run + whole * p.k_tiles;
-    const double tails = divided > 0 ? std::ceil(run / p.k_tiles) : 0;
-    const double adds = divided > 0 ? std::ceil(p.k_tiles / run) : 0;
-    const double active = std::min(1., tiles * kCluster * p.k_tiles / steps / p.sms);
-    // Of the lines, and of the width, each block loads a part for others.
-    const double of_a = p.lines_of_a(Shape::BM, gpu) / (Across ? Along : Beside);
-    const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? Beside : Along);
-    const double step = ladder::at_the_same_time(pace.k_tile, gpu.line * active * (of_a + of_b));
-    return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Lines / 128 * Width +
-           (divided > 0 ? gpu.divide : 0);
-  }
-
-  static std::size_t workspace(const Way& way) {
-    return way.divided > 0 ? gemm_stream_k::exchange_bytes<Shape>(way.clusters * kCluster) : 0;
-  }
-  template <class Op, class T, class C>
-  static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, cudaStream_t stream) {
-    gemm_stream_k::launch<Op, Shape>(g, way, stream);
   }
 };
 
@@ -168,7 +179,7 @@ struct PushedSums {
     const double step =
         ladder::at_the_same_time(gpu.latency, of_an_sm * pace.k_tile, gpu.line * active * lines);
     return rounds * (std::ceil(p.k_tiles / way.parts) * step + pace.tile * of_an_sm) +
-           (way.parts > 1 ? gpu.push : 0);
+           std::log2(way.parts) * gpu.push;
   }
 
   static std::size_t workspace(const Way&) { return 0; }
@@ -184,9 +195,12 @@ struct Shapes {
 };
 
 using Candidates = Shapes<
-    StreamK<256, 192, false, 1, 1>, StreamK<128, 256, false, 1, 1>, StreamK<128, 256, false, 2, 1>,
-    StreamK<128, 192, false, 2, 1>, StreamK<128, 192, true, 1, 1>, StreamK<128, 176, false, 2, 1>,
-    StreamK<128, 160, true, 2, 2>, StreamK<128, 128, false, 2, 2>, StreamK<128, 128, false, 4, 1>,
+    StreamK<256, 160, true, 1, 2>, StreamK<256, 144, true, 1, 2>, StreamK<192, 192, true, 2, 1>,
+    StreamK<192, 160, true, 1, 2>, StreamK<192, 96, true, 2, 4>, StreamK<128, 256, false, 2, 1>,
+    StreamK<128, 240, false, 2, 1>, StreamK<128, 224, true, 2, 1>, StreamK<128, 192, false, 2, 1>,
+    StreamK<128, 192, true, 4, 2>, StreamK<128, 160, true, 2, 2>, StreamK<128, 144, true, 1, 4>,
+    StreamK<128, 128, false, 1, 4>, StreamK<128, 128, false, 2, 2>, StreamK<128, 128, false, 4, 1>,
+    StreamK<128, 128, false, 4, 2>, StreamK<64, 128, false, 1, 2>, StreamK<64, 128, false, 2, 4>,
     PushedSums<16, 64, 2>, PushedSums<32, 64, 1>, PushedSums<32, 64, 2>, PushedSums<64, 64, 2>,
     PushedSums<96, 64, 1>, PushedSums<128, 64, 1>, PushedSums<32, 128, 1>, PushedSums<96, 128, 1>,
     PushedSums<128, 128, 1>>;

@@ -12,7 +12,8 @@
 // tensor cores take, or what the L2 takes to deliver its lines to all the SMs that load at a time,
 // whichever is more: the fourth root of the sum of fourth powers is about that. Rows of 128 bytes that
 // do not begin at a multiple of 128 lie in two lines, and at an odd multiple of 16 in five sectors.
-// Tiles take a time for their beginnings and ends, and divided ones for adding up. All of it runs beside
+// Tiles take a time for their beginnings and ends, divided ones for adding up, blocks that exchange sums
+// for that, and v25's kernels, which have more to prepare, begin later. All of it runs beside
 // DRAM, which reads A and B and writes C, but not quite: the square root of the sum of squares.
 // tile_shapes.hpp has the terms. Where rows of A or B do not start at multiples of 16 bytes, it is either
 // the same kernels with copies of them, as in v26, or v27's.
@@ -42,15 +43,24 @@ struct Gpu {
 // clang-format off
 // autotune:begin
 using Tiles = Shapes<
-    StreamK<256, 192, false, 1, 1>,
-    StreamK<128, 256, false, 1, 1>,
+    StreamK<256, 160, true, 1, 2>,
+    StreamK<256, 144, true, 1, 2>,
+    StreamK<192, 192, true, 2, 1>,
+    StreamK<192, 160, true, 1, 2>,
+    StreamK<192, 96, true, 2, 4>,
     StreamK<128, 256, false, 2, 1>,
+    StreamK<128, 240, false, 2, 1>,
+    StreamK<128, 224, true, 2, 1>,
     StreamK<128, 192, false, 2, 1>,
-    StreamK<128, 192, true, 1, 1>,
-    StreamK<128, 176, false, 2, 1>,
+    StreamK<128, 192, true, 4, 2>,
     StreamK<128, 160, true, 2, 2>,
+    StreamK<128, 144, true, 1, 4>,
+    StreamK<128, 128, false, 1, 4>,
     StreamK<128, 128, false, 2, 2>,
     StreamK<128, 128, false, 4, 1>,
+    StreamK<128, 128, false, 4, 2>,
+    StreamK<64, 128, false, 1, 2>,
+    StreamK<64, 128, false, 2, 4>,
     PushedSums<16, 64, 2>,
     PushedSums<32, 64, 1>,
     PushedSums<32, 64, 2>,
@@ -60,11 +70,11 @@ using Tiles = Shapes<
     PushedSums<32, 128, 1>,
     PushedSums<96, 128, 1>,
     PushedSums<128, 128, 1>>;
-constexpr Gpu<18> kGpus[] = {
+constexpr Gpu<27> kGpus[] = {
     {"NVIDIA H100 80GB HBM3",
-     {827, 518, 580, 444, 409, 425, 411, 365, 352, 122, 181, 131, 181, 190, 206, 229, 287, 308},
-     {2911, 1795, 2230, 1762, 1669, 1777, 1078, 726, 817, 189, 217, 267, 420, 611, 772, 547, 1196, 1698},
-     2211, 1.807, 0.1902, 0.3081, 6.118, 3024, 202, 799},
+     {723, 626, 608, 490, 476, 529, 493, 462, 359, 474, 377, 325, 291, 322, 287, 338, 237, 254, 206, 222, 198, 224, 243, 246, 318, 372, 384},
+     {989, 1619, 309, 149, 0, 340, 426, 231, 56, 493, 303, 655, 0, 0, 0, 0, 0, 75, 180, 186, 201, 353, 580, 848, 423, 1243, 1753},
+     2254, 2.247, 0.0726, 0.2499, 6.827, 2732, 153.3, 491.2, 2192},
 };
 // autotune:end
 // clang-format on
