@@ -44,25 +44,20 @@ struct Planted final : ForwardingDevice {
 
 /// The rows of kernels, all of one family and operation. The first, or `right` of them, get a time.
 template <class Contract>
-std::vector<Row> rows_of(const char* problem,
-                         std::initializer_list<void (*)(const void*, cudaStream_t)> launches,
-                         Backend backend = Backend::host, int right = 1,
-                         const char* file = "v01_test.cu") {
+std::vector<Row> rows_of(
+    const char* problem, std::initializer_list<void (*)(const void*, cudaStream_t)> launches,
+    Backend backend = Backend::host, int right = 1, const char* file = "v01_test.cu",
+    DType dtype = DType::f32,
+    Support (*supports)(const void*) = [](const void*) { return supported(); }) {
   static std::vector<Kernel> kernels;  // which rows point to
   kernels.clear();
   for (const auto& launch : launches) {
-    kernels.push_back({Contract::family,
-                       Contract::op,
-                       DType::f32,
-                       {"test"},
-                       file,
-                       backend,
-                       launch,
-                       [](const void*) { return supported(); }});
+    kernels.push_back(
+        {Contract::family, Contract::op, dtype, {"test"}, file, backend, launch, supports});
   }
   Planted device(backend);
   const Family& family = family_of(kernels.front());
-  Group group{&family, DType::f32, family.problem(problem), Cache::cold, {}, {}};
+  Group group{&family, dtype, family.problem(problem), Cache::cold, {}, {}};
   for (const Kernel& kernel : kernels) group.kernels.push_back(&kernel);
   Roofs roofs(device, 1);
   const std::vector<Row> rows = measure(group, device, 1, roofs);
@@ -179,6 +174,33 @@ TEST(HardInputs, AreTriedOnASmallerProblemOfALargeOne) {
                                                     : "inputs: signs at 16x17x1024; "));
     EXPECT_EQ(rows[0].problem, "16x17x2048");
   }
+}
+
+/// C = A B + quarters / 4.
+template <int quarters>
+void rounded_product(const void* args, cudaStream_t) {
+  const auto& g = *static_cast<const gemm_tensor_nn::Args<bfloat16>*>(args);
+  for (int i = 0; i < g.m; ++i) {
+    for (int j = 0; j < g.n; ++j) {
+      float sum = quarters * 0.25F;
+      for (int k = 0; k < g.k; ++k) {
+        sum += static_cast<float>(g.a[i * g.k + k]) * static_cast<float>(g.b[k * g.n + j]);
+      }
+      g.c[i * g.n + j] = static_cast<bfloat16>(sum);
+    }
+  }
+}
+
+TEST(HardInputs, SumsThatATypeRoundsAreRoundedOnce) {
+  // Some sums of so many signs are beyond 256, where bf16 has no odd numbers.
+  const auto no_smaller = [](const void* problem) {
+    const int k = static_cast<const gemm_tensor::Problem*>(problem)->k;
+    return k == 1024 ? unsupported("a K of 1024") : supported();
+  };
+  const auto rows =
+      rows_of<gemm_tensor_nn>("16x17x65536", {rounded_product<0>, rounded_product<3>},
+                              Backend::host, 1, "v01_test.cu", DType::bf16, no_smaller);
+  EXPECT_THAT(rows[1].check.reason, StartsWith("inputs: signs; lane order 1; "));
 }
 
 /// The version with this label of a family's operation in f32.

@@ -89,7 +89,9 @@ Workload::Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::u
     addresses.push_back(buffer.data());
     if (!array.is_written()) continue;
     Result& result = results_.emplace_back(Result{.array = array, .written = &buffer});
-    if (set.exact) result.array.tolerance = {};
+    if (set.exact) {
+      result.array.tolerance = {.relative = set.rounded ? unit_roundoff(array.dtype) : 0};
+    }
     if (array.role == Role::in_place) result.before.emplace(device, buffer.bytes());
   }
   binding_->bind(addresses);

@@ -52,6 +52,7 @@ struct InputSet {
   double (*integer)(std::uint64_t bits, int input) = nullptr;
   /// A version, by its label, that is not asked for these inputs on a GPU.
   const char* gpu_exception = nullptr;
+  bool rounded = false;  ///< what is exact is then rounded to the result's type: that is tolerated
 };
 
 /// Whether a kernel must be right on these inputs.
