@@ -3,7 +3,7 @@
 #include <array>
 #include <deque>
 #include <string>
-#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "host_executor/counting.hpp"
@@ -62,10 +62,59 @@ struct RegisterTouch {
   Access access;
 };
 
+/// The last touch of each of a thread's registers since they were cleared: a hash table with linear
+/// probing, as a map that allocates each of them would take a quarter of the time of a kernel of products.
+class TouchedRegisters {
+ public:
+  bool empty() const { return count_ == 0; }
+  void clear() {
+    ++round_;
+    count_ = 0;
+  }
+  void set(std::uintptr_t number, RegisterTouch touch) {
+    if (2 * count_ >= slots_.size()) grow();
+    Slot& slot = slot_of(number);
+    if (slot.round != round_) ++count_;
+    slot = {number, round_, touch};
+  }
+  /// Null if there is none.
+  const RegisterTouch* find(std::uintptr_t number) {
+    if (empty()) return nullptr;
+    const Slot& slot = slot_of(number);
+    return slot.round == round_ ? &slot.touch : nullptr;
+  }
+
+ private:
+  struct Slot {
+    std::uintptr_t number = 0;
+    std::uint64_t round = 0;  // in which it was set
+    RegisterTouch touch{};
+  };
+
+  /// Its own, or the free one for it.
+  Slot& slot_of(std::uintptr_t number) {
+    std::size_t i = number & (slots_.size() - 1);
+    while (slots_[i].round == round_ && slots_[i].number != number)
+      i = (i + 1) & (slots_.size() - 1);
+    return slots_[i];
+  }
+  void grow() {
+    const std::vector<Slot> before = std::exchange(slots_, {});
+    slots_.resize(before.empty() ? 64 : 2 * before.size());
+    for (const Slot& slot : before) {
+      if (slot.round == round_) slot_of(slot.number) = slot;
+    }
+  }
+
+  std::vector<Slot> slots_;  // a power of two
+  std::size_t count_ = 0;
+  std::uint64_t round_ = 1;
+};
+
 struct Member {
   std::uint64_t products = 0, groups = 0;  // that the thread has asked for
   bool is_fenced = false;
-  std::unordered_map<std::uintptr_t, RegisterTouch> touched{};  // since its last fence
+  TouchedRegisters touched{};  // since its last fence
 };
 
 struct Warpgroup {
@@ -186,18 +235,18 @@ void expect_no_products() {
 void wgmma_fence() {
   Member& member = own_member();
   member.is_fenced = true;
-  if (!member.touched.empty()) member.touched.clear();
+  member.touched.clear();
   watches_registers = true;
 }
 
 namespace {
 
-void expect_fenced(const Member& member, const Registers& registers, const void* pc) {
+void expect_fenced(Member& member, const Registers& registers, const void* pc) {
   for (std::uintptr_t i = registers.begin; i < registers.end; ++i) {
-    const auto found = member.touched.find(i);
-    if (found == member.touched.end()) continue;
+    const RegisterTouch* const found = member.touched.find(i);
+    if (!found) continue;
     fail_thread("the wgmma at " + source_text(pc) + " follows no wgmma_fence since the " +
-                name_of(found->second.access) + " at " + source_text(found->second.pc) +
+                name_of(found->access) + " at " + source_text(found->pc) +
                 " of a register of its own");
   }
 }
@@ -287,7 +336,7 @@ void touch_registers(const void* pc, const void* address, std::size_t bytes, Acc
                 (product.group == member.groups ? "in no group: no wgmma_commit_group has come"
                                                 : "and no wgmma_wait_group has waited for it"));
   }
-  for (std::uintptr_t i = touched.begin; i < touched.end; ++i) member.touched[i] = {pc, access};
+  for (std::uintptr_t i = touched.begin; i < touched.end; ++i) member.touched.set(i, {pc, access});
 }
 
 }  // namespace ladder::host
