@@ -159,6 +159,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) tile_shapes(gemm
 }
 
 struct TileShapes {
+  // 128 big tiles
+  static constexpr gemm::Problem test_problems[] = {{4, 32764, 8}};
   static constexpr ladder::Version version{"warp tiles, small ones for small problems"};
   using Big = Shape<128, 256, 8, 64, 64, 1>;
   using Small = Shape<64, 128, 8, 32, 64, 3>;

@@ -163,6 +163,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm) multistage(gemm:
 }
 
 struct Multistage {
+  // 128 big tiles
+  static constexpr gemm::Problem test_problems[] = {{4, 32764, 8}};
   static constexpr ladder::Version version{
       "a queue of four stages in shared memory, three K-tiles in flight"};
   using Big = Shape<128, 256, 8, 64, 64, 4, 1>;

@@ -194,6 +194,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 }
 
 struct RegisterBanks {
+  // 128 big tiles
+  static constexpr gemm::Problem test_problems[] = {{4, 32764, 8}};
   static constexpr ladder::Version version{
       "every FMA reads its accumulator and its number of B from different register banks"};
   using Big = Shape<128, 256, 8, 64, 64, 4, 1>;

@@ -223,6 +223,8 @@ void launch_add_up(const gemm::Args<float>& g, int splits, cudaStream_t stream) 
 namespace {
 
 struct SplitK {
+  // K in parts, the last one short, of aligned and unaligned rows; on a GPU, big tiles for most SMs
+  static constexpr gemm::Problem test_problems[] = {{16, 132, 1031}, {70, 13, 1030}, {4, 32764, 8}};
   static constexpr ladder::Version version{"K split among blocks where tiles are few"};
   using Big = Shape<128, 256, 8, 64, 64, 4, 1>;
   using Small = Shape<64, 128, 16, 32, 64, 3, 3>;

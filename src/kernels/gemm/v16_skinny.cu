@@ -413,6 +413,9 @@ void launch_skinny(const gemm::Args<float>& g, cudaStream_t stream) {
 namespace {
 
 struct Skinny {
+  // Few rows, and few columns in two tiles and in three, each with K in parts
+  static constexpr gemm::Problem test_problems[] = {
+      {16, 132, 1031}, {70, 13, 1030}, {40, 13, 1030}};
   static constexpr ladder::Version version{"few rows or columns: one pass over the big matrix"};
 
   static std::size_t workspace(const gemm::Args<float>& g) { return ::skinny_workspace(g); }

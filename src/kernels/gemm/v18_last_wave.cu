@@ -230,8 +230,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 }
 
 struct LastWave {
-  // Three big tiles for the two SMs of the host executor: the last one is cut.
-  static constexpr gemm::Problem test_problems[] = {{300, 250, 164}};
+  // Three big tiles for the two SMs of the host executor: the last one is cut. On a GPU: for most SMs
+  static constexpr gemm::Problem test_problems[] = {{300, 250, 164}, {4, 32764, 8}};
   static constexpr ladder::Version version{
       "SMs that the last wave would leave idle take the ends of the others' tiles"};
   using Big = Shape<128, 256, 8, 64, 64, 4, 1>;

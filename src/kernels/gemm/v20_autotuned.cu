@@ -124,8 +124,9 @@ constexpr int kFewest = 8;  // rows or columns, up to which v16's kernels are ta
 
 struct Autotuned {
   // On the host executor of two SMs: a copy of B, runs and cut tiles; a second launch. On a GPU: K in
-  // parts of clusters, with a second launch and without
-  static constexpr gemm::Problem test_problems[] = {{260, 142, 800}, {33, 66, 4200}};
+  // parts of clusters, with a second launch and without. Few rows and columns of a long K
+  static constexpr gemm::Problem test_problems[] = {
+      {260, 142, 800}, {33, 66, 4200}, {16, 132, 1031}, {70, 13, 1030}, {40, 13, 1030}};
   static constexpr ladder::Version version{"the best shape of tile, by an estimate"};
 
   static bool is_skinny(const gemm::Args<float>& g) {
