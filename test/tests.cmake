@@ -83,6 +83,7 @@ ladder_test(harness_test
   test/suite_test.cpp
   test/sweep_test.cpp
 )
+set_target_properties(harness_test PROPERTIES UNITY_BUILD ON)
 target_link_libraries(harness_test PRIVATE ladder_bench ladder GTest::gtest_main)
 target_precompile_headers(harness_test REUSE_FROM kernels_on_host_test)
 list(TRANSFORM LADDER_KERNEL_FILES REPLACE "^.*/" "" OUTPUT_VARIABLE names)
