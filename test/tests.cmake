@@ -208,6 +208,15 @@ ladder_host_executor(attention_reference_test HEADERS_OF host_executor_test KERN
 target_link_libraries(attention_reference_test PRIVATE
   fmt::fmt GTest::gtest_main Threads::Threads)
 target_link_libraries(attention_reference_test_kernels PRIVATE GTest::gtest)
+
+# What gemm_tensor's v20 chooses from, of the kernels as the host executor's library has them
+if(NOT LADDER_SANITIZE) # under which it has no clusters
+  ladder_test_program(gemm_choice_test test/gemm_choice_test.cpp)
+  ladder_discover(gemm_choice_test on_host)
+  target_sources(gemm_choice_test PRIVATE $<TARGET_OBJECTS:host_executor>
+    $<FILTER:$<TARGET_OBJECTS:ladder_host_kernels>,INCLUDE,/gemm_tensor/>)
+  target_link_libraries(gemm_choice_test PRIVATE ladder_on_host)
+endif()
 if(LADDER_CUDA)
   add_executable(ptx_on_gpu_test test/ptx_gpu_test.cu src/harness/registry.cpp)
   target_include_directories(ptx_on_gpu_test PRIVATE src)

@@ -1,0 +1,186 @@
+// What gemm_tensor's v20 chooses from, on the host executor: every shape of tile that it has, undivided
+// and divided among blocks, whichever its estimate prefers for the problems of kernels_test.cpp. And
+// matrices that start anywhere, which callers of the library may have and the harness never makes.
+//
+// Inputs are small integers, of which bf16 holds the sums: results must be exact.
+#include "kernels/gemm_tensor/choice.hpp"
+
+#include "harness/registry.hpp"
+#include "host_kernels.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using gemm_choice::Choice;
+using ladder::bfloat16;
+using ladder::test::Array;
+
+/// A, B and C, each of which starts so many elements into its allocation, and ends with it.
+struct Starts {
+  std::size_t a = 0, b = 0, c = 0;
+};
+
+template <class Op>
+class Product {
+ public:
+  using Args = typename Op::template Args<bfloat16>;
+
+  Product(int m, int n, int k, Starts starts = {})
+      : starts_(starts),
+        a_(starts.a + size(m, k)),
+        b_(starts.b + size(k, n)),
+        c_(starts.c + size(m, n)) {
+    args_ = {.a = a_.begin() + starts.a,
+             .b = b_.begin() + starts.b,
+             .c = c_.begin() + starts.c,
+             .m = m,
+             .n = n,
+             .k = k};
+    std::uint64_t state = 1;
+    for (Array<bfloat16>* const matrix : {&a_, &b_}) {
+      for (bfloat16& value : *matrix) {
+        state = state * 6364136223846793005u + 1442695040888963407u;  // Knuth's MMIX generator
+        value = bfloat16(static_cast<float>(static_cast<int>((state >> 33) % 5) - 2));
+      }
+    }
+    expected_.resize(size(m, n));
+    for (int i = 0; i < m; ++i) {
+      for (int l = 0; l < k; ++l) {
+        const double a =
+            static_cast<float>(Op::kTransposedA ? args_.a[at(l, i, m)] : args_.a[at(i, l, k)]);
+        for (int j = 0; j < n; ++j) {
+          expected_[at(i, j, n)] += a * static_cast<float>(Op::kTransposedB ? args_.b[at(j, l, k)]
+                                                                            : args_.b[at(l, j, n)]);
+        }
+      }
+    }
+  }
+
+  const Args& args() const { return args_; }
+
+  /// launch(args) with so many bytes of scratch memory; returns the first mistake.
+  template <class Launch>
+  std::string mistake(std::size_t workspace_bytes, unsigned lane_order, Launch launch) {
+    Array<unsigned char> workspace(workspace_bytes);
+    std::fill(workspace.begin(), workspace.end(), 0xff);
+    const bfloat16 untouched(-1000.f);
+    std::fill(c_.begin(), c_.end(), untouched);
+    Args args = args_;
+    args.workspace = workspace.begin();
+    ladder::host::set_lane_order(lane_order);
+    const std::string error = ladder::test::error_of([&] { launch(args); });
+    ladder::host::set_lane_order(0);
+    if (!error.empty()) return error;
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      const double found = static_cast<float>(args.c[i]);
+      if (found == expected_[i]) continue;
+      return "element " + std::to_string(i) + " is " + std::to_string(found) + ", expected " +
+             std::to_string(expected_[i]);
+    }
+    if (std::any_of(c_.begin(), c_.begin() + starts_.c,
+                    [&](bfloat16 value) { return value != untouched; })) {
+      return "wrote before C";
+    }
+    return "";
+  }
+
+ private:
+  static std::size_t size(int rows, int columns) {
+    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  }
+  static std::size_t at(int row, int column, int columns) {
+    return size(row, columns) + static_cast<std::size_t>(column);
+  }
+
+  Starts starts_;
+  Array<bfloat16> a_, b_, c_;
+  Args args_;
+  std::vector<double> expected_;
+};
+
+template <class Op>
+class GemmChoice : public testing::Test {};
+using Ops = testing::Types<gemm_tensor_nn, gemm_tensor_nt, gemm_tensor_tn>;
+
+class OpNames {
+ public:
+  template <class Op>
+  static std::string GetName(int) {
+    return Op::op;
+  }
+};
+TYPED_TEST_SUITE(GemmChoice, Ops, OpNames);
+
+/// The ways to share a product out, by the shape of tile.
+template <class Op>
+std::map<int, std::vector<Choice>> by_shape(const typename Op::template Args<bfloat16>& args) {
+  std::map<int, std::vector<Choice>> shapes;
+  for (const Choice& one : gemm_choice::choices<Op>(args, SIZE_MAX))
+    shapes[one.shape].push_back(one);
+  for (auto& [shape, ways] : shapes) std::ranges::sort(ways, {}, &Choice::way);
+  return shapes;
+}
+
+TYPED_TEST(GemmChoice, EveryShapeIsRightWholeAndDivided) {
+  // Of one tile or two, but for small ones; the last is ragged on every side.
+  Product<TypeParam> product(72, 200, 264);
+  const auto shapes = by_shape<TypeParam>(product.args());
+  ASSERT_FALSE(shapes.empty());
+  EXPECT_EQ(shapes.rbegin()->first + 1, static_cast<int>(shapes.size())) << "a shape has no way";
+  for (const auto& [shape, ways] : shapes) {
+    ASSERT_GE(ways.size(), 2u) << "shape " << shape << " is not divided";
+    for (const Choice& choice : {ways[0], ways[1]}) {
+      const std::size_t bytes = gemm_choice::workspace<TypeParam>(product.args(), choice);
+      const auto lane_order = static_cast<unsigned>(shape + (choice.way > 0));  // odd ones: eager
+      EXPECT_EQ(product.mistake(bytes, lane_order,
+                                [&](const auto& args) {
+                                  gemm_choice::launch<TypeParam>(args, choice, nullptr);
+                                }),
+                "")
+          << "shape " << choice.shape << ", way " << choice.way;
+    }
+  }
+}
+
+TYPED_TEST(GemmChoice, MatricesMayStartAnywhere) {
+  const std::vector<Starts> all = {{.a = 1}, {.b = 3}, {.c = 1}, {.a = 5, .b = 4, .c = 7}};
+  for (const Starts& starts : all) {
+    for (const auto& [m, n, k] :
+         {gemm_tensor::Problem{72, 40, 136}, gemm_tensor::Problem{33, 65, 41}}) {
+      Product<TypeParam> product(m, n, k, starts);
+      int versions = 0;
+      for (const ladder::Kernel& kernel : ladder::registered_kernels()) {
+        const std::string_view file = kernel.file;
+        const bool starts_anywhere =
+            file.ends_with("v20_autotuned.sm90a.cu") || file.ends_with("v27_realigned.sm90a.cu");
+        if (!starts_anywhere || std::string_view(kernel.op) != TypeParam::op ||
+            kernel.dtype != ladder::DType::bf16) {
+          continue;
+        }
+        ++versions;
+        EXPECT_EQ(product.mistake(kernel.workspace(&product.args()), 1,
+                                  [&](const auto& args) { kernel.launch(&args, nullptr); }),
+                  "")
+            << kernel.file << ", " << m << "x" << n << "x" << k << ", starts " << starts.a << " "
+            << starts.b << " " << starts.c;
+      }
+      EXPECT_EQ(versions, 2);
+    }
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  ladder::host::set_sm_count(16);  // which four clusters of four fill: more than there are tiles
+  return RUN_ALL_TESTS();
+}
