@@ -1,6 +1,7 @@
 #include "harness/cuda/timer.hpp"
 
 #include "harness/cuda/error.hpp"
+#include "harness/cuda/event.hpp"
 #include "harness/cuda/memory.hpp"
 #include "harness/registry.hpp"
 #include "harness/statistics.hpp"
@@ -23,30 +24,6 @@ constexpr int kMostLaunches = 4;     // of a cold sample, which is their mean,
 constexpr double kSampleUs = 1000;   // and of as many as fit into a millisecond, or of one
 constexpr double kFlushUs = 50;      // about
 constexpr double kBatchUs = 20'000;  // of rounds that are enqueued at once
-
-class Event {
- public:
-  Event() { LADDER_CUDA(cudaEventCreate(&event_)); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  bool is_past() const {
-    const cudaError_t state = cudaEventQuery(event_);
-    if (state == cudaErrorNotReady) return false;
-    LADDER_CUDA(state);
-    return true;
-  }
-  void record(cudaStream_t stream) { LADDER_CUDA(cudaEventRecord(event_, stream)); }
-  double us_since(const Event& start) const {
-    float ms = 0;
-    LADDER_CUDA(cudaEventElapsedTime(&ms, start.event_, event_));
-    return 1e3 * ms;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
 
 /// Many launches of one kernel, replayed by the GPU without the CPU in between.
 class Graph {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "harness/cuda/error.hpp"
+#include "harness/cuda/event.hpp"
 #include "harness/cuda/memory.hpp"
 
 #include <algorithm>
@@ -24,18 +25,6 @@ class Scratch {
   void* data_;
 };
 
-class Event {
- public:
-  Event() { LADDER_CUDA(cudaEventCreate(&event_)); }
-  ~Event() { cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  operator cudaEvent_t() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
 /// The number of the fastest of so many launches by its median time. They take turns, after a first
 /// launch of each, with an L2 full of other data. launch(i) launches number i in the default stream, and
 /// says whether it was accepted.
@@ -47,28 +36,28 @@ int fastest(int count, Launch launch) {
   LADDER_CUDA(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device));
   const std::size_t other = 2 * static_cast<std::size_t>(l2_bytes);
   const Scratch data(other, "what is to be in the L2 while algorithms are timed");
-  const Event start, stop;
+  ladder::Event start, stop;
 
   std::vector<bool> accepted;
   for (int i = 0; i < count; ++i) accepted.push_back(launch(i));
-  std::vector<std::array<float, kRounds>> ms(static_cast<std::size_t>(count));
+  std::vector<std::array<double, kRounds>> us(static_cast<std::size_t>(count));
   for (int round = 0; round < kRounds; ++round) {
-    for (std::size_t i = 0; i < ms.size(); ++i) {
+    for (std::size_t i = 0; i < us.size(); ++i) {
       if (!accepted[i]) continue;
       LADDER_CUDA(cudaMemsetAsync(data.data(), 0, other));
-      LADDER_CUDA(cudaEventRecord(start));
+      start.record(nullptr);
       launch(static_cast<int>(i));
-      LADDER_CUDA(cudaEventRecord(stop));
-      LADDER_CUDA(cudaEventSynchronize(stop));
-      LADDER_CUDA(cudaEventElapsedTime(&ms[i][static_cast<std::size_t>(round)], start, stop));
+      stop.record(nullptr);
+      stop.wait();
+      us[i][static_cast<std::size_t>(round)] = stop.us_since(start);
     }
   }
   int best = 0;
-  float least = 0;
-  for (std::size_t i = 0; i < ms.size(); ++i) {
+  double least = 0;
+  for (std::size_t i = 0; i < us.size(); ++i) {
     if (!accepted[i]) continue;
-    std::nth_element(ms[i].begin(), ms[i].begin() + kRounds / 2, ms[i].end());
-    const float median = ms[i][kRounds / 2];
+    std::nth_element(us[i].begin(), us[i].begin() + kRounds / 2, us[i].end());
+    const double median = us[i][kRounds / 2];
     if (least > 0 && median >= least) continue;
     best = static_cast<int>(i);
     least = median;

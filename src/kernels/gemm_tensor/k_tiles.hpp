@@ -18,6 +18,15 @@ using ladder::ptx::Major;
 constexpr int kDepth = 64;  // of a K-tile: 128 bytes, the width of the swizzle
 constexpr int kReady = 15;  // the named barrier at which a block's mbarriers are initialised
 
+/// Whether a product is of empty matrices, of which there are no tensor maps: then C is filled with zeros.
+template <class T, class C>
+bool launch_empty(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
+  if (g.m == 0 || g.n == 0) return true;
+  if (g.k > 0) return false;
+  ladder::fill_async(g.c, 0, sizeof(C) * std::size_t(g.m) * std::size_t(g.n), stream);
+  return true;
+}
+
 /// Along which index the operands of an operation are contiguous.
 template <class Op>
 constexpr Major kMajorA = Op::kTransposedA ? Major::mn : Major::k;

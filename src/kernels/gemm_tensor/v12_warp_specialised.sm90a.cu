@@ -96,11 +96,7 @@ struct WarpSpecialised {
 
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // a tensor map cannot be empty
-      ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
-      return;
-    }
+    if (launch_empty(g, stream)) return;
     const CUtensorMap a = operand_map(kMajorA<Op>, g.a, g.m, g.k, BM);
     const CUtensorMap b = operand_map(kMajorB<Op>, g.b, g.n, g.k, BN);
     const int tiles_m = ladder::ceil_div(g.m, BM), tiles_n = ladder::ceil_div(g.n, BN);

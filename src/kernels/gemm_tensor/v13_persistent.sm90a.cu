@@ -136,11 +136,7 @@ struct Persistent {
 
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // a tensor map cannot be empty
-      ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
-      return;
-    }
+    if (launch_empty(g, stream)) return;
     gemm_persistent::launch<Op>(g, stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {

@@ -218,11 +218,7 @@ struct SplitK {
 
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // a tensor map cannot be empty
-      ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
-      return;
-    }
+    if (launch_empty(g, stream)) return;
     (g.m <= 16    ? multiply<Shape16, T>
      : g.m <= 64  ? multiply<Shape64, T>
      : g.m <= 128 ? multiply<Shape128, T>

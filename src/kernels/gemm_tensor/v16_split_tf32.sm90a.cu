@@ -187,11 +187,7 @@ struct SplitTf32 {
   }
 
   static void launch(const Args& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {
-      ladder::fill_async(g.c, 0, sizeof(float) * g.m * g.n, stream);
-      return;
-    }
+    if (launch_empty(g, stream)) return;
     const Parts a = parts_a(g), b = parts_b(g);
     const bool aligned =
         g.k % Parts::kChunk == 0 && reinterpret_cast<std::uintptr_t>(g.a) % 16 == 0;

@@ -207,11 +207,7 @@ struct SplitBf16 {
   }
 
   static void launch(const Args& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {
-      ladder::fill_async(g.c, 0, sizeof(float) * g.m * g.n, stream);
-      return;
-    }
+    if (launch_empty(g, stream)) return;
     const Matrix a = matrix_a(g), b = matrix_b(g);
     auto aligned = [](const Matrix& m) {
       return m.columns % 4 == 0 && reinterpret_cast<std::uintptr_t>(m.from) % 16 == 0;

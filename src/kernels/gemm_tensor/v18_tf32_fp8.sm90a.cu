@@ -151,11 +151,7 @@ struct Tf32Fp8 {
 
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // a tensor map cannot be empty
-      ladder::fill_async(g.c, 0, sizeof(*g.c) * g.m * g.n, stream);
-      return;
-    }
+    if (launch_empty(g, stream)) return;
     gemm_k_major::launch<T>({g.a, g.k}, {g.b, g.k}, g, stream);
   }
   template <class T>

@@ -117,11 +117,7 @@ struct Fp8Promoted {
   static constexpr ladder::Version version{"fp8, K-tiles promoted to fp32"};
 
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // a tensor map cannot be empty
-      ladder::fill_async(g.c, 0, sizeof(*g.c) * g.m * g.n, stream);
-      return;
-    }
+    if (launch_empty(g, stream)) return;
     const TileOrder tiles(g.m, g.n);
     const int k_tiles =
         ladder::ceil_div(g.k, kTogether * BK) * kTogether;  // beyond K TMA fills with zeros

@@ -182,11 +182,7 @@ struct Autotuned {
   }
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // a tensor map cannot be empty
-      ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
-      return;
-    }
+    if (gemm_k_tiles::launch_empty(g, stream)) return;
     const Plan<Op> plan(g.m, g.n, g.k);
     if (is_realigned(plan, g) || !plan.starts_aligned(g)) {
       return gemm_realigned::launch<Op>(g, gemm_realigned::choose<Op>(g), stream);

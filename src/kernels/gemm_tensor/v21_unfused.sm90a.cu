@@ -47,11 +47,7 @@ struct Unfused {
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // a tensor map cannot be empty
-      ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
-    } else {
-      gemm_persistent::launch<gemm_tensor_nt>(g, stream);
-    }
+    if (!gemm_k_tiles::launch_empty(g, stream)) gemm_persistent::launch<gemm_tensor_nt>(g, stream);
     const int pieces = ladder::ceil_div(g.n, kBlock * ladder::Vec128<T>::size);  // of a row
     const std::int64_t blocks = std::int64_t{pieces} * ladder::ceil_div(g.m, kRows);
     ladder::launch(bias_gelu<T>, static_cast<unsigned>(blocks), kBlock, 0, stream, g.c, g.bias, g.m,

@@ -7,6 +7,7 @@
 // Limits    compute capability 9.0; nn, rows of A start at multiples of 16 bytes. K up to 2097120
 // Tile      as in v18; what is transposed 32 x 32, 256 threads, 4.1 KiB of shared memory
 #include "k_major.hpp"
+#include "k_tiles.hpp"
 #include "transpose_tile.hpp"
 
 namespace {
@@ -48,11 +49,7 @@ struct Tf32Transposed {
     return {to, pitch(g)};
   }
   static void launch(const Args& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // a tensor map cannot be empty
-      ladder::fill_async(g.c, 0, sizeof(*g.c) * g.m * g.n, stream);
-      return;
-    }
+    if (launch_empty(g, stream)) return;
     auto* const transposed_a = static_cast<tfloat32*>(g.workspace);
     auto* const transposed_b = transposed_a + elements_a(g);
     gemm_k_major::Operand<tfloat32> a{g.a, g.k};

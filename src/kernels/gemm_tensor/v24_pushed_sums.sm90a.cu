@@ -227,11 +227,7 @@ struct PushedSums {
   /// As many blocks as can be resident at a time, with at least one K-tile each.
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // a tensor map cannot be empty
-      ladder::fill_async(g.c, 0, sizeof(T) * g.m * g.n, stream);
-      return;
-    }
+    if (launch_empty(g, stream)) return;
     const std::int64_t tiles =
         std::int64_t{ladder::ceil_div(g.m, Tile::BM)} * ladder::ceil_div(g.n, Tile::BN);
     int splits = 1;

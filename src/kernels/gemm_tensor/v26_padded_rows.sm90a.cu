@@ -99,11 +99,7 @@ struct PaddedRows {
   }
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {  // a tensor map cannot be empty
-      ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
-      return;
-    }
+    if (gemm_k_tiles::launch_empty(g, stream)) return;
     const gemm_tensor::Args<T, C> args = make_copies<Op>(g, stream);
     gemm_choice::launch<Op>(args, gemm_choice::best<Op>(args), stream);
   }

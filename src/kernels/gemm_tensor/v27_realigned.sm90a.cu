@@ -97,11 +97,7 @@ struct ReadAnywhere {
 
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {
-      ladder::fill_async(g.c, 0, sizeof(C) * g.m * g.n, stream);
-      return;
-    }
+    if (gemm_k_tiles::launch_empty(g, stream)) return;
     gemm_realigned::launch<Op>(g, choose<Op>(g), stream);
   }
 };

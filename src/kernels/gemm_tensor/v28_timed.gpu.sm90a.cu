@@ -46,11 +46,7 @@ struct Timed {
   }
   template <class T>
   static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
-    if (g.m == 0 || g.n == 0) return;
-    if (g.k == 0) {
-      ladder::fill_async(g.c, 0, sizeof(T) * std::size_t(g.m) * std::size_t(g.n), stream);
-      return;
-    }
+    if (gemm_k_tiles::launch_empty(g, stream)) return;
     gemm_choice::launch<Op>(g, choice_of(g), stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
