@@ -7,7 +7,7 @@ import math
 import random
 from typing import Any, Callable, Iterable, NamedTuple, Protocol
 
-from tuning.bench import fail, geometric_mean
+from tuning.bench import Run, fail, geometric_mean
 
 HELD_OUT = 3  # every third problem
 LEAST, MOST = 16, 16384  # of the dimensions of random problems
@@ -21,6 +21,20 @@ class Timed(NamedTuple):
     problem: str
     work: Any  # a ladder's own: what its estimate sees of the problem and the kernel
     us: float
+
+
+def timed(run: Run, kernel_of: Callable[[str], Any],
+          work_of: Callable[[Any, dict[str, str]], Any]) -> list[Timed]:  # fmt: skip
+    """The rows of a run, by a ladder's own functions: of a version's name, and of the kernel and its row,
+    None if the kernel can't do the problem."""
+    found = []
+    for row in run.rows:
+        kernel = kernel_of(row["kernel"])
+        work = work_of(kernel, row)
+        if work is None:
+            fail(f"{row['kernel']} did {row['problem']}, which by scripts/tuning it can't: build ./bench anew.")
+        found.append(Timed(kernel, row["problem"], work, float(row["time_us"])))
+    return found
 
 
 class Numbers(Protocol):

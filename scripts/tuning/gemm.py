@@ -185,14 +185,10 @@ START_SPEED, START_ALONE, START_TILE = 170, 400, 600  # FMAs per ns of an SM; ns
 
 
 def timed(run: Run) -> list[Timed]:
-    found = []
-    for row in run.rows:
-        kernel, problem = Kernel.of(row["kernel"]), row["problem"]
-        work = kernel.shape.work(problem, kernel.way, run.multiprocessors)
-        if work is None:
-            fail(f"{row['kernel']} did {problem}, which by scripts/tuning it can't: build ./bench anew.")
-        found.append(Timed(kernel, problem, work, float(row["time_us"])))
-    return found
+    def work_of(kernel: Kernel, row: dict[str, str]) -> Work | None:
+        return kernel.shape.work(row["problem"], kernel.way, run.multiprocessors)
+
+    return estimates.timed(run, Kernel.of, work_of)
 
 
 def fit(rows: list[Timed]) -> Numbers:

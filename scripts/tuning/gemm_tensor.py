@@ -282,16 +282,13 @@ START_PACE = Pace(k_tile=300, tile=800)
 
 
 def timed(run: Run) -> list[Timed]:
-    found = []
-    for row in run.rows:
-        kernel, problem = Kernel.of(row["kernel"]), row["problem"]
+    def work_of(kernel: Kernel, row: dict[str, str]) -> Work | None:
         warps = ceil_div(int(row["block"].split("x")[0]), 32)
         blocks = round(float(row["occupancy"]) * WARPS / warps)
-        works = kernel.shape.works(Product.of(problem), run.multiprocessors, blocks)
-        if kernel.way not in works:
-            fail(f"{row['kernel']} did {problem}, which by scripts/tuning it can't: build ./bench anew.")
-        found.append(Timed(kernel, problem, works[kernel.way], float(row["time_us"])))
-    return found
+        works = kernel.shape.works(Product.of(row["problem"]), run.multiprocessors, blocks)
+        return works.get(kernel.way)
+
+    return estimates.timed(run, Kernel.of, work_of)
 
 
 def fit(rows: list[Timed]) -> Numbers:
