@@ -85,7 +85,7 @@ def calls(device: str, dtype: torch.dtype, grad: bool = False) -> list[Call]:
     ]  # fmt: skip
     if dtype != torch.float32:
         found += [
-            Call("mm", lambda a, b: a @ b, [new(5, 13), new(13, 7)]),  # of rows that are filled up
+            Call("mm", lambda a, b: a @ b, [new(5, 13), new(13, 7)]),  # of rows that begin anywhere
             Call("addmm_gelu", lambda c, a, b: F.gelu(torch.addmm(c, a, b), approximate="tanh"),
                  [new(24), new(*matrix), new(48, 24)]),
             Call("attention", attention, [new(1, 2, 5, 64), new(1, 1, 9, 64), new(1, 1, 9, 64)]),
@@ -191,6 +191,15 @@ class Operators(TestCase):
         for (left, right), layout in {(a, bt): "nt", (at, b): "tn", (at, bt): "tn", (a, b): "nn"}.items():
             (launch,) = kl.explain(K.mm, left, right)
             self.assertEqual(launch.kernel.split("/")[1], layout)
+
+    def test_products_of_rows_that_begin_anywhere_are_not_filled_up(self) -> None:
+        a, b = torch.randn(5, 13).bfloat16(), torch.randn(13, 7).bfloat16()
+        at, bt = a.T.contiguous().T, b.T.contiguous().T
+        for left, right in ((a, b), (a, bt), (at, b), (a.half(), b.half().T.contiguous().T)):
+            (launch,) = kl.explain(K.mm, left, right)
+            self.assertRegex(launch.kernel, "^gemm_tensor/(nn|nt|tn)/b?f16/v20_")
+            self.assertEqual(launch.problem, "5x7x13")
+            self.assert_near(K.mm(left, right), left.double() @ right.double(), left.dtype)
 
     def test_attention_takes_heads_side_by_side_as_they_are(self) -> None:
         for device in DEVICES:
@@ -345,7 +354,7 @@ class Operators(TestCase):
             return torch.randn(*shape).bfloat16()
 
         for call, label in {
-            (lambda: K.softmax(new(3, 40))): "v10_",
+            (lambda: K.softmax(new(3, 40))): "v10d",
             (lambda: K.softmax_backward(new(3, 40), new(3, 40))): "v31_",
             (lambda: K.gelu_tanh(new(40))): "v06_",
             (lambda: K.relu(new(40))): "v07_",

@@ -117,19 +117,24 @@ Launcher open_kernel(std::size_t number, const std::string& problem) {
   return {std::unique_ptr<kl_launcher, Close>(launcher), kernel.name, problem};
 }
 
-/// The first version that can do a problem.
-Launcher open_operation(const Operation& operation, ScalarType type, const std::string& problem,
-                        kl_backend backend) {
-  const char* const dtype = name_of(type);
-  std::string why = "the operation is not for this dtype";
-  const std::string prefix = std::string(operation.name) + "/" + dtype + "/";
+/// The first version that can do a problem, or, where there is none, an empty launcher and the reason.
+Launcher find_operation(const Operation& operation, ScalarType type, const std::string& problem,
+                        kl_backend backend, std::string& why) {
+  const std::string prefix = std::string(operation.name) + "/" + name_of(type) + "/";
   for (const std::size_t kernel : versions(prefix, backend, operation.preferred)) {
     Launcher launcher = open_kernel(kernel, problem);
     if (launcher.handle) return launcher;
     why = kl_last_error();
   }
-  refuse(std::string(operation.name) + ": no version can do " + problem + " in " + dtype + ": " +
-         why);
+  return {};
+}
+Launcher open_operation(const Operation& operation, ScalarType type, const std::string& problem,
+                        kl_backend backend) {
+  std::string why = "the operation is not for this dtype";
+  Launcher launcher = find_operation(operation, type, problem, backend, why);
+  if (launcher.handle) return launcher;
+  refuse(std::string(operation.name) + ": no version can do " + problem + " in " + name_of(type) +
+         ": " + why);
 }
 
 Launcher open_version(const std::string& name, const std::string& problem, kl_backend backend) {
@@ -350,6 +355,19 @@ void run(const Operation& operation, const Sizes& sizes,
   launch(launcher, device, arrays.begin(), arrays.size(), operation.name);
 }
 
+/// Whether a version can do a problem on the tensor's device.
+bool can_run(const Operation& operation, const Sizes& sizes, const Tensor& like) {
+  thread_local std::unordered_map<Key, bool, HashOfKey> known;
+  const int device = device_of(like);
+  const Key key{&operation, like.scalar_type(), device, sizes};
+  if (const auto found = known.find(key); found != known.end()) return found->second;
+  const OnDevice on(device);
+  std::string why;
+  const Launcher launcher = find_operation(
+      operation, key.type, operation.text(sizes, operation.sizes), backend_of(device), why);
+  return known[key] = launcher.handle != nullptr;
+}
+
 // ---- What operators are given
 
 void check(bool holds, const char* op, const char* argument, const char* what) {
@@ -404,7 +422,7 @@ Tensor by_rows(const char* op, const Operation& operation, const Tensor& input) 
   return y;
 }
 Tensor softmax(const Tensor& input) {
-  static constexpr Operation kSoftmax{"softmax", "v10_", 2};
+  static constexpr Operation kSoftmax{"softmax", "v10d_", 2};
   return by_rows("softmax", kSoftmax, input);
 }
 Tensor log_softmax(const Tensor& input) {
@@ -580,14 +598,15 @@ Tensor transpose(const Tensor& input) {
 bool is_transposed(const Tensor& x) {
   return !x.is_contiguous() && x.stride(0) == 1 && x.stride(1) == x.size(0) && is_aligned(x);
 }
-/// Rows of 16-bit operands have to begin at multiples of 16 bytes: what a row of so many lacks.
+/// What a row of so many 16-bit elements lacks for the next to begin at a multiple of 16 bytes, as they must
+/// for versions but Hopper's last ones: those take bf16, and f16 in nt, with rows that begin anywhere.
 std::int64_t lacking(std::int64_t columns) { return -columns & 7; }
 
 Tensor mm(const Tensor& left, const Tensor& right) {
   static constexpr Operation kGemm{"gemm", "v20_", 3};
-  static constexpr Operation kNN{"gemm_tensor/nn", "v13_", 3};
-  static constexpr Operation kNT{"gemm_tensor/nt", "v13_", 3};
-  static constexpr Operation kTN{"gemm_tensor/tn", "v13_", 3};
+  static constexpr Operation kNN{"gemm_tensor/nn", "v20_", 3};
+  static constexpr Operation kNT{"gemm_tensor/nt", "v20_", 3};
+  static constexpr Operation kTN{"gemm_tensor/tn", "v20_", 3};
   check_matrix("mm", "a", left);
   check_matrix("mm", "b", right);
   check_like("mm", "b", right, left);
@@ -598,20 +617,27 @@ Tensor mm(const Tensor& left, const Tensor& right) {
     run(kGemm, {m, n, k}, {&a, &b, &c});
     return c;
   }
-  if (is_transposed(right) && !is_transposed(left) && lacking(k) == 0) {
+  const auto takes = [&](const Operation& operation, std::int64_t lacks) {
+    return lacks == 0 || can_run(operation, {1, 1, 1}, left);
+  };
+  if (is_transposed(right) && !is_transposed(left) && takes(kNT, lacking(k))) {
     const Tensor a = dense(left), c = new_tensor(a, {m, n});
     run(kNT, {m, n, k}, {&a, &right, &c});
     return c;
   }
-  if (is_transposed(left) && lacking(m) + lacking(n) == 0) {
+  if (is_transposed(left) && takes(kTN, lacking(m) + lacking(n))) {
     const Tensor b = dense(right), c = new_tensor(b, {m, n});
     run(kTN, {m, n, k}, {&left, &b, &c});
     return c;
   }
-  Tensor a = left, b = right;  // with zeros behind their rows and columns, which change nothing
-  const std::int64_t more_n = lacking(n), more_k = lacking(k);
-  if (more_k > 0) a = torch::stable::pad(a, {0, more_k});
-  if (more_n + more_k > 0) b = torch::stable::pad(b, {0, more_n, 0, more_k});
+  Tensor a = left, b = right;
+  std::int64_t more_n = 0, more_k = 0;
+  if (!takes(kNN, lacking(n) + lacking(k))) {
+    // With zeros behind their rows and columns, which change nothing
+    more_n = lacking(n), more_k = lacking(k);
+    if (more_k > 0) a = torch::stable::pad(a, {0, more_k});
+    b = torch::stable::pad(b, {0, more_n, 0, more_k});
+  }
   a = dense(a), b = dense(b);
   Tensor c = new_tensor(a, {m, n + more_n});
   run(kNN, {m, n + more_n, k + more_k}, {&a, &b, &c});
