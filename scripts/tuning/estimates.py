@@ -32,7 +32,8 @@ def timed(run: Run, kernel_of: Callable[[str], Any],
         kernel = kernel_of(row["kernel"])
         work = work_of(kernel, row)
         if work is None:
-            fail(f"{row['kernel']} did {row['problem']}, which by scripts/tuning it can't: build ./bench anew.")
+            what = f"{row['kernel']} did {row['problem']}"
+            fail(f"{what}, which by scripts/tuning it can't: build ./bench anew.")
         found.append(Timed(kernel, row["problem"], work, float(row["time_us"])))
     return found
 
