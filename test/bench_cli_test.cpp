@@ -319,7 +319,7 @@ TEST_F(BenchCli, ExplainOnAGpuIsRefused) {
 TEST_F(BenchCli, ExplanationsFitIn100Columns) {
   const std::string small =
       "--dtype=f32 --gemm=100x77x30 --gemm_tensor=144x272x80 --elementwise=5000 --reduction=5000 "
-      "--softmax=5x4097 --layernorm=2x4097 --rmsnorm=2x4097 ";
+      "--softmax=5x4097 --layernorm=2x1031 --rmsnorm=2x1031 --matrix_reduction=64x1031 ";
   for (const char* what : {"--explain", "--explain=lines --benchmark_filter='transpose|softmax'"}) {
     const Result result = bench(small + what);
     EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -336,13 +336,14 @@ TEST_F(BenchCli, ExplanationsFitIn100Columns) {
 TEST_F(BenchCli, ExplainedJsonIsJson) {
   if (*LADDER_PYTHON == '\0') GTEST_SKIP() << "no Python";
   const std::string what =
-      "--explain=json --benchmark_filter='transpose/.*/128x128|softmax/(backward/)?f32'";
+      "--explain=json --softmax=3x1031 "
+      "--benchmark_filter='transpose/.*/128x128|softmax/(backward/)?f32'";
   const Result result = bench(what);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.err, "");
   std::ofstream(file("read.py")) << R"(import json
 rows = json.load(open("out.txt", encoding="utf-8"))
-naive = next(r for r in rows if (r["kernel"], r["dtype"]) == ("v01_naive", "f32"))
+naive = next(r for r in rows if (r["family"], r["kernel"], r["dtype"]) == ("transpose", "v01_naive", "f32"))
 store = naive["counters"]["global_store"]
 assert store["units"] == 8 * store["ideal"] == 8 * 128 * 128 * 4 // 32, store
 for row in rows:

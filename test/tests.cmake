@@ -269,13 +269,13 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/configure_test.py)
   add_test(NAME scripts.report
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/report_page_test.py)
-  set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
+  set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77)
   if(NOT LADDER_SANITIZE) # which does not count
     set(stepper Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/stepper_test.py $<TARGET_FILE:bench>)
     add_test(NAME scripts.stepper COMMAND ${stepper})
     add_test(NAME scripts.stepper_site COMMAND ${stepper} --full Pages)
-    set_tests_properties(scripts.stepper_site PROPERTIES LABELS full)
-    set_tests_properties(scripts.stepper scripts.stepper_site PROPERTIES SKIP_RETURN_CODE 77 PROCESSORS 2)
+    set_tests_properties(scripts.stepper_site PROPERTIES LABELS full PROCESSORS 2)
+    set_tests_properties(scripts.stepper scripts.stepper_site PROPERTIES SKIP_RETURN_CODE 77)
   endif()
   add_test(NAME scripts.validate_counters
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
