@@ -269,13 +269,13 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/configure_test.py)
   add_test(NAME scripts.report
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/report_page_test.py)
-  set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77)
+  set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77 COST 500)
   if(NOT LADDER_SANITIZE) # which does not count
     set(stepper Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/stepper_test.py $<TARGET_FILE:bench>)
     add_test(NAME scripts.stepper COMMAND ${stepper})
     add_test(NAME scripts.stepper_site COMMAND ${stepper} --full Pages)
-    set_tests_properties(scripts.stepper_site PROPERTIES LABELS full PROCESSORS 2)
-    set_tests_properties(scripts.stepper scripts.stepper_site PROPERTIES SKIP_RETURN_CODE 77)
+    set_tests_properties(scripts.stepper_site PROPERTIES LABELS full)
+    set_tests_properties(scripts.stepper scripts.stepper_site PROPERTIES SKIP_RETURN_CODE 77 COST 500)
   endif()
   add_test(NAME scripts.validate_counters
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
@@ -314,7 +314,7 @@ if(Python3_Interpreter_FOUND)
   endforeach()
   add_test(NAME docs.commands_and_examples
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/docs_test.py ${CMAKE_BINARY_DIR})
-  set_tests_properties(docs.commands_and_examples PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
+  set_tests_properties(docs.commands_and_examples PROPERTIES LABELS full SKIP_RETURN_CODE 77)
   set_tests_properties(docs.commands_and_examples scripts.compare scripts.peers_torch
                        PROPERTIES COST 500)
   # Of the package that `pip install .` makes, where it is installed
@@ -329,7 +329,7 @@ if(Python3_Interpreter_FOUND)
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/examples_test.py ${part})
   endforeach()
   set_tests_properties(examples.simulated PROPERTIES SKIP_RETURN_CODE 77)
-  set_tests_properties(examples.built PROPERTIES LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2)
+  set_tests_properties(examples.built PROPERTIES LABELS full SKIP_RETURN_CODE 77)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/upkeep/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's
@@ -337,11 +337,11 @@ if(Python3_Interpreter_FOUND)
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/access_widths_test.py
               $<TARGET_FILE:bench> ${CMAKE_BINARY_DIR}/compile_commands.json)
     set_tests_properties(kernels.access_widths PROPERTIES
-      LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2 COST 500)
+      LABELS full SKIP_RETURN_CODE 77 COST 500)
     add_test(NAME kernels.wgmma_code
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/wgmma_code_test.py
               ${CMAKE_BINARY_DIR}/compile_commands.json)
     set_tests_properties(kernels.wgmma_code PROPERTIES
-      LABELS full SKIP_RETURN_CODE 77 PROCESSORS 2 COST 500)
+      LABELS full SKIP_RETURN_CODE 77 COST 500)
   endif()
 endif()
