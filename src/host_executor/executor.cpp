@@ -331,6 +331,7 @@ void set_current(Lane& lane) {
     block_index = index_of[lane.rank];
   }
   current = &lane;
+  running_thread = {true, lane.number};
   thread_index = lane.index;
 }
 
@@ -410,6 +411,7 @@ void end_current() {
   Lane& lane = *current;
   Warp& warp = warps[lane.warp()];
   lane.state = Lane::State::ended;
+  running_thread.any = false;
   warp.ended |= lane.bit();
   --alive;
   --alive_in_cluster;
@@ -694,6 +696,7 @@ class Grid {
     if (overflowed) error = error_text(*current, kOverflow);
     overflowed = 0;
     current = nullptr;
+    running_thread.any = false;
     if (!error.empty()) {
       fibers.reclaim();
       throw std::runtime_error(std::exchange(error, {}));
@@ -953,13 +956,9 @@ void collective(const Collective& what, unsigned mask, void* record, std::source
   wait();
 }
 
-bool in_kernel() { return current && current->state != Lane::State::ended; }
-
 void fail_thread(std::string what) { fail(*current, what); }
 
 std::string thread_text(unsigned number) { return to_string(lanes[number].index); }
-
-unsigned thread_number() { return current->number; }
 
 unsigned lane_id() { return current->number % kWarpSize; }
 

@@ -130,8 +130,15 @@ uint3 selected_block();
 /// A count that rises as the threads run; no measure of time.
 long long clock();
 
-/// The running thread's number in its block.
-unsigned thread_number();
+/// What every access asks for, without a call: whether a thread is running, which is false in the code
+/// around kernels, and its number in its block. Set by executor.cpp alone.
+struct Running {
+  bool any = false;
+  unsigned number = 0;
+};
+inline Running running_thread;
+inline unsigned thread_number() { return running_thread.number; }
+inline bool in_kernel() { return running_thread.any; }
 
 /// The running thread's lane, 0 to 31.
 unsigned lane_id();
@@ -144,9 +151,6 @@ unsigned lanes_alive();
 
 /// Ends the launch with an error of the running thread's.
 [[noreturn]] void fail_thread(std::string what);
-
-/// Whether a thread is running; false in the code around kernels.
-bool in_kernel();
 
 /// A thread of the block for messages: "(5,0,0)".
 std::string thread_text(unsigned number);
