@@ -14,11 +14,12 @@ struct Floats {
   float element[Vec::size];
 
   __device__ explicit Floats(const Vec& v) {
-    if constexpr (std::is_same_v<Vec, Vec128<bfloat16>>) {
-      unsigned words[4];
-      std::memcpy(words, &v, 16);
+    using Element = std::remove_cvref_t<decltype(v[0])>;
+    if constexpr (std::is_same_v<Element, bfloat16> && Vec::size % 2 == 0) {
+      unsigned words[Vec::size / 2];
+      std::memcpy(words, &v, sizeof words);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
+      for (int i = 0; i < Vec::size / 2; ++i) {
         const unsigned bits[] = {words[i] << 16, words[i] & 0xffff0000u};
         std::memcpy(&element[2 * i], bits, sizeof bits);
       }

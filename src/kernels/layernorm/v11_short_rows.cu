@@ -7,6 +7,7 @@
 // Bound by  DRAM bandwidth
 // Limits    rows of up to 512 bytes; x and y start at multiples of 16 bytes
 // Tile      256 threads with 64 bytes each: device/short_rows.hpp
+#include "device/floats.hpp"
 #include "device/row_team.hpp"
 #include "device/short_rows.hpp"
 #include "launchers.hpp"
@@ -20,30 +21,29 @@ __global__ void __launch_bounds__(Rows::kBlock) short_rows(layernorm::Args<T> a)
   using Vec = ladder::Vec128<T>;
   __shared__ typename Rows::Tile tile;
   const Rows rows(a.rows, a.cols);
-  Vec x[Rows::kSteps];
-  rows.fetch(a.x, blockIdx.x, x);
-  const Vec weight = rows.load_columns(a.weight), bias = rows.load_columns(a.bias);
-  rows.arrange(x, blockIdx.x, tile, T(0.0f));
+  Vec in_flight[Rows::kVectors];
+  typename Rows::Held x[Rows::kSteps];
+  rows.fetch(a.x, blockIdx.x, in_flight);
+  const ladder::Floats weight(rows.load_columns(a.weight)), bias(rows.load_columns(a.bias));
+  rows.arrange(in_flight, blockIdx.x, tile, T(0.0f), x);
   const float inverse_cols = 1.0f / a.cols;
 #pragma unroll
   for (int s = 0; s < Rows::kSteps; ++s) {
-    float d[Vec::size], sum = 0, m2 = 0;  // m2: the sum of squared deviations
+    ladder::Floats d(x[s]);
+    float sum = 0, m2 = 0;  // m2: the sum of squared deviations
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      d[e] = static_cast<float>(x[s][e]);
-      sum += d[e];
-    }
+    for (int e = 0; e < Rows::kElements; ++e) sum += d[e];
     const float mean = ladder::warp_sum<Rows::kLanes>(sum) * inverse_cols;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      d[e] -= mean;
+    for (int e = 0; e < Rows::kElements; ++e) {
+      d.element[e] -= mean;
       if (rows.has_column(e)) m2 += d[e] * d[e];
     }
     const float variance = ladder::warp_sum<Rows::kLanes>(m2) * inverse_cols;
     const float scale = rsqrtf(variance + a.epsilon);
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      x[s][e] = T(d[e] * scale * static_cast<float>(weight[e]) + static_cast<float>(bias[e]));
+    for (int e = 0; e < Rows::kElements; ++e) {
+      x[s][e] = T(d[e] * scale * weight[e] + bias[e]);
     }
   }
   rows.store(x, a.y, blockIdx.x, tile);
@@ -56,7 +56,7 @@ namespace layernorm_rows {
 template <class T>
 void launch_short_rows(const layernorm::Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
-  ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+  ladder::with_short_rows_of_words<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
     ladder::launch(short_rows<Rows, T>, static_cast<unsigned>(Rows::tiles(a.rows)), Rows::kBlock, 0,
                    stream, a);
   });

@@ -5,6 +5,7 @@
 // Bound by  DRAM bandwidth; for small matrices by the end: the block's sums, the second launch
 // Limits    rows of up to 512 bytes; x, dy and dx start at multiples of 16 bytes
 // Tile      256 threads with 32 bytes of x and of dy, of 16-bit elements 16: device/short_rows.hpp
+#include "device/floats.hpp"
 #include "device/row_team.hpp"
 #include "device/short_rows.hpp"
 #include "device/sm_count.hpp"
@@ -19,6 +20,17 @@ constexpr int kSteps = sizeof(T) == 4 ? 2 : 1;
 template <class T>
 constexpr int kBlocksOfSm = 4 / kSteps<T>;
 
+/// Of 16-bit rows that are no whole number of vectors a lane has single elements: the sums over the rows
+/// of lanes that have other columns in every other row would need registers that there are not.
+template <class T, class Launch>
+auto with_rows(int cols, Launch launch) {
+  if constexpr (sizeof(T) == 4) {
+    return ladder::with_short_rows_of_words<T, kSteps<T>>(cols, launch);
+  } else {
+    return ladder::with_short_rows<T, kSteps<T>>(cols, launch);
+  }
+}
+
 /// partials: [of the grid's blocks][sums][a row's elements]
 template <class Rows, class T>
 __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
@@ -27,41 +39,41 @@ __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
   __shared__ typename Rows::Tile x_tile, dy_tile;
   __shared__ row_norm::ShortColumnSums<Rows, 2> column_sums;
   const Rows rows(a.rows, a.cols);
-  const Vec weight = rows.load_columns(a.weight);
+  const auto weight = rows.load_columns(a.weight);
   const float inverse_cols = 1.0f / a.cols;
-  float dweight[Vec::size] = {}, dbias[Vec::size] = {};
+  float dweight[Rows::kElements] = {}, dbias[Rows::kElements] = {};
 
-  Vec next_x[Rows::kSteps], next_dy[Rows::kSteps];
+  Vec next_x[Rows::kVectors], next_dy[Rows::kVectors];
   rows.fetch(a.x, blockIdx.x, next_x);
   rows.fetch(a.dy, blockIdx.x, next_dy);
   for (std::int64_t n = blockIdx.x; n < rows.tiles(); n += gridDim.x) {
-    Vec x[Rows::kSteps], dy[Rows::kSteps];
+    Vec x_here[Rows::kVectors], dy_here[Rows::kVectors];
 #pragma unroll
-    for (int s = 0; s < Rows::kSteps; ++s) {
-      x[s] = next_x[s];
-      dy[s] = next_dy[s];
+    for (int i = 0; i < Rows::kVectors; ++i) {
+      x_here[i] = next_x[i];
+      dy_here[i] = next_dy[i];
     }
     if (n + gridDim.x < rows.tiles()) {
       rows.fetch(a.x, n + gridDim.x, next_x);
       rows.fetch(a.dy, n + gridDim.x, next_dy);
     }
-    rows.arrange(x, n, x_tile, T(0.0f));
-    rows.arrange(dy, n, dy_tile, T(0.0f));
+    typename Rows::Held x[Rows::kSteps], dy[Rows::kSteps];
+    rows.arrange(x_here, n, x_tile, T(0.0f), x);
+    rows.arrange(dy_here, n, dy_tile, T(0.0f), dy);
 #pragma unroll
     for (int s = 0; s < Rows::kSteps; ++s) {
-      float d[Vec::size], g[Vec::size], sum = 0;
+      ladder::Floats d(x[s]);
+      const ladder::Floats dy_s(dy[s]), weight_s(weight);
+      float g[Rows::kElements], sum = 0;
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) {
-        d[e] = static_cast<float>(x[s][e]);
-        sum += d[e];
-      }
+      for (int e = 0; e < Rows::kElements; ++e) sum += d[e];
       // Divided: times the inverse, which is rounded, equal elements would not be their mean.
       const float mean = ladder::warp_sum<Rows::kLanes>(sum) / a.cols;
       float m2 = 0, sum_g = 0, sum_gd = 0;  // g * z is g * d times the scale
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) {
-        d[e] = rows.has_column(e) ? d[e] - mean : 0.0f;
-        g[e] = static_cast<float>(dy[s][e]) * static_cast<float>(weight[e]);
+      for (int e = 0; e < Rows::kElements; ++e) {
+        d.element[e] = rows.has_column(e) ? d[e] - mean : 0.0f;
+        g[e] = dy_s[e] * weight_s[e];
         m2 += d[e] * d[e];
         sum_g += g[e];
         sum_gd += g[e] * d[e];
@@ -75,18 +87,18 @@ __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
       const float z_factor = sum_gd * inverse_cols * scale * scale;  // mean_gz * scale
       const float subtracted = sum_g * inverse_cols * scale;         // mean_g * scale
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) {
-        const float z = d[e] * scale, dy_e = static_cast<float>(dy[s][e]);
+      for (int e = 0; e < Rows::kElements; ++e) {
+        const float z = d[e] * scale;
         x[s][e] = T(g[e] * scale - (z * z_factor + subtracted));
-        dweight[e] += dy_e * z;
-        dbias[e] += dy_e;
+        dweight[e] += dy_s[e] * z;
+        dbias[e] += dy_s[e];
       }
     }
     rows.store(x, a.dx, n, x_tile);
   }
   column_sums.add(0, dweight);
   column_sums.add(1, dbias);
-  column_sums.store(partials + std::int64_t{blockIdx.x} * 2 * Rows::kLanes * Vec::size);
+  column_sums.store(partials + std::int64_t{blockIdx.x} * 2 * Rows::kLanes * Rows::kElements);
 }
 
 /// The blocks that run at once, or fewer where the rows are few.
@@ -102,7 +114,7 @@ namespace layernorm_rows {
 
 template <class T>
 std::size_t workspace_of_short_rows_backward(const layernorm_backward::Args<T>& a) {
-  return ladder::with_short_rows<T, kSteps<T>>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+  return with_rows<T>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
     return row_norm::bytes_of_partials<layernorm, row_norm::HeldShort<Rows>>(
         blocks_of<Rows, T>(a.rows));
   });
@@ -116,7 +128,7 @@ template std::size_t workspace_of_short_rows_backward(
 template <class T>
 void launch_short_rows_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
-  ladder::with_short_rows<T, kSteps<T>>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+  with_rows<T>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
     const int blocks = blocks_of<Rows, T>(a.rows);
     ladder::launch(short_rows_backward<Rows, T>, blocks, Rows::kBlock, 0, stream, a,
                    static_cast<float*>(a.workspace));

@@ -20,9 +20,9 @@ __global__ void __launch_bounds__(Rows::kBlock) short_row_sums(Args<T> a) {
   using Vec = ladder::Vec128<T>;
   __shared__ typename Rows::Tile tile;
   const Rows rows(a.rows, static_cast<int>(a.cols));
-  Vec x[Rows::kSteps];
-  rows.fetch(a.x, blockIdx.x, x);
-  rows.arrange(x, blockIdx.x, tile, T(0.0f));
+  Vec in_flight[Rows::kVectors], x[Rows::kSteps];
+  rows.fetch(a.x, blockIdx.x, in_flight);
+  rows.arrange(in_flight, blockIdx.x, tile, T(0.0f), x);
 #pragma unroll
   for (int s = 0; s < Rows::kSteps; ++s) {
     float sum = static_cast<float>(x[s][0]);

@@ -108,9 +108,9 @@ __global__ void __launch_bounds__(kBlock, kBlocksOfSm<true>) short_rows(Args<T> 
   const Rows rows(a.rows, static_cast<int>(a.cols));
   float sum[Vec::size] = {};
   for (std::int64_t n = blockIdx.x; n < rows.tiles(); n += gridDim.x) {
-    Vec x[Rows::kSteps];
-    rows.fetch(a.x, n, x);
-    rows.arrange(x, n, tile, T(0.0f));
+    Vec in_flight[Rows::kVectors], x[Rows::kSteps];
+    rows.fetch(a.x, n, in_flight);
+    rows.arrange(in_flight, n, tile, T(0.0f), x);
 #pragma unroll
     for (int step = 0; step < Rows::kSteps; step += 2) {
       ladder::stay_packed(x[step]);

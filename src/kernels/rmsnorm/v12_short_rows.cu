@@ -7,6 +7,7 @@
 // Bound by  DRAM bandwidth
 // Limits    rows of up to 512 bytes; x and y start at multiples of 16 bytes
 // Tile      256 threads with 64 bytes each: device/short_rows.hpp
+#include "device/floats.hpp"
 #include "device/row_team.hpp"
 #include "device/short_rows.hpp"
 #include "launchers.hpp"
@@ -20,25 +21,22 @@ __global__ void __launch_bounds__(Rows::kBlock) short_rows(rmsnorm::Args<T> a) {
   using Vec = ladder::Vec128<T>;
   __shared__ typename Rows::Tile tile;
   const Rows rows(a.rows, a.cols);
-  Vec x[Rows::kSteps];
-  rows.fetch(a.x, blockIdx.x, x);
-  const Vec weight = rows.load_columns(a.weight);
-  rows.arrange(x, blockIdx.x, tile, T(0.0f));
+  Vec in_flight[Rows::kVectors];
+  typename Rows::Held x[Rows::kSteps];
+  rows.fetch(a.x, blockIdx.x, in_flight);
+  const ladder::Floats weight(rows.load_columns(a.weight));
+  rows.arrange(in_flight, blockIdx.x, tile, T(0.0f), x);
   const float inverse_cols = 1.0f / a.cols;
 #pragma unroll
   for (int s = 0; s < Rows::kSteps; ++s) {
+    const ladder::Floats x_s(x[s]);
     float sum_sq = 0;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      const float value = static_cast<float>(x[s][e]);
-      sum_sq += value * value;
-    }
+    for (int e = 0; e < Rows::kElements; ++e) sum_sq += x_s[e] * x_s[e];
     const float mean_sq = ladder::warp_sum<Rows::kLanes>(sum_sq) * inverse_cols;
     const float scale = rsqrtf(mean_sq + a.epsilon);
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      x[s][e] = T(static_cast<float>(x[s][e]) * scale * static_cast<float>(weight[e]));
-    }
+    for (int e = 0; e < Rows::kElements; ++e) x[s][e] = T(x_s[e] * scale * weight[e]);
   }
   rows.store(x, a.y, blockIdx.x, tile);
 }
@@ -50,7 +48,7 @@ namespace rmsnorm_rows {
 template <class T>
 void launch_short_rows(const rmsnorm::Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
-  ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+  ladder::with_short_rows_of_words<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
     ladder::launch(short_rows<Rows, T>, static_cast<unsigned>(Rows::tiles(a.rows)), Rows::kBlock, 0,
                    stream, a);
   });

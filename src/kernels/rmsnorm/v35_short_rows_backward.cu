@@ -5,6 +5,7 @@
 // Bound by  DRAM bandwidth; for small matrices by the end: the block's sums, the second launch
 // Limits    rows of up to 512 bytes; x, dy and dx start at multiples of 16 bytes
 // Tile      256 threads with 32 bytes of x and of dy, of 16-bit elements 16: device/short_rows.hpp
+#include "device/floats.hpp"
 #include "device/row_team.hpp"
 #include "device/short_rows.hpp"
 #include "device/sm_count.hpp"
@@ -19,6 +20,17 @@ constexpr int kSteps = sizeof(T) == 4 ? 2 : 1;
 template <class T>
 constexpr int kBlocksOfSm = 4 / kSteps<T>;
 
+/// Of 16-bit rows that are no whole number of vectors a lane has single elements: the sums over the rows
+/// of lanes that have other columns in every other row would need registers that there are not.
+template <class T, class Launch>
+auto with_rows(int cols, Launch launch) {
+  if constexpr (sizeof(T) == 4) {
+    return ladder::with_short_rows_of_words<T, kSteps<T>>(cols, launch);
+  } else {
+    return ladder::with_short_rows<T, kSteps<T>>(cols, launch);
+  }
+}
+
 /// partials: [of the grid's blocks][sums][a row's elements]
 template <class Rows, class T>
 __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
@@ -27,35 +39,36 @@ __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
   __shared__ typename Rows::Tile x_tile, dy_tile;
   __shared__ row_norm::ShortColumnSums<Rows, 1> column_sums;
   const Rows rows(a.rows, a.cols);
-  const Vec weight = rows.load_columns(a.weight);
+  const auto weight = rows.load_columns(a.weight);
   const float inverse_cols = 1.0f / a.cols;
-  float dweight[Vec::size] = {};
+  float dweight[Rows::kElements] = {};
 
-  Vec next_x[Rows::kSteps], next_dy[Rows::kSteps];
+  Vec next_x[Rows::kVectors], next_dy[Rows::kVectors];
   rows.fetch(a.x, blockIdx.x, next_x);
   rows.fetch(a.dy, blockIdx.x, next_dy);
   for (std::int64_t n = blockIdx.x; n < rows.tiles(); n += gridDim.x) {
-    Vec x[Rows::kSteps], dy[Rows::kSteps];
+    Vec x_here[Rows::kVectors], dy_here[Rows::kVectors];
 #pragma unroll
-    for (int s = 0; s < Rows::kSteps; ++s) {
-      x[s] = next_x[s];
-      dy[s] = next_dy[s];
+    for (int i = 0; i < Rows::kVectors; ++i) {
+      x_here[i] = next_x[i];
+      dy_here[i] = next_dy[i];
     }
     if (n + gridDim.x < rows.tiles()) {
       rows.fetch(a.x, n + gridDim.x, next_x);
       rows.fetch(a.dy, n + gridDim.x, next_dy);
     }
-    rows.arrange(x, n, x_tile, T(0.0f));
-    rows.arrange(dy, n, dy_tile, T(0.0f));
+    typename Rows::Held x[Rows::kSteps], dy[Rows::kSteps];
+    rows.arrange(x_here, n, x_tile, T(0.0f), x);
+    rows.arrange(dy_here, n, dy_tile, T(0.0f), dy);
 #pragma unroll
     for (int s = 0; s < Rows::kSteps; ++s) {
-      float g[Vec::size], sum_sq = 0, sum_gx = 0;  // g * z is g * x times the scale
+      const ladder::Floats x_s(x[s]), dy_s(dy[s]), weight_s(weight);
+      float g[Rows::kElements], sum_sq = 0, sum_gx = 0;  // g * z is g * x times the scale
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) {
-        const float x_e = static_cast<float>(x[s][e]);
-        g[e] = static_cast<float>(dy[s][e]) * static_cast<float>(weight[e]);
-        sum_sq += x_e * x_e;
-        sum_gx += g[e] * x_e;
+      for (int e = 0; e < Rows::kElements; ++e) {
+        g[e] = dy_s[e] * weight_s[e];
+        sum_sq += x_s[e] * x_s[e];
+        sum_gx += g[e] * x_s[e];
       }
       sum_sq = ladder::warp_sum<Rows::kLanes>(sum_sq);
       sum_gx = ladder::warp_sum<Rows::kLanes>(sum_gx);
@@ -64,16 +77,16 @@ __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
       const float scale = rsqrtf(sum_sq * inverse_cols + a.epsilon);
       const float z_factor = sum_gx * inverse_cols * scale * scale;  // mean_gz * scale
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) {
-        const float z = static_cast<float>(x[s][e]) * scale;
+      for (int e = 0; e < Rows::kElements; ++e) {
+        const float z = x_s[e] * scale;
         x[s][e] = T(g[e] * scale - z * z_factor);
-        dweight[e] += static_cast<float>(dy[s][e]) * z;
+        dweight[e] += dy_s[e] * z;
       }
     }
     rows.store(x, a.dx, n, x_tile);
   }
   column_sums.add(0, dweight);
-  column_sums.store(partials + std::int64_t{blockIdx.x} * Rows::kLanes * Vec::size);
+  column_sums.store(partials + std::int64_t{blockIdx.x} * Rows::kLanes * Rows::kElements);
 }
 
 /// The blocks that run at once, or fewer where the rows are few.
@@ -89,7 +102,7 @@ namespace rmsnorm_rows {
 
 template <class T>
 std::size_t workspace_of_short_rows_backward(const rmsnorm_backward::Args<T>& a) {
-  return ladder::with_short_rows<T, kSteps<T>>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+  return with_rows<T>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
     return row_norm::bytes_of_partials<rmsnorm, row_norm::HeldShort<Rows>>(
         blocks_of<Rows, T>(a.rows));
   });
@@ -102,7 +115,7 @@ template std::size_t workspace_of_short_rows_backward(
 template <class T>
 void launch_short_rows_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
-  ladder::with_short_rows<T, kSteps<T>>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+  with_rows<T>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
     const int blocks = blocks_of<Rows, T>(a.rows);
     ladder::launch(short_rows_backward<Rows, T>, blocks, Rows::kBlock, 0, stream, a,
                    static_cast<float*>(a.workspace));

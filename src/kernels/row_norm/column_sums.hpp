@@ -96,7 +96,7 @@ __global__ void __launch_bounds__(kAddColumns* kAddAtOnce)
   float sums[kSums<Norm>] = {};
   if (c < a.cols) {
     const float* const from = partials + Held::place_of_column(c, a.cols);
-#pragma unroll 4
+#pragma unroll 8
     for (int partial = warp; partial < number; partial += kAddAtOnce) {
 #pragma unroll
       for (int i = 0; i < kSums<Norm>; ++i) {

@@ -10,7 +10,7 @@ namespace row_norm {
 /// Adds the threads' sums to those of the block. In shared memory.
 template <class Rows, int kSums>
 struct ShortColumnSums {
-  static constexpr int kElements = Rows::Vec::size, kPart = Rows::kLanes * kElements;
+  static constexpr int kElements = Rows::kElements, kPart = Rows::kLanes * kElements;
   static constexpr int kWarps = Rows::kBlock / 32;
   float of_warp[kSums][kWarps][kPart];
 
@@ -43,7 +43,7 @@ struct ShortColumnSums {
 /// Where those are, for add_partials.
 template <class Rows>
 struct HeldShort {
-  static constexpr int kPart = Rows::kLanes * Rows::Vec::size;
+  static constexpr int kPart = Rows::kLanes * Rows::kElements;
 
   __device__ static int place_of_column(int c, [[maybe_unused]] int cols) {
     return Rows::element_of(c) * Rows::kLanes + Rows::lane_of(c);

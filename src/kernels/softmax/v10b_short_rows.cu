@@ -6,6 +6,7 @@
 // Bound by  DRAM bandwidth
 // Limits    rows of up to 512 bytes; matrices start at multiples of 16 bytes
 // Tile      256 threads with 64 bytes each: device/short_rows.hpp
+#include "device/floats.hpp"
 #include "device/row_team.hpp"
 #include "device/short_rows.hpp"
 #include "launchers.hpp"
@@ -34,21 +35,22 @@ __global__ void __launch_bounds__(Rows::kBlock) short_rows(softmax::Args<T> a) {
   using Vec = ladder::Vec128<T>;
   __shared__ typename Rows::Tile tile;
   const Rows rows(a.rows, a.cols);
-  Vec held[Rows::kSteps];
-  rows.fetch(a.x, blockIdx.x, held);
-  rows.arrange(held, blockIdx.x, tile, T(-INFINITY));
+  Vec in_flight[Rows::kVectors];
+  typename Rows::Held held[Rows::kSteps];
+  rows.fetch(a.x, blockIdx.x, in_flight);
+  rows.arrange(in_flight, blockIdx.x, tile, T(-INFINITY), held);
 #pragma unroll
   for (int s = 0; s < Rows::kSteps; ++s) {
-    float d[Vec::size], exp_d[Vec::size], max = -FLT_MAX, sum = 0;
+    ladder::Floats d(held[s]);
+    float exp_d[Rows::kElements], max = -FLT_MAX, sum = 0;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      d[e] = static_cast<float>(held[s][e]);
+    for (int e = 0; e < Rows::kElements; ++e) {
       max = fmaxf(max, d[e]);
     }
     max = lanes_max<Rows::kLanes>(max);
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      d[e] -= max;
+    for (int e = 0; e < Rows::kElements; ++e) {
+      d.element[e] -= max;
       exp_d[e] = fast_exp(d[e]);
       sum += exp_d[e];
     }
@@ -56,11 +58,11 @@ __global__ void __launch_bounds__(Rows::kBlock) short_rows(softmax::Args<T> a) {
     if constexpr (std::is_same_v<Op, log_softmax>) {
       const float log_sum = logf(sum);
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) held[s][e] = T(d[e] - log_sum);
+      for (int e = 0; e < Rows::kElements; ++e) held[s][e] = T(d[e] - log_sum);
     } else {
       const float scale = 1.0f / sum;
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) held[s][e] = T(exp_d[e] * scale);
+      for (int e = 0; e < Rows::kElements; ++e) held[s][e] = T(exp_d[e] * scale);
     }
   }
   rows.store(held, a.y, blockIdx.x, tile);
@@ -90,7 +92,7 @@ const ladder::Register<ShortRows, softmax, float, ladder::half, ladder::bfloat16
 template <class Op, class T>
 void launch_short_rows(const softmax::Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
-  ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+  ladder::with_short_rows_of_words<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
     ladder::launch(short_rows<Op, Rows, T>, static_cast<unsigned>(Rows::tiles(a.rows)),
                    Rows::kBlock, 0, stream, a);
   });

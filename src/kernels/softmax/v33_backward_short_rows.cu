@@ -3,6 +3,7 @@
 // Bound by  DRAM bandwidth
 // Limits    rows of up to 512 bytes; matrices start at multiples of 16 bytes
 // Tile      256 threads with 32 bytes of each input: device/short_rows.hpp
+#include "device/floats.hpp"
 #include "device/short_rows.hpp"
 #include "gradient.hpp"
 #include "launchers.hpp"
@@ -17,23 +18,21 @@ __global__ void __launch_bounds__(Rows::kBlock) backward_short_rows(softmax_grad
   using Vec = ladder::Vec128<T>;
   __shared__ typename Rows::Tile y_tile, dy_tile;
   const Rows rows(a.rows, a.cols);
-  Vec y[Rows::kSteps], dy[Rows::kSteps];
-  rows.fetch(a.y, blockIdx.x, y);
-  rows.fetch(a.dy, blockIdx.x, dy);
-  rows.arrange(y, blockIdx.x, y_tile, T(0.0f));
-  rows.arrange(dy, blockIdx.x, dy_tile, T(0.0f));
+  Vec y_in_flight[Rows::kVectors], dy_in_flight[Rows::kVectors];
+  typename Rows::Held y[Rows::kSteps], dy[Rows::kSteps];
+  rows.fetch(a.y, blockIdx.x, y_in_flight);
+  rows.fetch(a.dy, blockIdx.x, dy_in_flight);
+  rows.arrange(y_in_flight, blockIdx.x, y_tile, T(0.0f), y);
+  rows.arrange(dy_in_flight, blockIdx.x, dy_tile, T(0.0f), dy);
 #pragma unroll
   for (int s = 0; s < Rows::kSteps; ++s) {
+    const ladder::Floats y_s(y[s]), dy_s(dy[s]);
     float sum = 0;
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      sum += summand(Op{}, static_cast<float>(y[s][e]), static_cast<float>(dy[s][e]));
-    }
+    for (int e = 0; e < Rows::kElements; ++e) sum += summand(Op{}, y_s[e], dy_s[e]);
     sum = ladder::warp_sum<Rows::kLanes>(sum);
 #pragma unroll
-    for (int e = 0; e < Vec::size; ++e) {
-      dy[s][e] = T(gradient(Op{}, static_cast<float>(y[s][e]), static_cast<float>(dy[s][e]), sum));
-    }
+    for (int e = 0; e < Rows::kElements; ++e) dy[s][e] = T(gradient(Op{}, y_s[e], dy_s[e], sum));
   }
   rows.store(dy, a.dx, blockIdx.x, dy_tile);
 }
@@ -67,7 +66,7 @@ const Registration<log_softmax_backward> register_log_backward;
 template <class Op, class T>
 void launch_backward_short_rows(const softmax_gradient::Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
-  ladder::with_short_rows<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+  ladder::with_short_rows_of_words<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
     ladder::launch(backward_short_rows<Op, Rows, T>, static_cast<unsigned>(Rows::tiles(a.rows)),
                    Rows::kBlock, 0, stream, a);
   });
