@@ -47,7 +47,8 @@ struct Contract : Op {
   /// problem, are rounded once.
   static double sign_value(std::uint64_t bits, int) { return static_cast<double>(bits % 3) - 1.0; }
   static std::vector<ladder::InputSet> input_sets() {
-    return {{"uniform", ladder::uniform_value}, {.name = "signs", .value = sign_value, .exact = true, .rounded = true}};
+    return {{"uniform", ladder::uniform_value},
+            {.name = "signs", .value = sign_value, .exact = true, .rounded = true}};
   }
 
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
