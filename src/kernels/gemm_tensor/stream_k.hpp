@@ -501,7 +501,6 @@ struct Work {
 template <class Op, class S, class T, class C>
 void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  constexpr Major kP = S::kAcross ? kB : kA, kQ = S::kAcross ? kA : kB;
   using L = SharedLayoutOf<Op, S, C>;
   auto map_a = [&](int size, int parts) {
     return operand_map(kA, g.a, g.m, g.k, size / parts, BK / parts, g.pitch_a);
