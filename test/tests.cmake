@@ -70,6 +70,7 @@ ladder_test(harness_test
   test/console_test.cpp
   test/contract_test.cpp
   test/counters_test.cpp
+  test/divisor_test.cpp
   test/explain_test.cpp
   test/hard_inputs_test.cpp
   test/nearest_test.cpp

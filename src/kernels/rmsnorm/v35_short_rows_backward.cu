@@ -20,17 +20,6 @@ constexpr int kSteps = sizeof(T) == 4 ? 2 : 1;
 template <class T>
 constexpr int kBlocksOfSm = 4 / kSteps<T>;
 
-/// Of 16-bit rows that are no whole number of vectors a lane has single elements: the sums over the rows
-/// of lanes that have other columns in every other row would need registers that there are not.
-template <class T, class Launch>
-auto with_rows(int cols, Launch launch) {
-  if constexpr (sizeof(T) == 4) {
-    return ladder::with_short_rows_of_words<T, kSteps<T>>(cols, launch);
-  } else {
-    return ladder::with_short_rows<T, kSteps<T>>(cols, launch);
-  }
-}
-
 /// partials: [of the grid's blocks][sums][a row's elements]
 template <class Rows, class T>
 __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
@@ -102,10 +91,11 @@ namespace rmsnorm_rows {
 
 template <class T>
 std::size_t workspace_of_short_rows_backward(const rmsnorm_backward::Args<T>& a) {
-  return with_rows<T>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
-    return row_norm::bytes_of_partials<rmsnorm, row_norm::HeldShort<Rows>>(
-        blocks_of<Rows, T>(a.rows));
-  });
+  return row_norm::with_rows_to_sum<T, kSteps<T>>(
+      a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+        return row_norm::bytes_of_partials<rmsnorm, row_norm::HeldShort<Rows>>(
+            blocks_of<Rows, T>(a.rows));
+      });
 }
 template std::size_t workspace_of_short_rows_backward(const rmsnorm_backward::Args<float>&);
 template std::size_t workspace_of_short_rows_backward(const rmsnorm_backward::Args<ladder::half>&);
@@ -115,7 +105,7 @@ template std::size_t workspace_of_short_rows_backward(
 template <class T>
 void launch_short_rows_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
-  with_rows<T>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+  row_norm::with_rows_to_sum<T, kSteps<T>>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
     const int blocks = blocks_of<Rows, T>(a.rows);
     ladder::launch(short_rows_backward<Rows, T>, blocks, Rows::kBlock, 0, stream, a,
                    static_cast<float*>(a.workspace));

@@ -7,6 +7,17 @@
 
 namespace row_norm {
 
+/// Calls launch with the short rows of a backward kernel. Of 16-bit rows that are no whole number of
+/// vectors a lane has single elements: in words, it has other columns of every other row.
+template <class T, int kSteps, class Launch>
+auto with_rows_to_sum(int cols, Launch launch) {
+  if constexpr (sizeof(T) == 4) {
+    return ladder::with_short_rows_of_words<T, kSteps>(cols, launch);
+  } else {
+    return ladder::with_short_rows<T, kSteps>(cols, launch);
+  }
+}
+
 /// Adds the threads' sums to those of the block. In shared memory.
 template <class Rows, int kSums>
 struct ShortColumnSums {
