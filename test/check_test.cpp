@@ -2,8 +2,8 @@
 // on the host device's memory, launched the way real ones are.
 #include "forwarding_device.hpp"
 #include "harness/family.hpp"
+#include "relu_kernel.hpp"
 
-#include "kernels/elementwise/elementwise.hpp"
 #include "kernels/gemm/gemm.hpp"
 #include "kernels/reduction/reduction.hpp"
 
@@ -17,7 +17,6 @@ namespace ladder {
 namespace {
 
 using Gemm = gemm::Args<float>;
-using Relu = elementwise::Args<elementwise::relu, float>;
 using IntegerMax = reduction::Args<reduction::max, std::int32_t>;
 
 constexpr auto right_gemm = [](const Gemm& g) {

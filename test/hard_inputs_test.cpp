@@ -8,6 +8,7 @@
 #include "kernels/layernorm/layernorm.hpp"
 #include "kernels/rmsnorm/rmsnorm.hpp"
 #include "kernels/softmax/softmax.hpp"
+#include "relu_kernel.hpp"
 
 #include <gmock/gmock.h>
 
@@ -137,12 +138,11 @@ TEST(HardInputs, AVarianceOfOnePassOrWithoutEpsilonGetsNoTime) {
 }
 
 TEST(HardInputs, AResultThatDependsOnTheOrderOfThreadsGetsNoTime) {
-  using Relu = elementwise::relu;
   static constexpr auto relu = [](const void* args, float offset) {
-    const auto& r = *static_cast<const elementwise::Args<Relu, float>*>(args);
+    const auto& r = *static_cast<const Relu*>(args);
     for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = std::max(r.x[0][i], 0.0f) + offset;
   };
-  const auto rows = rows_of<Relu>(
+  const auto rows = rows_of<elementwise::relu>(
       "100",
       {[](const void* args, cudaStream_t) { relu(args, 0); },
        [](const void* args, cudaStream_t) { relu(args, Planted::lane_order == 0 ? 0 : 1); },

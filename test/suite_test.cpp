@@ -2,7 +2,7 @@
 #include "measure/suite.hpp"
 
 #include "forwarding_device.hpp"
-#include "kernels/elementwise/elementwise.hpp"
+#include "relu_kernel.hpp"
 
 #include <gmock/gmock.h>
 
@@ -12,38 +12,25 @@
 namespace ladder {
 namespace {
 
-using Relu = elementwise::Args<elementwise::relu, float>;
-
-Kernel kernel(
-    const char* file, void (*launch)(const void*, cudaStream_t),
-    Support (*supports)(const void*) = [](const void*) { return supported(); }) {
-  return {"elementwise", "relu", DType::f32, {"test"}, file, Backend::host, launch, supports};
-}
-
-void right(const void* args, cudaStream_t) {
-  const auto& r = *static_cast<const Relu*>(args);
-  for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = r.x[0][i] > 0 ? r.x[0][i] : 0;
-}
-
 TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
   const Kernel kernels[] = {
-      kernel("v01_right.cu", right),
-      kernel("v02_wrong.cu", [](const void*, cudaStream_t) {}),
-      kernel("v03_fails.cu",
-             [](const void*, cudaStream_t) { throw std::runtime_error("out of registers"); }),
-      kernel("v04_picky.cu", right, [](const void*) { return unsupported("n must be 1"); }),
-      kernel("v05_damaging.cu",
-             [](const void* args, cudaStream_t) {
-               right(args, nullptr);
-               const_cast<float*>(static_cast<const Relu*>(args)->x[0])[0] = 3;
-             }),
-      kernel("v05_right.cu", right),
-      kernel("v06_flaky.cu",
-             [](const void* args, cudaStream_t) {
-               static int runs = 0;  // right in the three checks before and while timed
-               if (++runs <= 4) right(args, nullptr);
-             }),
-      kernel("v07_remembers.cu", [](const void* args, cudaStream_t) {
+      relu_kernel("v01_right.cu", right),
+      relu_kernel("v02_wrong.cu", [](const void*, cudaStream_t) {}),
+      relu_kernel("v03_fails.cu",
+                  [](const void*, cudaStream_t) { throw std::runtime_error("out of registers"); }),
+      relu_kernel("v04_picky.cu", right, [](const void*) { return unsupported("n must be 1"); }),
+      relu_kernel("v05_damaging.cu",
+                  [](const void* args, cudaStream_t) {
+                    right(args, nullptr);
+                    const_cast<float*>(static_cast<const Relu*>(args)->x[0])[0] = 3;
+                  }),
+      relu_kernel("v05_right.cu", right),
+      relu_kernel("v06_flaky.cu",
+                  [](const void* args, cudaStream_t) {
+                    static int runs = 0;  // right in the three checks before and while timed
+                    if (++runs <= 4) right(args, nullptr);
+                  }),
+      relu_kernel("v07_remembers.cu", [](const void* args, cudaStream_t) {
         const auto& r = *static_cast<const Relu*>(args);
         static std::map<const float*, std::vector<float>> results;  // of the first launch on these
         std::vector<float>& result = results[r.x[0]];
@@ -76,8 +63,8 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
 
 TEST(Suite, InputsThatAreChangedWhileTimedFailAll) {
   static bool timing = false;
-  const Kernel kernels[] = {kernel("v01_right.cu", right),
-                            kernel("v02_late.cu", [](const void* args, cudaStream_t) {
+  const Kernel kernels[] = {relu_kernel("v01_right.cu", right),
+                            relu_kernel("v02_late.cu", [](const void* args, cudaStream_t) {
                               right(args, nullptr);
                               if (!timing) return;
                               const_cast<float*>(static_cast<const Relu*>(args)->x[0])[0] += 1;
@@ -128,8 +115,8 @@ struct FakeGpu : ForwardingDevice {
 };
 
 TEST(Suite, TellsWhatTheRunCanTellApart) {
-  Kernel kernels[] = {kernel("v00_vendor.cu", right), kernel("v01_slow.cu", right),
-                      kernel("v02_tied.cu", right), kernel("v03_fastest.cu", right)};
+  Kernel kernels[] = {relu_kernel("v00_vendor.cu", right), relu_kernel("v01_slow.cu", right),
+                      relu_kernel("v02_tied.cu", right), relu_kernel("v03_fastest.cu", right)};
   kernels[0].version.baseline = true;
   FakeGpu gpu;
   gpu.us = {{"v00_vendor", 10}, {"v01_slow", 10.1}, {"v02_tied", 10.001}, {"v03_fastest", 10}};
@@ -160,7 +147,7 @@ TEST(Suite, TellsWhatTheRunCanTellApart) {
 }
 
 TEST(Suite, FailsAGroupThatDoesNotFitInMemory) {
-  const Kernel k = kernel("v01_right.cu", right);
+  const Kernel k = relu_kernel("v01_right.cu", right);
   const auto device = open_host_device();
   const Family& family = family_of(k);
   const Group group{&family, DType::f32, family.problem("1000000000000"), Cache::cold, {&k}, {}};
@@ -183,7 +170,7 @@ struct Endless : ForwardingDevice {
 };
 
 TEST(Suite, AGroupFailsForWhichTheHostLacksMemory) {
-  const Kernel k = kernel("v01_right.cu", right);
+  const Kernel k = relu_kernel("v01_right.cu", right);
   Endless device;
   const Family& family = family_of(k);
   const Group group{&family, DType::f32, family.problem("1000000000000"), Cache::cold, {&k}, {}};

@@ -5,8 +5,7 @@
 
 #include "forwarding_device.hpp"
 #include "measure/wire.hpp"
-
-#include "kernels/elementwise/elementwise.hpp"
+#include "relu_kernel.hpp"
 
 #include <gmock/gmock.h>
 
@@ -27,19 +26,9 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using enum Verdict;
-
-using Relu = elementwise::Args<elementwise::relu, float>;
-
-Kernel kernel(const char* file, void (*launch)(const void*, cudaStream_t)) {
-  return {"elementwise", "relu",        DType::f32, {"test"},
-          file,          Backend::host, launch,     [](const void*) { return supported(); }};
-}
-
-void right(const void* args, cudaStream_t) {
-  const auto& r = *static_cast<const Relu*>(args);
-  for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = r.x[0][i] > 0 ? r.x[0][i] : 0;
-}
+using Verdict::failed;
+using Verdict::incorrect;
+using Verdict::passed;
 
 /// The run of a kernel that is timed, after those on both of relu's input sets and in another order.
 constexpr int kTimedRun = 4;
@@ -73,7 +62,7 @@ std::vector<Verdict> verdicts(const std::vector<Row>& rows) {
 
 TEST(Sweep, MeasuresInAnotherProcess) {
   static int runs = 0;
-  const Kernel counted = kernel("v01_counted.cu", [](const void* args, cudaStream_t) {
+  const Kernel counted = relu_kernel("v01_counted.cu", [](const void* args, cudaStream_t) {
     ++runs;
     right(args, nullptr);
   });
@@ -91,11 +80,12 @@ TEST(Sweep, MeasuresInAnotherProcess) {
 }
 
 TEST(Sweep, AFaultLosesItsOwnRow) {
-  const Kernel first = kernel("v01_right.cu", right);
+  const Kernel first = relu_kernel("v01_right.cu", right);
   const Kernel killed =
-      kernel("v02_killed.cu", [](const void*, cudaStream_t) { std::raise(SIGKILL); });
-  const Kernel exits = kernel("v03_exits.cu", [](const void*, cudaStream_t) { std::_Exit(3); });
-  const Kernel last = kernel("v04_right.cu", right);
+      relu_kernel("v02_killed.cu", [](const void*, cudaStream_t) { std::raise(SIGKILL); });
+  const Kernel exits =
+      relu_kernel("v03_exits.cu", [](const void*, cudaStream_t) { std::_Exit(3); });
+  const Kernel last = relu_kernel("v04_right.cu", right);
   Told told;
   Sweep sweep(open_host, 1, {});
   const auto rows = sweep.measure(group_of({&first, &killed, &exits, &last}), told.listener());
@@ -111,10 +101,10 @@ TEST(Sweep, AFaultLosesItsOwnRow) {
 }
 
 TEST(Sweep, GroupsThatAreBegunBeforeTheirTurnGetTheirOwnRows) {
-  const Kernel good = kernel("v01_right.cu", right);
-  const Kernel bad = kernel("v02_wrong.cu", [](const void*, cudaStream_t) {});
+  const Kernel good = relu_kernel("v01_right.cu", right);
+  const Kernel bad = relu_kernel("v02_wrong.cu", [](const void*, cudaStream_t) {});
   const Kernel killed =
-      kernel("v03_killed.cu", [](const void*, cudaStream_t) { std::raise(SIGKILL); });
+      relu_kernel("v03_killed.cu", [](const void*, cudaStream_t) { std::raise(SIGKILL); });
   std::vector<Group> groups;
   for (int i = 0; i < 9; ++i) groups.push_back(group_of({&good, &bad, &killed}));
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -144,17 +134,17 @@ void send_to_sweep(const std::string& bytes) {
 }
 
 TEST(Sweep, AWorkerThatSendsNonsenseLosesItsRow) {
-  const Kernel first = kernel("v01_right.cu", right);
-  const Kernel length = kernel(
+  const Kernel first = relu_kernel("v01_right.cu", right);
+  const Kernel length = relu_kernel(
       "v02_length.cu", [](const void*, cudaStream_t) { send_to_sweep(std::string(1000, '\xff')); });
-  const Kernel content = kernel("v03_content.cu", [](const void*, cudaStream_t) {
+  const Kernel content = relu_kernel("v03_content.cu", [](const void*, cudaStream_t) {
     send_to_sweep(std::string(8, '\1') + std::string(1000, '\2'));
   });
-  const Kernel cut = kernel("v04_cut.cu", [](const void*, cudaStream_t) {
+  const Kernel cut = relu_kernel("v04_cut.cu", [](const void*, cudaStream_t) {
     send_to_sweep({"\x20\0\0\0\0\0\0\0cut", 11});
     std::_Exit(0);
   });
-  const Kernel last = kernel("v05_right.cu", right);
+  const Kernel last = relu_kernel("v05_right.cu", right);
   Told told;
   Sweep sweep(open_host, 1, 5);
   const auto rows =
@@ -174,11 +164,11 @@ void take_all_memory() {
 }
 
 TEST(Sweep, AWorkerWithoutMemoryLosesItsRow) {
-  const Kernel first = kernel("v01_right.cu", right);
-  const Kernel greedy = kernel(
+  const Kernel first = relu_kernel("v01_right.cu", right);
+  const Kernel greedy = relu_kernel(
       "v02_greedy.cu", [](const void*, cudaStream_t) { []() noexcept { take_all_memory(); }(); });
   const Kernel honest =
-      kernel("v03_honest.cu", [](const void*, cudaStream_t) { take_all_memory(); });
+      relu_kernel("v03_honest.cu", [](const void*, cudaStream_t) { take_all_memory(); });
   Told told;
   Sweep sweep(open_host, 1, {});
   const auto rows = sweep.measure(group_of({&first, &greedy, &honest}), told.listener());
@@ -191,8 +181,8 @@ TEST(Sweep, AWorkerWithoutMemoryLosesItsRow) {
 #endif
 
 TEST(Sweep, AKernelThatNeverEndsIsEnded) {
-  const Kernel first = kernel("v01_right.cu", right);
-  const Kernel endless = kernel("v02_endless.cu", [](const void*, cudaStream_t) {
+  const Kernel first = relu_kernel("v01_right.cu", right);
+  const Kernel endless = relu_kernel("v02_endless.cu", [](const void*, cudaStream_t) {
     for (volatile bool forever = true; forever;) continue;
   });
   Told told;
@@ -203,13 +193,13 @@ TEST(Sweep, AKernelThatNeverEndsIsEnded) {
 }
 
 TEST(Sweep, OfSeveralThatTakeTurnsTheOneThatFaultsIsFound) {
-  const Kernel first = kernel("v01_right.cu", right);
-  const Kernel late = kernel("v02_late.cu", [](const void* args, cudaStream_t) {
+  const Kernel first = relu_kernel("v01_right.cu", right);
+  const Kernel late = relu_kernel("v02_late.cu", [](const void* args, cudaStream_t) {
     static int runs = 0;
     if (++runs == kTimedRun) std::_Exit(3);
     right(args, nullptr);
   });
-  const Kernel last = kernel("v03_right.cu", right);
+  const Kernel last = relu_kernel("v03_right.cu", right);
   Told told;
   Sweep sweep(open_host, 1, {});
   const auto rows = sweep.measure(group_of({&first, &late, &last}), told.listener());
@@ -254,21 +244,21 @@ class Fragile {
 };
 
 TEST(Sweep, ALostDeviceIsOpenedAnew) {
-  const Kernel first = kernel("v01_right.cu", right);
-  const Kernel faults = kernel("v02_faults.cu", [](const void*, cudaStream_t) {
+  const Kernel first = relu_kernel("v01_right.cu", right);
+  const Kernel faults = relu_kernel("v02_faults.cu", [](const void*, cudaStream_t) {
     throw std::runtime_error("an illegal memory access");
   });
-  const Kernel late = kernel("v03_late.cu", [](const void* args, cudaStream_t) {
+  const Kernel late = relu_kernel("v03_late.cu", [](const void* args, cudaStream_t) {
     static int runs = 0;
     if (++runs == kTimedRun) throw std::runtime_error("a late fault");
     right(args, nullptr);
   });
-  const Kernel fickle = kernel("v04_fickle.cu", [](const void* args, cudaStream_t) {
+  const Kernel fickle = relu_kernel("v04_fickle.cu", [](const void* args, cudaStream_t) {
     static int runs = 0;
     if (++runs == 2) throw std::runtime_error("a fault in another order");
     right(args, nullptr);
   });
-  const Kernel last = kernel("v05_right.cu", right);
+  const Kernel last = relu_kernel("v05_right.cu", right);
   Told told;
   Sweep sweep(Fragile::open, 1, {});
   const auto rows =
@@ -289,8 +279,9 @@ TEST(Sweep, ADeviceThatCannotBeOpenedIsRefused) {
 }
 
 TEST(Sweep, ADeviceThatCannotBeOpenedAgainEndsTheSweep) {
-  const Kernel first = kernel("v01_right.cu", right);
-  const Kernel exits = kernel("v02_exits.cu", [](const void*, cudaStream_t) { std::_Exit(3); });
+  const Kernel first = relu_kernel("v01_right.cu", right);
+  const Kernel exits =
+      relu_kernel("v02_exits.cu", [](const void*, cudaStream_t) { std::_Exit(3); });
   const pid_t first_process = getpid();
   const std::string mark = testing::TempDir() + "ladder_sweep_test_" + std::to_string(getpid());
   auto open_once = [&]() -> Opened {
@@ -311,7 +302,7 @@ TEST(Sweep, ADeviceThatCannotBeOpenedAgainEndsTheSweep) {
 }
 
 TEST(Wire, ARowArrivesAsItWas) {
-  const Kernel k = kernel("v01_right.cu", right);
+  const Kernel k = relu_kernel("v01_right.cu", right);
   Row row;
   row.kernel = &k;
   row.problem = "12x34";
@@ -382,7 +373,7 @@ bool is_row(const std::string& bytes) {
     Unpacker unpack(bytes);
     transfer(unpack, row);
     unpack.expect_end();
-    EXPECT_LE(row.check.verdict, unsupported);
+    EXPECT_LE(row.check.verdict, Verdict::unsupported);
     EXPECT_LE(row.cache, Cache::hot);
     return true;
   } catch (const BrokenMessage&) {

@@ -1,0 +1,23 @@
+// Kernels of relu that a test writes itself, for the host.
+#pragma once
+
+#include "harness/device.hpp"
+#include "kernels/elementwise/elementwise.hpp"
+
+namespace ladder {
+
+using Relu = elementwise::Args<elementwise::relu, float>;
+
+inline Kernel relu_kernel(
+    const char* file, void (*launch)(const void*, cudaStream_t),
+    Support (*supports)(const void*) = [](const void*) { return supported(); }) {
+  return {"elementwise", "relu", DType::f32, {"test"}, file, Backend::host, launch, supports};
+}
+
+/// What relu is.
+inline void right(const void* args, cudaStream_t) {
+  const auto& r = *static_cast<const Relu*>(args);
+  for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = r.x[0][i] > 0 ? r.x[0][i] : 0;
+}
+
+}  // namespace ladder
