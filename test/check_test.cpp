@@ -31,10 +31,6 @@ constexpr auto right_gemm = [](const Gemm& g) {
 
 constexpr auto right_max = [](const IntegerMax& m) { *m.y = *std::max_element(m.x, m.x + m.n); };
 
-constexpr auto right_relu = [](const Relu& r) {
-  for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = r.x[0][i] > 0 ? r.x[0][i] : 0;
-};
-
 template <class Args, class F>
 void launch(const void* args, cudaStream_t) {
   F{}(*static_cast<const Args*>(args));

@@ -14,10 +14,10 @@ inline Kernel relu_kernel(
   return {"elementwise", "relu", DType::f32, {"test"}, file, Backend::host, launch, supports};
 }
 
-/// What relu is.
-inline void right(const void* args, cudaStream_t) {
-  const auto& r = *static_cast<const Relu*>(args);
+inline constexpr auto right_relu = [](const Relu& r) {
   for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = r.x[0][i] > 0 ? r.x[0][i] : 0;
-}
+};
+
+inline void right(const void* args, cudaStream_t) { right_relu(*static_cast<const Relu*>(args)); }
 
 }  // namespace ladder
