@@ -12,7 +12,11 @@ endfunction()
 # (scripts/test --full), on_host, if all that it runs is compiled with nvcc and without in the same way,
 # or quick. What runs on a GPU as well, where there is one, may be on_host. Further arguments are
 # properties; FILTER PATTERN takes some of the program's tests.
+add_custom_target(quick_tests) # their programs, all that scripts/test -L quick builds
 function(ladder_discover program label)
+  if(label STREQUAL quick)
+    add_dependencies(quick_tests ${program})
+  endif()
   cmake_parse_arguments(arg "" "FILTER" "" ${ARGN})
   if(arg_FILTER)
     list(APPEND filter TEST_FILTER ${arg_FILTER})
@@ -346,3 +350,18 @@ if(Python3_Interpreter_FOUND)
       LABELS full SKIP_RETURN_CODE 77 COST 500)
   endif()
 endif()
+
+# The tests that are no program's
+get_property(tests DIRECTORY PROPERTY TESTS)
+foreach(test IN LISTS tests)
+  get_property(labels TEST ${test} PROPERTY LABELS)
+  if(NOT labels)
+    set_property(TEST ${test} PROPERTY LABELS quick)
+  endif()
+endforeach()
+foreach(program bench faulty_bench failing_calls kernel_ladder library_test
+        kernels_on_gpu_test ptx_on_gpu_test ptx_on_hopper_test)
+  if(TARGET ${program})
+    add_dependencies(quick_tests ${program})
+  endif()
+endforeach()
