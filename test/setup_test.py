@@ -381,6 +381,9 @@ class Summary(Case):
         self.assertEqual(tested("--full"), "")
         self.assertEqual(tested("-L", "full"), "-L full")
         self.assertEqual(tested("-LE", "slow", "-j", "3"), "-LE slow -j 3")
+        self.assertNotIn("quick_tests", self.said("builds"))
+        self.assertEqual(tested("-L", "quick"), "-L quick")
+        self.assertIn("--target quick_tests ", self.said("builds"))
 
 
 class Help(Case):
