@@ -8,11 +8,13 @@ function(ladder_test_program name)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 endfunction()
 
+# Programs of the tests with the label quick: all that scripts/test -L quick builds
+add_custom_target(quick_tests)
+
 # Each test of a program is a test of ctest's, labelled full, for which a contributor does not wait
 # (scripts/test --full), on_host, if all that it runs is compiled with nvcc and without in the same way,
-# or quick. What runs on a GPU as well, where there is one, may be on_host. Further arguments are
-# properties; FILTER PATTERN takes some of the program's tests.
-add_custom_target(quick_tests) # their programs, all that scripts/test -L quick builds
+# or quick. What runs on a GPU as well, where there is one, may be on_host. Kernels that need one have the
+# label gpu. Further arguments are properties; FILTER PATTERN takes some of the program's tests.
 function(ladder_discover program label)
   if(label STREQUAL quick)
     add_dependencies(quick_tests ${program})
@@ -53,7 +55,7 @@ if(LADDER_CUDA)
   target_compile_definitions(kernels_on_gpu_test PRIVATE LADDER_TEST_GPU)
   foreach(family IN LISTS LADDER_FAMILIES)
     add_test(NAME ${family}.gpu COMMAND kernels_on_gpu_test --gtest_filter=${family}/*)
-    set_tests_properties(${family}.gpu PROPERTIES
+    set_tests_properties(${family}.gpu PROPERTIES LABELS gpu
       COST 1000 # begins first: the GPU is busy while cores are with the host executor's tests
       SKIP_REGULAR_EXPRESSION "no kernel ran on a GPU")
   endforeach()
@@ -228,7 +230,7 @@ if(LADDER_CUDA)
   target_link_libraries(ptx_on_gpu_test PRIVATE ladder_cuda ladder_warnings GTest::gtest_main)
   set_target_properties(ptx_on_gpu_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ptx.gpu COMMAND ptx_on_gpu_test)
-  set_tests_properties(ptx.gpu PROPERTIES SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
+  set_tests_properties(ptx.gpu PROPERTIES LABELS gpu SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
 endif()
 if(LADDER_HOPPER)
   add_executable(ptx_on_hopper_test
@@ -239,7 +241,7 @@ if(LADDER_HOPPER)
   set_target_properties(ptx_on_hopper_test PROPERTIES
     CUDA_ARCHITECTURES 90a-real RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME ptx.hopper COMMAND ptx_on_hopper_test)
-  set_tests_properties(ptx.hopper PROPERTIES SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
+  set_tests_properties(ptx.hopper PROPERTIES LABELS gpu SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
 endif()
 
 # The timer, against CUPTI's record of the same launches, and against cheats
@@ -351,7 +353,7 @@ if(Python3_Interpreter_FOUND)
   endif()
 endif()
 
-# The tests that are no program's
+# All that has no label yet: scripts, ./bench as they call it, and the library
 get_property(tests DIRECTORY PROPERTY TESTS)
 foreach(test IN LISTS tests)
   get_property(labels TEST ${test} PROPERTY LABELS)
@@ -359,8 +361,8 @@ foreach(test IN LISTS tests)
     set_property(TEST ${test} PROPERTY LABELS quick)
   endif()
 endforeach()
-foreach(program bench faulty_bench failing_calls kernel_ladder library_test
-        kernels_on_gpu_test ptx_on_gpu_test ptx_on_hopper_test)
+add_dependencies(quick_tests bench faulty_bench kernel_ladder)
+foreach(program failing_calls library_test)
   if(TARGET ${program})
     add_dependencies(quick_tests ${program})
   endif()
