@@ -1,4 +1,4 @@
-// The launcher of v27's kernels, which v20 launches too. They are compiled once, in v27.
+// The launchers of v27's kernels and v27b's, which v20 launches too. They are compiled once, there.
 #pragma once
 
 #include "gemm_tensor.hpp"
@@ -17,5 +17,11 @@ Choice choose(const gemm_tensor::Args<T, C>& g);
 
 template <class Op, class T, class C>
 void launch(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream);
+
+/// v27b, for K of up to kShortK.
+constexpr int kShortK = 256;
+
+template <class Op, class T, class C>
+void launch_short_k(const gemm_tensor::Args<T, C>& g, cudaStream_t stream);
 
 }  // namespace gemm_realigned

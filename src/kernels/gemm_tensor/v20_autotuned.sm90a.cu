@@ -16,7 +16,7 @@
 // for that, and v25's kernels, which have more to prepare, begin later. All of it runs beside
 // DRAM, which reads A and B and writes C, but not quite: the square root of the sum of squares.
 // tile_shapes.hpp has the terms. Where rows of A or B do not start at multiples of 16 bytes, it is either
-// the same kernels with copies of them, as in v26, or v27's.
+// the same kernels with copies of them, as in v26, or v27's, or with one K-tile v27b's.
 //
 // scripts/autotune.py fits the numbers to times that it measures; those of the H100 are from a forerunner
 // of it, whose times are not in results/. They know nothing of a problem but what the estimate sees of
@@ -156,13 +156,19 @@ using gemm_padded_rows::Plan;
 
 constexpr double kCopyLaunch = 4000;  // ns of v26's copies, of however few bytes
 
-/// Whether v27 is faster than a product of copies; where nothing need be copied it is not.
+enum class Operands { tma_loads, are_copied, are_realigned, are_realigned_at_once };
+
+/// How A and B come to the tensor cores: by TMA where their rows can, else with copies of them, or by v27's
+/// warps, whichever is faster; or by v27b's, where there is one K-tile.
 template <class Op, class T, class C>
-bool is_realigned(const Plan<Op>& plan, const gemm_tensor::Args<T, C>& g) {
-  if (!plan.copies()) return false;
+Operands operands(const Plan<Op>& plan, const gemm_tensor::Args<T, C>& g) {
+  const bool aligned = plan.starts_aligned(g);
+  if (aligned && !plan.copies()) return Operands::tma_loads;
+  if (g.k <= gemm_k_tiles::kDepth) return Operands::are_realigned_at_once;
+  if (!aligned) return Operands::are_realigned;
   const double copied = kCopyLaunch + gemm_choice::best<Op>(plan.pitched(g)).ns +
                         plan.template traffic<T>() / ladder::entry_of_this_gpu(kGpus).rates.dram;
-  return gemm_realigned::choose<Op>(g).ns < copied;
+  return gemm_realigned::choose<Op>(g).ns < copied ? Operands::are_realigned : Operands::are_copied;
 }
 
 template <class Op>
@@ -176,19 +182,22 @@ struct Autotuned {
   template <class T, class C>
   static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {
     const Plan<Op> plan(g.m, g.n, g.k);
-    if (g.m == 0 || g.n == 0 || g.k == 0 || is_realigned(plan, g)) return 0;
+    if (g.m == 0 || g.n == 0 || g.k == 0 || operands(plan, g) > Operands::are_copied) return 0;
     const gemm_tensor::Args<T, C> args = plan.pitched(g);
     return plan.template bytes<T>() + gemm_choice::workspace<Op>(args, gemm_choice::best<Op>(args));
   }
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
-    const Plan<Op> plan(g.m, g.n, g.k);
-    if (is_realigned(plan, g) || !plan.starts_aligned(g)) {
+    const Operands how = operands(Plan<Op>(g.m, g.n, g.k), g);
+    if (how == Operands::are_realigned_at_once) {
+      return gemm_realigned::launch_short_k<Op>(g, stream);
+    }
+    if (how == Operands::are_realigned) {
       return gemm_realigned::launch<Op>(g, gemm_realigned::choose<Op>(g), stream);
     }
     const gemm_tensor::Args<T, C> args =
-        plan.copies() ? gemm_padded_rows::make_copies<Op>(g, stream) : g;
+        how == Operands::are_copied ? gemm_padded_rows::make_copies<Op>(g, stream) : g;
     gemm_choice::launch<Op>(args, gemm_choice::best<Op>(args), stream);
   }
 };
