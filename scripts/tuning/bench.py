@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Iterable, NamedTuple, NoReturn
 
 BEGIN, END = "// autotune:begin\n", "// autotune:end\n"
+# A problem has at least 8 rounds of all shapes, and ends when the A/A's interval is 1 %, or after a second.
+SAMPLING = ("--min-samples=8", "--target=1", "--max-seconds=1")
 SLOWED = 0.6  # of the highest clock: lower than the limit of power makes it for the largest products
 
 
@@ -44,7 +46,7 @@ class Bench:
     def run(self, family: str, names: str, problems: list[str]) -> Run:
         path = self.program.parent / "autotune.csv"
         command = [self.program, "--backend=cuda", f"--csv={path}", f"--seed={self.seed}"]
-        command += [f"--{family}=" + ",".join(problems), f"--benchmark_filter=^{family}/{names}"]
+        command += [f"--{family}=" + ",".join(problems), f"--benchmark_filter=^{family}/{names}", *SAMPLING]
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode != 0:
             if "No benchmark matches" in result.stderr:
