@@ -15,6 +15,9 @@ from typing import Iterable, NamedTuple, NoReturn
 BEGIN, END = "// autotune:begin\n", "// autotune:end\n"
 # A problem has at least 8 rounds of all shapes, and ends when the A/A's interval is 1 %, or after a second.
 SAMPLING = ("--min-samples=8", "--target=1", "--max-seconds=1")
+SAVED = ("family", "op", "kernel", "dtype", "problem", "device", "cc", "sms", "verdict", "cache", "samples",
+         "time_us", "rel_stdev", "block", "occupancy", "sm_mhz", "power_w", "throttled", "seed", "git_sha",
+         "toolkit", "driver", "timestamp")  # fmt: skip
 SLOWED = 0.6  # of the highest clock: lower than the limit of power makes it for the largest products
 
 
@@ -81,8 +84,13 @@ class Bench:
                      "measure again when the GPU has cooled or is yours alone.")  # fmt: skip
 
     def save(self, path: Path) -> None:
+        """Without versions that can't do a problem, and without columns that say nothing here."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(self.header + "".join(self.lines), encoding="utf-8")
+        with path.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, SAVED, extrasaction="ignore", lineterminator="\n")
+            writer.writeheader()
+            rows = csv.DictReader([self.header, *self.lines])
+            writer.writerows(row for row in rows if row["verdict"] != "unsupported")
 
 
 def geometric_mean(numbers: Iterable[float]) -> float:

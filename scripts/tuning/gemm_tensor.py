@@ -351,7 +351,9 @@ def render(table: Table, shapes: list[Shape]) -> str:
     lines.append(f"constexpr Gpu<{len(shapes)}> kGpus[] = {{")
     for name, (paces, rates) in table.items():
         of_shapes = [paces.get(shape, Pace(0, 0)) for shape in shapes]
-        k_tiles = ", ".join(f"{pace.k_tile:.0f}" for pace in of_shapes)
+        k_tiles = ", ".join(
+            f"{max(paces[shape].k_tile, 1):.0f}" if shape in paces else "0" for shape in shapes
+        )
         tiles = ", ".join(f"{pace.tile:.0f}" for pace in of_shapes)
         of_all = ", ".join(f"{rate:.4g}" for rate in rates)
         lines += [f'    {{"{name}",', f"     {{{k_tiles}}},", f"     {{{tiles}}},", f"     {of_all}}},"]

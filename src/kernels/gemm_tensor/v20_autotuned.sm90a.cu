@@ -18,9 +18,8 @@
 // tile_shapes.hpp has the terms. Where rows of A or B do not start at multiples of 16 bytes, it is either
 // the same kernels with copies of them, as in v26, or v27's, or with one K-tile v27b's.
 //
-// scripts/autotune.py fits the numbers to times that it measures; those of the H100 are from a forerunner
-// of it, whose times are not in results/. They know nothing of a problem but what the estimate sees of
-// it, so that a problem nobody has measured is no different from others.
+// scripts/autotune.py fits the numbers to times that it measures. They know nothing of a problem but what
+// the estimate sees of it, so that a problem nobody has measured is no different from others.
 #include "choice.hpp"
 #include "device/estimate.hpp"
 #include "device/gpu_name.hpp"
@@ -46,35 +45,32 @@ using Tiles = Shapes<
     StreamK<256, 160, true, 1, 2>,
     StreamK<256, 144, true, 1, 2>,
     StreamK<192, 192, true, 2, 1>,
-    StreamK<192, 160, true, 1, 2>,
+    StreamK<192, 112, true, 2, 2>,
     StreamK<192, 96, true, 2, 4>,
     StreamK<128, 256, false, 2, 1>,
-    StreamK<128, 240, false, 2, 1>,
+    StreamK<128, 256, true, 2, 2>,
     StreamK<128, 224, true, 2, 1>,
     StreamK<128, 192, false, 2, 1>,
-    StreamK<128, 192, true, 4, 2>,
-    StreamK<128, 160, true, 2, 2>,
+    StreamK<128, 192, false, 2, 2>,
     StreamK<128, 144, true, 1, 4>,
     StreamK<128, 128, false, 1, 4>,
     StreamK<128, 128, false, 2, 2>,
     StreamK<128, 128, false, 4, 1>,
-    StreamK<128, 128, false, 4, 2>,
+    StreamK<64, 192, true, 4, 1>,
     StreamK<64, 128, false, 1, 2>,
     StreamK<64, 128, false, 2, 4>,
     PushedSums<16, 64, 2>,
-    PushedSums<32, 64, 1>,
     PushedSums<32, 64, 2>,
     PushedSums<64, 64, 2>,
     PushedSums<96, 64, 1>,
     PushedSums<128, 64, 1>,
-    PushedSums<32, 128, 1>,
     PushedSums<96, 128, 1>,
     PushedSums<128, 128, 1>>;
-constexpr Gpu<27> kGpus[] = {
+constexpr Gpu<24> kGpus[] = {
     {"NVIDIA H100 80GB HBM3",
-     {723, 626, 608, 490, 476, 529, 493, 462, 359, 474, 377, 325, 291, 322, 287, 338, 237, 254, 206, 222, 198, 224, 243, 246, 318, 372, 384},
-     {989, 1619, 309, 149, 0, 340, 426, 231, 56, 493, 303, 655, 0, 0, 0, 0, 0, 75, 180, 186, 201, 353, 580, 848, 423, 1243, 1753},
-     2254, 2.247, 0.0726, 0.2499, 6.827, 2732, 153.3, 491.2, 2192},
+     {697, 638, 610, 470, 464, 541, 607, 518, 431, 463, 358, 306, 317, 296, 266, 221, 250, 84, 1, 123, 148, 160, 212, 283},
+     {1560, 1948, 1195, 567, 116, 928, 885, 788, 564, 517, 845, 251, 261, 398, 725, 62, 162, 268, 292, 436, 760, 1006, 1731, 2132},
+     2344, 1.8, 0.1663, 0.4455, 6.039, 2017, 192, 537.7, 1701},
 };
 // autotune:end
 // clang-format on
