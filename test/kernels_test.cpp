@@ -135,7 +135,7 @@ class KernelTest : public testing::Test {
   int checks_ = 0;
 };
 
-/// The first problem of ./bench, many times.
+/// The first problem of ./bench that the kernel supports, or of its own, many times.
 class RepeatTest : public testing::Test {
  public:
   RepeatTest(const Kernel& kernel, Device& device) : kernel_(kernel), device_(device) {}
@@ -145,11 +145,12 @@ class RepeatTest : public testing::Test {
       GTEST_SKIP() << support.reason;
     }
     const Family& family = family_of(kernel_);
-    const std::vector<Problem> problems = family.bench_problems(Backend::cuda);
+    std::vector<Problem> problems = family.bench_problems(Backend::cuda);
+    std::ranges::move(family.own_test_problems(kernel_), std::back_inserter(problems));
     const auto problem = std::find_if(problems.begin(), problems.end(), [&](const Problem& one) {
       return supports(kernel_, one).ok;
     });
-    ASSERT_NE(problem, problems.end()) << "supports no problem of ./bench";
+    ASSERT_NE(problem, problems.end()) << "supports no problem of ./bench, and has none of its own";
     const auto workload =
         family.open(*problem, kernel_.dtype, family.input_sets().front(), seed(), device_);
     workload->prepare(kernel_);

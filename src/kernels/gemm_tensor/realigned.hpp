@@ -18,8 +18,11 @@ Choice choose(const gemm_tensor::Args<T, C>& g);
 template <class Op, class T, class C>
 void launch(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream);
 
-/// v27b, for K of up to kShortK.
+/// v27b, for K of up to kShortK, and what that is estimated to take, in ns.
 constexpr int kShortK = 256;
+
+template <class Op, class T, class C>
+double ns_of_short_k(const gemm_tensor::Args<T, C>& g);
 
 template <class Op, class T, class C>
 void launch_short_k(const gemm_tensor::Args<T, C>& g, cudaStream_t stream);

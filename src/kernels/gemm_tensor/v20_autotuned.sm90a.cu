@@ -16,7 +16,7 @@
 // for that, and v25's kernels, which have more to prepare, begin later. All of it runs beside
 // DRAM, which reads A and B and writes C, but not quite: the square root of the sum of squares.
 // tile_shapes.hpp has the terms. Where rows of A or B do not start at multiples of 16 bytes, it is either
-// the same kernels with copies of them, as in v26, or v27's, or with one K-tile v27b's.
+// the same kernels with copies of them, as in v26, or v27's, or where K is short v27b's.
 //
 // scripts/autotune.py fits the numbers to times that it measures. They know nothing of a problem but what
 // the estimate sees of it, so that a problem nobody has measured is no different from others.
@@ -71,6 +71,10 @@ constexpr Gpu<24> kGpus[] = {
      {697, 638, 610, 470, 464, 541, 607, 518, 431, 463, 358, 306, 317, 296, 266, 221, 250, 84, 1, 123, 148, 160, 212, 283},
      {1560, 1948, 1195, 567, 116, 928, 885, 788, 564, 517, 845, 251, 261, 398, 725, 62, 162, 268, 292, 436, 760, 1006, 1731, 2132},
      2344, 1.8, 0.1663, 0.4455, 6.039, 2017, 192, 537.7, 1701},
+    {"NVIDIA H200",
+     {777, 688, 681, 472, 458, 600, 625, 537, 458, 479, 359, 322, 325, 320, 272, 234, 258, 1, 1, 110, 123, 1, 203, 295},
+     {1306, 1959, 888, 908, 314, 790, 1084, 812, 491, 604, 1135, 340, 404, 375, 876, 183, 244, 341, 410, 622, 922, 1181, 1791, 2059},
+     3335, 1.634, 0.4529, 0.1039, 5.998, 1500, 207.9, 493.4, 1670},
 };
 // autotune:end
 // clang-format on
@@ -152,19 +156,26 @@ using gemm_padded_rows::Plan;
 
 constexpr double kCopyLaunch = 4000;  // ns of v26's copies, of however few bytes
 
+template <class Op, class T, class C>
+double ns_of_copied(const Plan<Op>& plan, const gemm_tensor::Args<T, C>& g) {
+  return kCopyLaunch + gemm_choice::best<Op>(plan.pitched(g)).ns +
+         plan.template traffic<T>() / ladder::entry_of_this_gpu(kGpus).rates.dram;
+}
+
 enum class Operands { tma_loads, are_copied, are_realigned, are_realigned_at_once };
 
-/// How A and B come to the tensor cores: by TMA where their rows can, else with copies of them, or by v27's
-/// warps, whichever is faster; or by v27b's, where there is one K-tile.
+/// How A and B come to the tensor cores: by TMA where their rows can; else with copies of them, or by v27's
+/// or v27b's warps, whichever is the fastest.
 template <class Op, class T, class C>
 Operands operands(const Plan<Op>& plan, const gemm_tensor::Args<T, C>& g) {
   const bool aligned = plan.starts_aligned(g);
   if (aligned && !plan.copies()) return Operands::tma_loads;
-  if (g.k <= gemm_k_tiles::kDepth) return Operands::are_realigned_at_once;
-  if (!aligned) return Operands::are_realigned;
-  const double copied = kCopyLaunch + gemm_choice::best<Op>(plan.pitched(g)).ns +
-                        plan.template traffic<T>() / ladder::entry_of_this_gpu(kGpus).rates.dram;
-  return gemm_realigned::choose<Op>(g).ns < copied ? Operands::are_realigned : Operands::are_copied;
+  const double realigned = gemm_realigned::choose<Op>(g).ns;
+  const double at_once =
+      g.k <= gemm_realigned::kShortK ? gemm_realigned::ns_of_short_k<Op>(g) : HUGE_VAL;
+  const double copied = aligned ? ns_of_copied(plan, g) : HUGE_VAL;
+  if (copied <= std::min(realigned, at_once)) return Operands::are_copied;
+  return realigned <= at_once ? Operands::are_realigned : Operands::are_realigned_at_once;
 }
 
 template <class Op>

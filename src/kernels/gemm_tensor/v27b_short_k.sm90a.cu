@@ -10,6 +10,9 @@
 #include "realigned.hpp"
 #include "realigned_loads.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace gemm_realigned {
 namespace {
 
@@ -18,6 +21,12 @@ using namespace ladder::ptx;
 
 constexpr int BM = 64, BN = 64, BK = kDepth, kThreads = 128, kBlocksPerSm = 6;
 constexpr int kKTile = BK * (BM + BN);  // elements
+constexpr std::size_t kMostShared = 227 * 1024;
+
+template <class T>
+std::size_t shared_bytes(int k_tiles) {
+  return k_tiles * kKTile * sizeof(T) + 1024;  // to begin at 1024 n
+}
 
 template <class Op, class T>
 struct Operands {
@@ -111,24 +120,38 @@ const ladder::Register<ShortK<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bfloa
 }  // namespace
 
 template <class Op, class T, class C>
+double ns_of_short_k(const gemm_tensor::Args<T, C>& g) {
+  // Measured on an H100. A block's K-tiles take longer beside others on its SM. DRAM's are bytes per ns.
+  constexpr double kOfTile = 1300, kOfKTile = 1900, kBeside = 250, kDram = 2344;
+  const int k_tiles = ladder::ceil_div(g.k, BK);
+  const double m = g.m, n = g.n, k = g.k, sms = ladder::sm_count();
+  const double tiles = std::ceil(m / BM) * std::ceil(n / BN);
+  const double on_an_sm = std::min<double>(kBlocksPerSm, kMostShared / shared_bytes<T>(k_tiles));
+  const double at_once = std::max(1., std::min(tiles / sms, on_an_sm));
+  const double of_a_block = kOfTile + k_tiles * (kOfKTile + kBeside * at_once);
+  const double bytes = (m * k + k * n) * sizeof(T) + m * n * sizeof(C);
+  return std::hypot(std::ceil(tiles / (sms * on_an_sm)) * of_a_block, bytes / kDram);
+}
+
+template <class Op, class T, class C>
 void launch_short_k(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
   const Operands<Op, T> operands{
       {g.a, Op::kTransposedA ? g.k : g.m, Op::kTransposedA ? g.m : g.k, pitch_of_a<Op>(g)},
       {g.b, Op::kTransposedB ? g.n : g.k, Op::kTransposedB ? g.k : g.n, pitch_of_b<Op>(g)}};
   const int tiles_m = ladder::ceil_div(g.m, BM), tiles_n = ladder::ceil_div(g.n, BN);
   const int k_tiles = ladder::ceil_div(g.k, BK);
-  const std::size_t shared = k_tiles * kKTile * sizeof(T) + 1024;  // to begin at 1024 n
-  ladder::launch(multiply<Op, T, C>, tiles_m * tiles_n, kThreads, shared, stream, operands, g.c,
-                 g.m, g.n, k_tiles, ladder::Divisor(tiles_n));
+  ladder::launch(multiply<Op, T, C>, tiles_m * tiles_n, kThreads, shared_bytes<T>(k_tiles), stream,
+                 operands, g.c, g.m, g.n, k_tiles, ladder::Divisor(tiles_n));
 }
-template void launch_short_k<gemm_tensor_nn>(
-    const gemm_tensor::Args<ladder::bfloat16, ladder::bfloat16>&, cudaStream_t);
-template void launch_short_k<gemm_tensor_nt>(const gemm_tensor::Args<half, half>&, cudaStream_t);
-template void launch_short_k<gemm_tensor_nt>(
-    const gemm_tensor::Args<ladder::bfloat16, ladder::bfloat16>&, cudaStream_t);
-template void launch_short_k<gemm_tensor_tn>(
-    const gemm_tensor::Args<ladder::bfloat16, ladder::bfloat16>&, cudaStream_t);
-template void launch_short_k<gemm_tensor_tn>(const gemm_tensor::Args<ladder::bfloat16, float>&,
-                                             cudaStream_t);
+
+#define LADDER_INSTANTIATE(Op, T, C)                                       \
+  template double ns_of_short_k<Op, T, C>(const gemm_tensor::Args<T, C>&); \
+  template void launch_short_k<Op, T, C>(const gemm_tensor::Args<T, C>&, cudaStream_t);
+LADDER_INSTANTIATE(gemm_tensor_nn, ladder::bfloat16, ladder::bfloat16)
+LADDER_INSTANTIATE(gemm_tensor_nt, half, half)
+LADDER_INSTANTIATE(gemm_tensor_nt, ladder::bfloat16, ladder::bfloat16)
+LADDER_INSTANTIATE(gemm_tensor_tn, ladder::bfloat16, ladder::bfloat16)
+LADDER_INSTANTIATE(gemm_tensor_tn, ladder::bfloat16, float)
+#undef LADDER_INSTANTIATE
 
 }  // namespace gemm_realigned
