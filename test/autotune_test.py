@@ -79,6 +79,11 @@ class Tables(unittest.TestCase):
             first = next(iter(table.values()))
             self.assertEqual(module.render(table, list(first.paces)), text)
 
+    def test_a_k_tile_of_no_nanoseconds_is_not_one_that_was_not_measured(self) -> None:
+        numbers = gemm_tensor.Numbers({SHORT: gemm_tensor.Pace(0.2, 120)}, RATES)
+        table = gemm_tensor.parse(gemm_tensor.render({"GPU A": numbers}, [WIDE, SHORT]))
+        self.assertEqual(list(table["GPU A"].paces), [SHORT])
+
     def test_other_gpus_keep_their_shapes_and_numbers(self) -> None:
         paces = {RUNS: gemm.Pace(685, 683, 534), SMALL: gemm.Pace(652, 683, 1001)}
         measured = gemm.Numbers(paces, GEMM_RATES)
@@ -549,7 +554,8 @@ class Script(unittest.TestCase):
         for family, rows in (("gemm", 17 * 96), ("gemm_tensor", 17 * 81)):
             (path,) = (self.folder / "results/gtx1234").glob(f"20??-??-??-autotune-{family}.csv")
             header, *lines = path.read_text().splitlines()
-            self.assertTrue(header.startswith("family,kernel,"), header)
+            self.assertTrue(header.startswith("family,op,kernel,"), header)
+            self.assertNotIn("unsupported", "".join(lines))
             self.assertGreaterEqual(len(lines), rows)
             self.assertEqual({line.split(",")[0] for line in lines}, {family})
 
