@@ -346,7 +346,8 @@ def parse(text: str) -> Table:
 
 
 def render(table: Table, shapes: list[Shape]) -> str:
-    """A shape that was not measured on a GPU has 0 nanoseconds, and is never taken there."""
+    """A shape that was not measured on a GPU has 0 nanoseconds, and is never taken there; one that was has
+    at least 1."""
     lines = ["using Tiles = Shapes<", ",\n".join(f"    {shape}" for shape in shapes) + ">;"]
     lines.append(f"constexpr Gpu<{len(shapes)}> kGpus[] = {{")
     for name, (paces, rates) in table.items():

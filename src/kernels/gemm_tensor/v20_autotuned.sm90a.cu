@@ -189,7 +189,9 @@ struct Autotuned {
   template <class T, class C>
   static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {
     const Plan<Op> plan(g.m, g.n, g.k);
-    if (g.m == 0 || g.n == 0 || g.k == 0 || operands(plan, g) > Operands::are_copied) return 0;
+    if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
+    const Operands how = operands(plan, g);
+    if (how == Operands::are_realigned || how == Operands::are_realigned_at_once) return 0;
     const gemm_tensor::Args<T, C> args = plan.pitched(g);
     return plan.template bytes<T>() + gemm_choice::workspace<Op>(args, gemm_choice::best<Op>(args));
   }

@@ -121,7 +121,8 @@ const ladder::Register<ShortK<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bfloa
 
 template <class Op, class T, class C>
 double ns_of_short_k(const gemm_tensor::Args<T, C>& g) {
-  // Measured on an H100. A block's K-tiles take longer beside others on its SM. DRAM's are bytes per ns.
+  // Of an H100, from a run whose times are not in results/. A block's K-tiles take longer beside others on
+  // its SM. DRAM's are bytes per ns.
   constexpr double kOfTile = 1300, kOfKTile = 1900, kBeside = 250, kDram = 2344;
   const int k_tiles = ladder::ceil_div(g.k, BK);
   const double m = g.m, n = g.n, k = g.k, sms = ladder::sm_count();
