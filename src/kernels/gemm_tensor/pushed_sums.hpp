@@ -259,9 +259,9 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
           {pack<C>(s[0], s[1]), pack<C>(s[2], s[3]), pack<C>(s[4], s[5]), pack<C>(s[6], s[7])});
     }
     named_barrier_sync<128>(1 + warpgroup);
-#pragma unroll 2
-    for (int r = warp % 4; r < R::kRows; r += 4) {
-      store_row(c, m, n, epilogue_tile, r, row, col0 + warpgroup * 64);
+#pragma unroll 1
+    for (int r = warp % 4; r < R::kRows; r += 16) {
+      store_unaligned<4>(c, m, n, epilogue_tile, r, 4, row, col0 + warpgroup * 64);
     }
   }
 }

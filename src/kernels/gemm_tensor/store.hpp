@@ -59,29 +59,39 @@ __device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* 
   }
 }
 
-/// Row r of an epilogue tile goes to row `row + r` of C, which may begin anywhere: a lane stores two
-/// neighbours that begin at a multiple of 4 bytes.
-template <class T>
-__device__ __forceinline__ void store_row(T* c, int m, int n, const T* epilogue_tile, int r,
-                                          int row, int column) {
-  if (row + r >= m) return;
-  const int lane = threadIdx.x % 32, left = n - column;
-  T* const to = c + std::int64_t{row + r} * n + column;
-  const T* const from =
-      epilogue_tile + r * EpilogueTile::kCols + (lane / 4 ^ r % 8) * 8 + lane % 4 * 2;
-  std::uint32_t pair = *reinterpret_cast<const std::uint32_t*>(from);
-  const int odd = reinterpret_cast<std::uintptr_t>(to) / sizeof(T) % 2;
-  if (odd > 0) {
-    const std::uint32_t next = __shfl_down_sync(0xffffffff, pair, 1);
-    if (lane == 0 && left > 0) to[0] = from[0];
-    pair = pair >> 16 | next << 16;
+/// Rows first, first + step, … of an epilogue tile, kCount of them, go to rows `row + first`, … of C, which
+/// may begin anywhere: a lane stores two neighbours that begin at a multiple of 4 bytes. All rows are loaded
+/// before the first is stored.
+template <int kCount, class T>
+__device__ __forceinline__ void store_unaligned(T* c, int m, int n, const T* epilogue_tile,
+                                                int first, int step, int row, int column) {
+  const int lane = threadIdx.x % 32, left = n - column, most = min(left, EpilogueTile::kCols);
+  std::uint32_t pairs[kCount];
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int r = first + i * step;
+    pairs[i] = *reinterpret_cast<const std::uint32_t*>(epilogue_tile + r * EpilogueTile::kCols +
+                                                       (lane / 4 ^ r % 8) * 8 + lane % 4 * 2);
   }
-  const int x = lane * 2 + odd, most = min(left, EpilogueTile::kCols);
-  if (x + 1 < most) {
-    *reinterpret_cast<std::uint32_t*>(to + x) = pair;
-  } else if (x < most) {
-    const auto last = static_cast<std::uint16_t>(pair);
-    *reinterpret_cast<std::uint16_t*>(to + x) = last;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const int y = row + first + i * step;
+    T* const to = c + std::int64_t{y} * n + column;
+    const int odd = reinterpret_cast<std::uintptr_t>(to) / sizeof(T) % 2;
+    const std::uint32_t next = __shfl_down_sync(0xffffffff, pairs[i], 1);
+    const std::uint32_t pair = odd > 0 ? pairs[i] >> 16 | next << 16 : pairs[i];
+    if (y >= m) continue;
+    const int x = lane * 2 + odd;
+    if (odd > 0 && lane == 0 && left > 0) {
+      const auto before = static_cast<std::uint16_t>(pairs[i]);
+      *reinterpret_cast<std::uint16_t*>(to) = before;
+    }
+    if (x + 1 < most) {
+      *reinterpret_cast<std::uint32_t*>(to + x) = pair;
+    } else if (x < most) {
+      const auto last = static_cast<std::uint16_t>(pair);
+      *reinterpret_cast<std::uint16_t*>(to + x) = last;
+    }
   }
 }
 
@@ -105,8 +115,8 @@ __device__ __forceinline__ void store_rows(T* c, int m, int n, T* epilogue_tile,
     }
     __syncwarp();
 #pragma unroll 1
-    for (int r = 0; r < EpilogueTile::kRows; ++r) {
-      store_row(c, m, n, epilogue_tile, r, row, column + first);
+    for (int r = 0; r < EpilogueTile::kRows; r += 4) {
+      store_unaligned<4>(c, m, n, epilogue_tile, r, 1, row, column + first);
     }
   }
 }

@@ -139,7 +139,7 @@ struct SharedLayout {
     return S::kConsumers * 4 * Destination<C>::kBytesPerWarp / 2 * held;
   }
   static constexpr int most_stages(int held) {
-    return std::min<int>(12, (227 * 1024 - 2048 - epilogue(held)) / (kStage * 2));
+    return std::min<int>(16, (227 * 1024 - 2048 - epilogue(held)) / (kStage * 2));
   }
   /// Epilogue tiles of a warp: where the other one has room for a fourth stage, one.
   static constexpr int kHeldTiles = most_stages(2) < 4 && most_stages(1) == 4 ? 1 : 2;
@@ -176,6 +176,11 @@ __device__ std::uint16_t blocks_along() {
   return static_cast<std::uint16_t>(((1u << S::kAlong) - 1) << beside_rank<S>() * S::kAlong);
 }
 
+/// Rows of M or N that kParts blocks load at a time of kSize: each of them all of its part, or, where the
+/// parts are not even, as few as the swizzle allows.
+template <int kSize, int kParts>
+constexpr int kRowsAtATime = kSize % (8 * kParts) == 0 ? kSize / kParts : 8;
+
 /// Issues the loads of one of kParts parts of an operand's K-tile, into the blocks that need it: a part
 /// of the kSize rows of M or N; where those are contiguous, of the depth.
 template <Major kMajor, int kSize, int kParts, class T>
@@ -184,9 +189,10 @@ __device__ __forceinline__ void load_part(T* to, const CUtensorMap* map, int mn,
   if constexpr (kParts == 1) {
     load_k_tile<kMajor, kHeld<kMajor, kSize>>(to, map, mn, k, barrier);
   } else if constexpr (kMajor == Major::k) {
-    constexpr int kShare = kSize / kParts;
-    static_assert(kShare % 8 == 0);
-    tensor_load_multicast(to + part * kShare * BK, map, k, mn + part * kShare, barrier, blocks);
+    constexpr int kRows = kRowsAtATime<kSize, kParts>, kLoads = kSize / kRows;
+    for (int i = part * kLoads / kParts; i < (part + 1) * kLoads / kParts; ++i) {
+      tensor_load_multicast(to + i * kRows * BK, map, k, mn + i * kRows, barrier, blocks);
+    }
   } else {
     constexpr int kShare = BK / kParts;
 #pragma unroll
@@ -249,8 +255,8 @@ __device__ __forceinline__ void store_across_rows(T* c, int m, int n, T* epilogu
     }
     named_barrier_sync<128>(barrier);
 #pragma unroll 1
-    for (int r = warp; r < kRows; r += 4) {
-      store_row(c, m, n, epilogue_tile, r, row + j, column);
+    for (int r = warp; r < kRows; r += 16) {
+      store_unaligned<4>(c, m, n, epilogue_tile, r, 4, row + j, column);
     }
   }
 }
@@ -502,14 +508,16 @@ template <class Op, class S, class T, class C>
 void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   using L = SharedLayoutOf<Op, S, C>;
-  auto map_a = [&](int size, int parts) {
-    return operand_map(kA, g.a, g.m, g.k, size / parts, BK / parts, g.pitch_a);
+  auto map_a = [&](int rows, int parts) {
+    return operand_map(kA, g.a, g.m, g.k, rows, BK / parts, g.pitch_a);
   };
-  auto map_b = [&](int size, int parts) {
-    return operand_map(kB, g.b, g.n, g.k, size / parts, BK / parts, g.pitch_b);
+  auto map_b = [&](int rows, int parts) {
+    return operand_map(kB, g.b, g.n, g.k, rows, BK / parts, g.pitch_b);
   };
-  const CUtensorMap p = S::kAcross ? map_b(S::kLines, S::kBeside) : map_a(S::kLines, S::kBeside);
-  const CUtensorMap q = S::kAcross ? map_a(S::kWidth, S::kAlong) : map_b(S::kWidth, S::kAlong);
+  constexpr int kRowsOfP = kRowsAtATime<S::kLines, S::kBeside>;
+  constexpr int kRowsOfQ = kRowsAtATime<S::kWidth, S::kAlong>;
+  const CUtensorMap p = S::kAcross ? map_b(kRowsOfP, S::kBeside) : map_a(kRowsOfP, S::kBeside);
+  const CUtensorMap q = S::kAcross ? map_a(kRowsOfQ, S::kAlong) : map_b(kRowsOfQ, S::kAlong);
   const typename S::Order order(g.m, g.n);
   const Division division(ladder::ceil_div(g.k, BK), order.count(), work.divided, work.clusters);
   const auto run = ladder::ceil_div(std::int64_t{work.divided} * division.k_tiles, work.clusters);
