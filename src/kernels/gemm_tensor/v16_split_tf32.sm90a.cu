@@ -49,7 +49,8 @@ struct Parts {
 
   static constexpr int kChunk = ladder::Vec128<tfloat32>::size;
   __host__ __device__ int chunks() const { return ladder::ceil_div(columns, kChunk); }
-  __host__ __device__ int row() const { return chunks() * kChunk; }  // as TMA wants it
+  /// Rows begin with lines: else TMA's 128 bytes of one lie in two.
+  __host__ __device__ int row() const { return ladder::ceil_div(columns, 32) * 32; }
   __host__ __device__ std::int64_t part() const { return std::int64_t{rows} * row(); }
 };
 
@@ -78,7 +79,7 @@ __global__ void __launch_bounds__(kSplitThreads) split(const float* matrix, Part
     large[e] = tfloat32(x[e]);
     small[e] = tfloat32(x[e] - float(large[e]));  // the difference is exact
   }
-  tfloat32* const to = parts.data + std::int64_t{i} * Chunk::size;
+  tfloat32* const to = parts.data + std::int64_t{row} * parts.row() + column;
   large.store(to);
   small.store(to + parts.part());
 }
@@ -191,7 +192,7 @@ struct SplitTf32 {
     const Parts a = parts_a(g), b = parts_b(g);
     const bool aligned =
         g.k % Parts::kChunk == 0 && reinterpret_cast<std::uintptr_t>(g.a) % 16 == 0;
-    const std::int64_t chunks = a.part() / Parts::kChunk;
+    const std::int64_t chunks = std::int64_t{a.rows} * a.chunks();
     ladder::launch(aligned ? split<true> : split<false>,
                    static_cast<unsigned>(ladder::ceil_div(chunks, kSplitThreads)), kSplitThreads, 0,
                    stream, g.a, a);

@@ -50,7 +50,8 @@ struct Matrix {
 
   static constexpr int kChunk = ladder::Vec128<bfloat16>::size;
   __host__ __device__ int chunks() const { return ladder::ceil_div(columns, kChunk); }
-  __host__ __device__ int row() const { return chunks() * kChunk; }  // as TMA wants it
+  /// Rows begin with lines: else TMA's 64 or 128 bytes of one lie in two.
+  __host__ __device__ int row() const { return ladder::ceil_div(columns, 64) * 64; }
   __host__ __device__ std::int64_t part() const { return std::int64_t{rows} * row(); }
 };
 
@@ -83,7 +84,7 @@ __global__ void __launch_bounds__(kSplitThreads) split(Matrix a, Matrix b) {
     }
   }
 
-  bfloat16* const to = matrix.parts + std::int64_t{i} * Matrix::kChunk;
+  bfloat16* const to = matrix.parts + std::int64_t{row} * matrix.row() + column;
 #pragma unroll
   for (int p = 0; p < kParts; ++p) {
     ladder::Vec128<bfloat16> part;
@@ -212,7 +213,8 @@ struct SplitBf16 {
     auto aligned = [](const Matrix& m) {
       return m.columns % 4 == 0 && reinterpret_cast<std::uintptr_t>(m.from) % 16 == 0;
     };
-    const std::int64_t chunks = max(a.part(), b.part()) / Matrix::kChunk;
+    const std::int64_t chunks =
+        max(std::int64_t{a.rows} * a.chunks(), std::int64_t{b.rows} * b.chunks());
     const dim3 grid(static_cast<unsigned>(ladder::ceil_div(chunks, kSplitThreads)), 2);
     ladder::launch(aligned(a) && aligned(b) ? split<true> : split<false>, grid, kSplitThreads, 0,
                    stream, a, b);
