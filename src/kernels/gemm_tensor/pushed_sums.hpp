@@ -67,13 +67,15 @@ struct Ring {
   ladder::StagesState state;
 };
 
-/// A and B by TMA, whose rows start at multiples of 16 bytes: one thread issues.
+/// A and B by TMA, whose rows start at multiples of 16 bytes: two threads issue by turns, for a K-tile
+/// takes each some 200 cycles.
 template <class Op, class Element, class Shape>
 struct TmaLoads {
   using T = Element;
   using S = Shape;
   static constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  static constexpr int kThreads = 32, kArrivals = 1;  // producers, and what of them fills a stage
+  static constexpr int kIssuers = 2, kThreads = kIssuers * 32;  // producers
+  static constexpr int kArrivals = 1;                           // of them, that fill a stage
 
   template <class C>
   explicit TmaLoads(const gemm_tensor::Args<T, C>& g)
@@ -89,7 +91,9 @@ struct TmaLoads {
                                        int last) const {
     constexpr int kStage = BK * (S::BN + kHeld<kA, S::BM>);
     if (threadIdx.x % 32 != 0) return;
+    const int issuer = threadIdx.x / 32 % kIssuers;
     for (int k_tile = first; k_tile < last; ++k_tile, ring.state.advance()) {
+      if ((k_tile - first) % kIssuers != issuer) continue;
       T* const to = ring.stages + ring.state.stage * kStage;
       Mbarrier* const barrier = &ring.full[ring.state.stage];
       // A new mbarrier reports the previous phase complete, so the first pass does not block.
@@ -152,7 +156,7 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   const int warpgroup = threadIdx.x / 128;
   ladder::StagesState state{stages};
   if (warpgroup >= S::kConsumers) {
-    if constexpr (Loads::kThreads == 32) {
+    if (threadIdx.x < kProducer + 32) {
       named_barrier_arrive<kThreads<Loads>>(kReady);
     } else {
       named_barrier_sync<kThreads<Loads>>(kReady);
@@ -165,7 +169,12 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   named_barrier_sync<kThreads<Loads>>(kReady);
 
   float acc[BM / 2] = {};
-  int previous = 0;  // the previous K-tile's stage
+  constexpr int kInFlight = R::kMostStages >= 6 ? 3 : 2;  // K-tiles
+  int oldest = 0;                                         // stage that is being multiplied
+  auto leave_oldest = [&] {
+    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[oldest]);
+    if (++oldest == stages) oldest = 0;
+  };
   for (int k_tile = first; k_tile < last; ++k_tile, state.advance()) {
     const T* const from = ring + state.stage * kStage;
     const auto b = wgmma_descriptor<kB>(from + warpgroup * 64 * BK);
@@ -177,9 +186,8 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
       wgmma<BM, kB, kA, T>(acc, b + k * wgmma_step(kB), a + k * wgmma_step(kA), true);
     }
     wgmma_commit_group();
-    wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
-    if (k_tile > first && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
-    previous = state.stage;
+    wgmma_wait_group<kInFlight - 1>();
+    if (k_tile - first >= kInFlight - 1) leave_oldest();
   }
   wgmma_wait_group<0>(acc);
 

@@ -190,8 +190,13 @@ __device__ __forceinline__ void load_part(T* to, const CUtensorMap* map, int mn,
     load_k_tile<kMajor, kHeld<kMajor, kSize>>(to, map, mn, k, barrier);
   } else if constexpr (kMajor == Major::k) {
     constexpr int kRows = kRowsAtATime<kSize, kParts>, kLoads = kSize / kRows;
-    for (int i = part * kLoads / kParts; i < (part + 1) * kLoads / kParts; ++i) {
+    auto load = [&](int i) {
       tensor_load_multicast(to + i * kRows * BK, map, k, mn + i * kRows, barrier, blocks);
+    };
+    if constexpr (kLoads == kParts) {
+      load(part);
+    } else {
+      for (int i = part * kLoads / kParts; i < (part + 1) * kLoads / kParts; ++i) load(i);
     }
   } else {
     constexpr int kShare = BK / kParts;
@@ -280,6 +285,10 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   constexpr int kStage = L::kStage, kLines = S::kLines, kWidth = S::kWidth;
   constexpr int kConsumers = S::kConsumers, kSlices = S::kSlices, kCluster = S::kCluster;
   constexpr int kLoaders = S::kAlong + S::kBeside - 1;  // blocks that load into one
+  constexpr int kIssuers = 2;  // threads, of a warp each: a K-tile takes each some 200 cycles
+  // K-tiles that a warpgroup multiplies at the same time. Of two the other one may be multiplied, too.
+  constexpr int kInFlight = kConsumers == 1 ? 3 : 2;
+  static_assert(kInFlight < L::kMostStages);
   __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
@@ -307,16 +316,25 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   ladder::StagesState state{task.stages};
   Parts parts(task.division, blockIdx.x / kCluster);
   Part part;
-  if (threadIdx.x >= kProducer) {  // the producer warpgroup: setmaxnreg, one thread issues
-    if constexpr (kCluster == 1) named_barrier_arrive<S::kThreads>(kReady);
+  if (threadIdx.x >= kProducer) {  // the producer warpgroup: setmaxnreg, few threads issue
+    const int issuer = (threadIdx.x - kProducer) / 32;
     if constexpr (kConsumers > 1) setmaxnreg_dec<S::kProducerRegisters>();
-    if (threadIdx.x != kProducer) return;
+    if constexpr (kCluster == 1) {
+      if (issuer == 0 || issuer >= kIssuers) {
+        named_barrier_arrive<S::kThreads>(kReady);
+      } else {
+        named_barrier_sync<S::kThreads>(kReady);
+      }
+    }
+    if (threadIdx.x % 32 > 0 || issuer >= kIssuers) return;
     if constexpr (kCluster > 1) cluster_wait();
+    int turn = 0;  // whose K-tile it is
     while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
       const int2 corner = task.order.at(part.tile);
       const int p = line0(S::kAcross ? corner.x : corner.y);
       const int q = width0(S::kAcross ? corner.y : corner.x);
       for (int k_tile = part.first; k_tile < part.last; ++k_tile, state.advance()) {
+        if (turn++ % kIssuers != issuer) continue;
         T* const to = ring + state.stage * kStage;
         Mbarrier* const barrier = &full[state.stage];
         // Free in all blocks that it loads into. A new mbarrier reports the previous phase complete.
@@ -337,7 +355,10 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   } else {
     named_barrier_sync<S::kThreads>(kReady);
   }
-  const int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  // Broadcast by a shuffle, as is the stage, so that the compiler knows it is the same in all lanes:
+  // descriptors are computed from both, and belong in uniform registers.
+  const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const bool first_lane = threadIdx.x % 128 == 0;
   // Releases a stage: one thread for each block that loads into it arrives at that block's barrier. Not
   // after the last load into it: so a block waits for all that others do in its memory, and may end.
@@ -357,13 +378,19 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
     }
   };
   constexpr int kSlice = 64 * BK * sizeof(T) / 16;  // as a descriptor counts
+  int oldest = 0;                                   // stage that is being multiplied
   C* const epilogue_tiles = reinterpret_cast<C*>(ring + task.stages * kStage);
   while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
     float acc[kSlices][kWidth / 2];
     const bool is_first = part.first == 0, is_last = part.last == task.division.k_tiles;
-    int previous = -1;  // the previous K-tile's stage
+    int flying = 0;  // K-tiles that are being multiplied
+    auto leave_oldest = [&] {
+      leave(oldest);
+      if (++oldest == task.stages) oldest = 0;
+      --flying;
+    };
     for (int left = part.last - part.first; left > 0; --left, state.advance()) {
-      const T* const from = ring + state.stage * kStage;
+      const T* const from = ring + __shfl_sync(0xffffffff, state.stage, 0) * kStage;
       const auto p = wgmma_descriptor<kP>(from + warpgroup * kSlices * 64 * BK);
       const auto q = wgmma_descriptor<kQ>(from + kLines * BK);
       mbarrier_wait(&full[state.stage], state.parity);
@@ -373,20 +400,19 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
 #pragma unroll
         for (int i = 0; i < kSlices; ++i) {
           wgmma<kWidth, kP, kQ, T>(acc[i], p + i * kSlice + k * wgmma_step(kP),
-                                   q + k * wgmma_step(kQ), previous >= 0 || k > 0);
+                                   q + k * wgmma_step(kQ), flying > 0 || k > 0);
         }
       }
       wgmma_commit_group();
-      wgmma_wait_group<1>();  // the previous K-tile is complete, this one in flight
-      if (previous >= 0) leave(previous);
-      previous = state.stage;
+      wgmma_wait_group<kInFlight - 1>();
+      if (++flying == kInFlight) leave_oldest();
     }
     if constexpr (kSlices == 1) {
       wgmma_wait_group<0>(acc[0]);
     } else {
       wgmma_wait_group<0>(acc[0], acc[1]);
     }
-    leave(previous);
+    while (flying > 0) leave_oldest();
 
     constexpr int kQuads = kWidth / 8;  // of a slice
     auto sums_of = [&](int block) {
