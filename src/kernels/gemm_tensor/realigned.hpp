@@ -28,3 +28,13 @@ template <class Op, class T, class C>
 void launch_short_k(const gemm_tensor::Args<T, C>& g, cudaStream_t stream);
 
 }  // namespace gemm_realigned
+
+/// instantiate(Op, T, C) of everything that v20 multiplies, and these for it.
+// clang-format off
+#define LADDER_EACH_PRODUCT(instantiate)                           \
+  instantiate(gemm_tensor_nn, ladder::bfloat16, ladder::bfloat16)  \
+  instantiate(gemm_tensor_nt, ladder::half, ladder::half)          \
+  instantiate(gemm_tensor_nt, ladder::bfloat16, ladder::bfloat16)  \
+  instantiate(gemm_tensor_tn, ladder::bfloat16, ladder::bfloat16)  \
+  instantiate(gemm_tensor_tn, ladder::bfloat16, float)
+// clang-format on

@@ -224,9 +224,5 @@ const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bf
   template Choice gemm_choice::best<Op>(const gemm_tensor::Args<T, C>&);                   \
   template std::size_t gemm_choice::workspace<Op>(const gemm_tensor::Args<T, C>&, Choice); \
   template void gemm_choice::launch<Op>(const gemm_tensor::Args<T, C>&, Choice, cudaStream_t);
-LADDER_INSTANTIATE(gemm_tensor_nn, ladder::bfloat16, ladder::bfloat16)
-LADDER_INSTANTIATE(gemm_tensor_nt, half, half)
-LADDER_INSTANTIATE(gemm_tensor_nt, ladder::bfloat16, ladder::bfloat16)
-LADDER_INSTANTIATE(gemm_tensor_tn, ladder::bfloat16, ladder::bfloat16)
-LADDER_INSTANTIATE(gemm_tensor_tn, ladder::bfloat16, float)
+LADDER_EACH_PRODUCT(LADDER_INSTANTIATE)
 #undef LADDER_INSTANTIATE

@@ -113,11 +113,7 @@ const ladder::Register<ReadAnywhere<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder:
 #define LADDER_INSTANTIATE(Op, T, C)                                \
   template Choice choose<Op, T, C>(const gemm_tensor::Args<T, C>&); \
   template void launch<Op, T, C>(const gemm_tensor::Args<T, C>&, const Choice&, cudaStream_t);
-LADDER_INSTANTIATE(gemm_tensor_nn, ladder::bfloat16, ladder::bfloat16)
-LADDER_INSTANTIATE(gemm_tensor_nt, ladder::half, ladder::half)
-LADDER_INSTANTIATE(gemm_tensor_nt, ladder::bfloat16, ladder::bfloat16)
-LADDER_INSTANTIATE(gemm_tensor_tn, ladder::bfloat16, ladder::bfloat16)
-LADDER_INSTANTIATE(gemm_tensor_tn, ladder::bfloat16, float)
+LADDER_EACH_PRODUCT(LADDER_INSTANTIATE)
 #undef LADDER_INSTANTIATE
 
 }  // namespace gemm_realigned
