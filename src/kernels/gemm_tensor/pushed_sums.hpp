@@ -5,9 +5,11 @@
 #pragma once
 
 #include "device/ptx/cluster.hpp"
+#include "device/ptx/elect.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/ptx/stmatrix.hpp"
 #include "device/sm_count.hpp"
+#include "device/uniform.hpp"
 #include "device/vector.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
@@ -67,8 +69,7 @@ struct Ring {
   ladder::StagesState state;
 };
 
-/// A and B by TMA, whose rows start at multiples of 16 bytes: two threads issue by turns, for a K-tile
-/// takes each some 200 cycles.
+/// A and B by TMA, whose rows start at multiples of 16 bytes: two threads issue by turns.
 template <class Op, class Element, class Shape>
 struct TmaLoads {
   using T = Element;
@@ -90,8 +91,8 @@ struct TmaLoads {
   __device__ __forceinline__ void fill(Ring<T> ring, int row0, int col0, int first,
                                        int last) const {
     constexpr int kStage = BK * (S::BN + kHeld<kA, S::BM>);
-    if (threadIdx.x % 32 != 0) return;
-    const int issuer = threadIdx.x / 32 % kIssuers;
+    const int issuer = ladder::uniform(threadIdx.x / 32 % kIssuers);
+    if (!elect_one()) return;
     for (int k_tile = first; k_tile < last; ++k_tile, ring.state.advance()) {
       if ((k_tile - first) % kIssuers != issuer) continue;
       T* const to = ring.stages + ring.state.stage * kStage;
@@ -153,7 +154,7 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   }
   if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
 
-  const int warpgroup = threadIdx.x / 128;
+  const int warpgroup = ladder::uniform(threadIdx.x / 128);
   ladder::StagesState state{stages};
   if (warpgroup >= S::kConsumers) {
     if (threadIdx.x < kProducer + 32) {
@@ -169,25 +170,30 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   named_barrier_sync<kThreads<Loads>>(kReady);
 
   float acc[BM / 2] = {};
-  constexpr int kInFlight = R::kMostStages >= 6 ? 3 : 2;  // K-tiles
-  int oldest = 0;                                         // stage that is being multiplied
-  auto leave_oldest = [&] {
-    if (threadIdx.x % 128 == 0) mbarrier_arrive(&empty[oldest]);
-    if (++oldest == stages) oldest = 0;
-  };
-  for (int k_tile = first; k_tile < last; ++k_tile, state.advance()) {
-    const T* const from = ring + state.stage * kStage;
-    const auto b = wgmma_descriptor<kB>(from + warpgroup * 64 * BK);
-    const auto a = wgmma_descriptor<kA>(from + BN * BK);
-    mbarrier_wait(&full[state.stage], state.parity);
+  // Of the first stage, as in stream_k.hpp.
+  const std::uint64_t b0 = ladder::uniform(wgmma_descriptor<kB>(ring + warpgroup * 64 * BK));
+  const std::uint64_t a0 = ladder::uniform(wgmma_descriptor<kA>(ring + BN * BK));
+  Mbarrier* const full0 = ladder::uniform(&full[0]);
+  Mbarrier* const empty0 = ladder::uniform(&empty[0]);
+  constexpr unsigned kStageStep = kStage * sizeof(T) / 16;  // as descriptors count
+  bool is_there = false;                                    // the next K-tile
+  int previous = 0;                                         // the previous K-tile's stage
+  for (int k_tile = first; k_tile < last; ++k_tile) {
+    const unsigned stage = ladder::uniform(state.stage);
+    const std::uint64_t b = b0 + stage * kStageStep, a = a0 + stage * kStageStep;
+    if (!is_there) mbarrier_wait(full0 + state.stage, state.parity);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < BK / 16; ++k) {
       wgmma<BM, kB, kA, T>(acc, b + k * wgmma_step(kB), a + k * wgmma_step(kA), true);
     }
     wgmma_commit_group();
-    wgmma_wait_group<kInFlight - 1>();
-    if (k_tile - first >= kInFlight - 1) leave_oldest();
+    const int here = state.stage;
+    state.advance();
+    is_there = mbarrier_test(full0 + state.stage, state.parity);  // while this one is multiplied
+    wgmma_wait_group<1>();                                        // the previous K-tile is complete
+    if (k_tile > first && threadIdx.x % 128 == 0) mbarrier_arrive(empty0 + previous);
+    previous = here;
   }
   wgmma_wait_group<0>(acc);
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include "device/ptx/cluster.hpp"
+#include "device/ptx/elect.hpp"
 #include "device/ptx/memory_order.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/ptx/setmaxnreg.hpp"
 #include "device/sm_count.hpp"
+#include "device/uniform.hpp"
 #include "store.hpp"
 #include "tiles.hpp"
 
@@ -285,10 +287,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   constexpr int kStage = L::kStage, kLines = S::kLines, kWidth = S::kWidth;
   constexpr int kConsumers = S::kConsumers, kSlices = S::kSlices, kCluster = S::kCluster;
   constexpr int kLoaders = S::kAlong + S::kBeside - 1;  // blocks that load into one
-  constexpr int kIssuers = 2;  // threads, of a warp each: a K-tile takes each some 200 cycles
-  // K-tiles that a warpgroup multiplies at the same time. Of two the other one may be multiplied, too.
-  constexpr int kInFlight = kConsumers == 1 ? 3 : 2;
-  static_assert(kInFlight < L::kMostStages);
+  constexpr int kIssuers = 2;                           // of loads, which take turns: a warp each
   __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
@@ -317,7 +316,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   Parts parts(task.division, blockIdx.x / kCluster);
   Part part;
   if (threadIdx.x >= kProducer) {  // the producer warpgroup: setmaxnreg, few threads issue
-    const int issuer = (threadIdx.x - kProducer) / 32;
+    const int issuer = ladder::uniform(threadIdx.x / 32 % 4);
     if constexpr (kConsumers > 1) setmaxnreg_dec<S::kProducerRegisters>();
     if constexpr (kCluster == 1) {
       if (issuer == 0 || issuer >= kIssuers) {
@@ -326,7 +325,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
         named_barrier_sync<S::kThreads>(kReady);
       }
     }
-    if (threadIdx.x % 32 > 0 || issuer >= kIssuers) return;
+    if (issuer >= kIssuers || !elect_one()) return;
     if constexpr (kCluster > 1) cluster_wait();
     int turn = 0;  // whose K-tile it is
     while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
@@ -355,64 +354,73 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   } else {
     named_barrier_sync<S::kThreads>(kReady);
   }
-  // Broadcast by a shuffle, as is the stage, so that the compiler knows it is the same in all lanes:
-  // descriptors are computed from both, and belong in uniform registers.
-  const int warpgroup = __shfl_sync(0xffffffff, threadIdx.x / 128, 0);
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const bool first_lane = threadIdx.x % 128 == 0;
+  const int warpgroup = ladder::uniform(threadIdx.x / 128);
+  // Of the first stage. Uniform, so that they are not computed again for each K-tile, which would take
+  // longer than to multiply a small one.
+  const std::uint64_t p0 =
+      ladder::uniform(wgmma_descriptor<kP>(ring + warpgroup * kSlices * 64 * BK));
+  const std::uint64_t q0 = ladder::uniform(wgmma_descriptor<kQ>(ring + kLines * BK));
+  Mbarrier* const full0 = ladder::uniform(&full[0]);
   // Releases a stage: one thread for each block that loads into it arrives at that block's barrier. Not
   // after the last load into it: so a block waits for all that others do in its memory, and may end.
   int loads_after =
       kCluster > 1
           ? task.division.k_tiles_of(blockIdx.x / kCluster, gridDim.x / kCluster) - task.stages
           : 0;
+  const bool releases = threadIdx.x % 128 < kLoaders;
+  const unsigned empty0 = [&] {
+    if constexpr (kCluster == 1) return shared_address(empty);
+    const int i = threadIdx.x % 128, beside = beside_rank<S>(), other = i - S::kAlong;
+    const int loader = i < S::kAlong ? beside * S::kAlong + i
+                                     : (other + (other >= beside)) * S::kAlong + along_rank<S>();
+    return releases ? cluster_address(empty, loader) : 0;
+  }();
   auto leave = [&](int stage) {
     if constexpr (kCluster > 1) {
       if (--loads_after < 0) return;
-      const int i = threadIdx.x % 128, beside = beside_rank<S>(), other = i - S::kAlong;
-      const int to = i < S::kAlong ? beside * S::kAlong + i
-                                   : (other + (other >= beside)) * S::kAlong + along_rank<S>();
-      if (i < kLoaders) mbarrier_arrive_remote(cluster_address(&empty[stage], to));
+      if (releases) mbarrier_arrive_remote(empty0 + stage * sizeof(Mbarrier));
     } else {
-      if (first_lane) mbarrier_arrive(&empty[stage]);
+      if (releases) mbarrier_arrive(&empty[stage]);
     }
   };
-  constexpr int kSlice = 64 * BK * sizeof(T) / 16;  // as a descriptor counts
-  int oldest = 0;                                   // stage that is being multiplied
+  // As descriptors count.
+  constexpr unsigned kStageStep = kStage * sizeof(T) / 16, kSlice = 64 * BK * sizeof(T) / 16;
+  bool is_there = false;  // the next K-tile
   C* const epilogue_tiles = reinterpret_cast<C*>(ring + task.stages * kStage);
   while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
     float acc[kSlices][kWidth / 2];
     const bool is_first = part.first == 0, is_last = part.last == task.division.k_tiles;
-    int flying = 0;  // K-tiles that are being multiplied
-    auto leave_oldest = [&] {
-      leave(oldest);
-      if (++oldest == task.stages) oldest = 0;
-      --flying;
-    };
-    for (int left = part.last - part.first; left > 0; --left, state.advance()) {
-      const T* const from = ring + __shfl_sync(0xffffffff, state.stage, 0) * kStage;
-      const auto p = wgmma_descriptor<kP>(from + warpgroup * kSlices * 64 * BK);
-      const auto q = wgmma_descriptor<kQ>(from + kLines * BK);
-      mbarrier_wait(&full[state.stage], state.parity);
+    bool continues = false;  // behind the first K-tile
+    int previous = 0;        // the previous K-tile's stage
+    for (int left = part.last - part.first; left > 0; --left) {
+      const unsigned stage = ladder::uniform(state.stage);
+      const std::uint64_t p = p0 + stage * kStageStep, q = q0 + stage * kStageStep;
+      if (!is_there) mbarrier_wait(full0 + state.stage, state.parity);
       wgmma_fence();
 #pragma unroll
       for (int k = 0; k < BK / 16; ++k) {
 #pragma unroll
         for (int i = 0; i < kSlices; ++i) {
           wgmma<kWidth, kP, kQ, T>(acc[i], p + i * kSlice + k * wgmma_step(kP),
-                                   q + k * wgmma_step(kQ), flying > 0 || k > 0);
+                                   q + k * wgmma_step(kQ), continues || k > 0);
         }
       }
       wgmma_commit_group();
-      wgmma_wait_group<kInFlight - 1>();
-      if (++flying == kInFlight) leave_oldest();
+      const int here = state.stage;
+      state.advance();
+      is_there = mbarrier_test(full0 + state.stage, state.parity);  // while this one is multiplied
+      wgmma_wait_group<1>();  // the previous K-tile is complete
+      if (continues) leave(previous);
+      previous = here;
+      continues = true;
     }
     if constexpr (kSlices == 1) {
       wgmma_wait_group<0>(acc[0]);
     } else {
       wgmma_wait_group<0>(acc[0], acc[1]);
     }
-    while (flying > 0) leave_oldest();
+    leave(previous);
 
     constexpr int kQuads = kWidth / 8;  // of a slice
     auto sums_of = [&](int block) {
