@@ -55,12 +55,16 @@ def main() -> int:
     for family in options.families:
         bench = Bench(program, options.seed)
         path = options.root / TUNED[family].SOURCE
-        gpu, source = TUNED[family].tune(bench, path.read_text(encoding="utf-8"))
-        day = datetime.now(timezone.utc).strftime("%Y-%m-%d")
-        measured = results_folder(gpu, options.root) / f"{day}-autotune-{family}.csv"
-        bench.save(measured)
-        path.write_text(source, encoding="utf-8")
-        print(f"{path}\n{measured}")
+        try:
+            source = TUNED[family].tune(bench, path.read_text(encoding="utf-8"))
+            path.write_text(source, encoding="utf-8")
+            print(path)
+        finally:  # what is measured is kept, whatever becomes of the table
+            if bench.gpu:
+                day = datetime.now(timezone.utc).strftime("%Y-%m-%d")
+                measured = results_folder(bench.gpu, options.root) / f"{day}-autotune-{family}.csv"
+                bench.save(measured)
+                print(measured)
     return 0
 
 

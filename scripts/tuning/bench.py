@@ -45,6 +45,7 @@ class Bench:
     header: str = ""
     lines: list[str] = field(default_factory=list)
     highest_mhz: float = 0.0
+    gpu: str = ""  # where it has measured, at full speed
 
     def run(self, family: str, names: str, problems: list[str]) -> Run:
         path = self.program.parent / "autotune.csv"
@@ -72,7 +73,8 @@ class Bench:
             else:
                 rows.append(row)
         self.expect_full_speed(rows)
-        return Run(device[1], int(device[2]), rows, vendor)
+        self.gpu = device[1]
+        return Run(self.gpu, int(device[2]), rows, vendor)
 
     def expect_full_speed(self, rows: list[dict[str, str]]) -> None:
         for row in rows:

@@ -263,8 +263,8 @@ def rewrite(source: str, gpu: str, measured: Numbers) -> str:
     return before + render(table, shapes) + after
 
 
-def tune(bench: Bench, source: str) -> tuple[str, str]:
-    """The GPU's name, and the source with its new table."""
+def tune(bench: Bench, source: str) -> str:
+    """The source with its new table."""
     drawn = [
         problem
         for count, multiple in ((RANDOM_ALIGNED, 8), (RANDOM_OTHERS, 1))
@@ -283,4 +283,4 @@ def tune(bench: Bench, source: str) -> tuple[str, str]:
         print(f"{shape!s:<40}{pace.k_tile:6.0f} ns of a K-tile, {pace.alone:5.0f} alone, {pace.tile:5.0f} of "
               "a tile")  # fmt: skip
     print(f"{run.gpu}: " + ", ".join(f"{name} {rate:.4g}" for name, rate in numbers.rates._asdict().items()))
-    return run.gpu, rewrite(source, run.gpu, numbers)
+    return rewrite(source, run.gpu, numbers)

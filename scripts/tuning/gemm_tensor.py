@@ -370,8 +370,8 @@ def rewrite(source: str, gpu: str, measured: Numbers) -> str:
     return before + render(table, shapes) + after
 
 
-def tune(bench: Bench, source: str) -> tuple[str, str]:
-    """The GPU's name, and the source with its new table."""
+def tune(bench: Bench, source: str) -> str:
+    """The source with its new table."""
     drawn = estimates.random_problems(bench.seed, RANDOM_PROBLEMS, ALIGNED, MOST_WORK)
     problems = [*PROBLEMS, *drawn]
     print(f"{len(problems)} problems, {RANDOM_PROBLEMS} of them random (--seed={bench.seed}): takes minutes",
@@ -385,4 +385,4 @@ def tune(bench: Bench, source: str) -> tuple[str, str]:
     for shape, pace in numbers.paces.items():
         print(f"{shape!s:<24}{pace.k_tile:7.0f} ns of a K-tile, {pace.tile:6.0f} of a tile")
     print(f"{run.gpu}: " + ", ".join(f"{name} {rate:.4g}" for name, rate in numbers.rates._asdict().items()))
-    return run.gpu, rewrite(source, run.gpu, numbers)
+    return rewrite(source, run.gpu, numbers)

@@ -196,24 +196,18 @@ struct Shapes {
 
 using Candidates = Shapes<
     StreamK<256, 160, false, 1, 2>, StreamK<256, 160, true, 1, 2>, StreamK<256, 144, true, 1, 2>,
-    StreamK<192, 192, true, 2, 1>, StreamK<192, 176, true, 1, 2>, StreamK<192, 160, false, 2, 1>,
-    StreamK<192, 128, true, 1, 4>, StreamK<192, 112, true, 1, 2>, StreamK<192, 112, true, 2, 2>,
-    StreamK<192, 96, true, 2, 4>, StreamK<128, 256, false, 2, 1>, StreamK<128, 256, true, 2, 2>,
-    StreamK<128, 224, false, 2, 1>, StreamK<128, 224, true, 2, 1>, StreamK<128, 224, true, 2, 2>,
-    StreamK<128, 192, false, 2, 1>, StreamK<128, 192, false, 2, 2>, StreamK<128, 176, false, 2, 1>,
-    StreamK<128, 176, true, 2, 2>, StreamK<128, 160, false, 1, 2>, StreamK<128, 160, false, 4, 1>,
-    StreamK<128, 160, true, 2, 4>, StreamK<128, 160, true, 4, 1>, StreamK<128, 144, true, 1, 4>,
-    StreamK<128, 144, true, 2, 1>, StreamK<128, 144, true, 4, 1>, StreamK<128, 128, false, 1, 4>,
-    StreamK<128, 128, false, 2, 2>, StreamK<128, 128, false, 4, 1>, StreamK<128, 96, false, 4, 2>,
-    StreamK<128, 64, false, 4, 2>, StreamK<128, 48, true, 4, 1>, StreamK<64, 192, true, 4, 1>,
-    StreamK<64, 176, false, 2, 1>, StreamK<64, 160, true, 4, 1>, StreamK<64, 128, false, 1, 2>,
-    StreamK<64, 128, false, 2, 4>, StreamK<64, 128, true, 2, 2>, StreamK<64, 128, true, 4, 2>,
-    StreamK<64, 112, true, 4, 2>, StreamK<64, 96, false, 2, 4>, StreamK<64, 96, true, 2, 1>,
-    StreamK<64, 96, true, 2, 2>, StreamK<64, 96, true, 2, 4>, StreamK<64, 80, false, 2, 1>,
-    StreamK<64, 80, false, 2, 2>, StreamK<64, 80, true, 4, 2>, StreamK<64, 64, false, 2, 1>,
-    StreamK<64, 64, false, 2, 2>, StreamK<64, 64, true, 4, 1>, StreamK<64, 48, true, 4, 2>,
-    StreamK<64, 32, true, 4, 2>, PushedSums<16, 64, 2>, PushedSums<32, 64, 2>,
-    PushedSums<64, 64, 2>, PushedSums<96, 64, 1>, PushedSums<128, 64, 1>, PushedSums<96, 128, 1>,
-    PushedSums<128, 128, 1>>;
+    StreamK<192, 192, true, 2, 1>, StreamK<192, 112, true, 2, 2>, StreamK<192, 96, true, 2, 4>,
+    StreamK<128, 256, false, 2, 1>, StreamK<128, 256, true, 2, 2>, StreamK<128, 224, false, 2, 1>,
+    StreamK<128, 224, true, 2, 1>, StreamK<128, 192, false, 2, 1>, StreamK<128, 192, false, 2, 2>,
+    StreamK<128, 176, false, 2, 1>, StreamK<128, 160, false, 4, 1>, StreamK<128, 144, true, 1, 4>,
+    StreamK<128, 144, true, 4, 1>, StreamK<128, 128, false, 1, 4>, StreamK<128, 128, false, 2, 2>,
+    StreamK<128, 128, false, 4, 1>, StreamK<128, 96, false, 4, 2>, StreamK<64, 192, true, 4, 1>,
+    StreamK<64, 176, false, 2, 1>, StreamK<64, 128, false, 1, 2>, StreamK<64, 128, false, 2, 4>,
+    StreamK<64, 128, true, 2, 2>, StreamK<64, 128, true, 4, 2>, StreamK<64, 112, true, 4, 2>,
+    StreamK<64, 96, false, 2, 4>, StreamK<64, 96, true, 2, 1>, StreamK<64, 96, true, 2, 2>,
+    StreamK<64, 80, false, 2, 2>, StreamK<64, 80, true, 4, 2>, StreamK<64, 64, false, 2, 2>,
+    StreamK<64, 64, true, 4, 1>, StreamK<64, 48, true, 4, 2>, StreamK<64, 32, true, 4, 2>,
+    PushedSums<16, 64, 2>, PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>,
+    PushedSums<128, 64, 1>, PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
 
 }  // namespace
