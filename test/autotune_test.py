@@ -56,15 +56,15 @@ PAIR = gemm_tensor.StreamK(128, 208, True, 2, 1)
 SHORT = gemm_tensor.PushedSums(32, 64, 1)
 SQUARE = gemm_tensor.PushedSums(128, 128, 1)
 PACES = {WIDE: gemm_tensor.Pace(520, 1900), SHORT: gemm_tensor.Pace(210, 120)}
-RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000)
+RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15)
 SOURCE_TENSOR = """above
 // autotune:begin
 using Tiles = Shapes<
     StreamK<128, 256, false, 1, 1>,
     PushedSums<32, 64, 1>>;
 constexpr Gpu<2> kGpus[] = {
-    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000},
-    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800},
+    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15},
+    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1},
 };
 // autotune:end
 below
@@ -110,7 +110,7 @@ class Tables(unittest.TestCase):
         self.assertIn("using Tiles = Shapes<\n    PushedSums<32, 64, 1>,\n    StreamK<128, 208, true, 2, 1>>;", text)
         of_b = (
             '    {"GPU B",\n     {150, 0},\n     {90, 0},\n'
-            "     2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800},\n"
+            "     2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1},\n"
         )
         self.assertIn(of_b, text)
         table = gemm_tensor.parse(text)
@@ -248,11 +248,12 @@ class Estimate(unittest.TestCase):
         self.assertAlmostEqual(work.lines, 512 * 64 / 249 / 132 * (128 + 256))
         self.assertEqual((work.at_once, work.ring, work.split_lines), (1, 0, 0))
         self.assertEqual((work.divided, work.pushes), (1, 0))
-        self.assertEqual(work.bytes, 2 * 3 * 4096**2)
+        self.assertEqual((work.loads, work.apart, work.stores), (2**26, 2**26, 2**25))
 
     def test_work_of_whole_tiles(self) -> None:
         work = PAIR.works(gemm_tensor.Product(208, 256, 72), self.SMS)["whole"]
         self.assertEqual((work.steps, work.ends, work.sums, work.divided), (2, 1, 0, 0))
+        self.assertEqual((work.loads, work.apart, work.stores), (2 * 464 * 72, 0, 2 * 208 * 256))
         self.assertAlmostEqual(work.lines, 2 / 132 * (104 + 128))  # of each of the two blocks
         self.assertEqual((work.split_lines, work.odd_lines), (work.lines, work.lines))
 
@@ -263,6 +264,9 @@ class Estimate(unittest.TestCase):
         work = four.works(gemm_tensor.Product(512, 320, 4096), self.SMS)["even2"]
         self.assertEqual((work.steps, work.sums), (32, 2 * 320))  # twice as many for 256 lines
         self.assertAlmostEqual(work.lines, 8 / 132 * (128 + 80))
+        for rows, even in ((2048, False), (1536, True)):  # 30 clusters for four tiles, and for three
+            work = four.works(gemm_tensor.Product(rows, 320, 4096), self.SMS)["spread"]
+            self.assertEqual(work.apart, 0 if even else work.loads)
 
     def test_work_of_pushed_sums(self) -> None:
         product = gemm_tensor.Product(512, 4096, 4096)  # 1024 tiles
@@ -287,10 +291,11 @@ class Estimate(unittest.TestCase):
         self.assertEqual(product._replace(m=208).lines(208, 128), (256 + 128, 256, 0))  # at sectors
 
     def test_the_estimate_by_hand(self) -> None:
-        work = gemm_tensor.Work(10, 2, 1, 100, 50, 20, 3, 256, 1, 3, 1, 43000)
+        work = gemm_tensor.Work(10, 2, 1, 100, 50, 20, 3, 256, 1, 3, 1, 4.3e6, 2e6, 43000)
         rates = RATES._replace(latency=400)
         for ring, latency in ((0, 0), (1, 400)):
-            step = (latency**4 + (2 * 300) ** 4 + (1.88 * (100 + 0.3 * 50 + 0.2 * 20)) ** 4) ** 0.25
+            line, loads = 1.88 * (100 + 0.3 * 50 + 0.2 * 20), 4.6e6 / 10 / 2150
+            step = (latency**2 + (2 * 300) ** 2 + line**2 + loads**2) ** 0.5
             ns = 10 * step + 3 * 500 + 256 * 8.72 + 2300 + 3 * 804 + 2000
             found = gemm_tensor.estimate(work._replace(ring=ring), gemm_tensor.Pace(300, 500), rates)
             self.assertAlmostEqual(found, (ns**2 + 20**2) ** 0.5)
@@ -380,13 +385,13 @@ class Fit(unittest.TestCase):
 
     @staticmethod
     def seen(numbers: gemm_tensor.Numbers) -> dict[str, float]:
-        """As times show them: what lines take, in place of by how much more some take than others; and
-        what passes before and after a block's only tile."""
+        """As times show them: what lines take, and how often A and B are read, in place of by how much more
+        than others; and what passes before and after a block's only tile."""
         rates = numbers.rates
         split = rates.line * (1 + rates.split)
         return {
             **rates._asdict(), "split": split, "odd": split + rates.line * rates.odd,
-            "start": rates.start + numbers.paces[WIDE].tile,
+            "start": rates.start + numbers.paces[WIDE].tile, "apart": 1 + rates.apart,
         }  # fmt: skip
 
     def expect_true(self, numbers: gemm_tensor.Numbers, within: float) -> None:
@@ -487,7 +492,7 @@ class Script(unittest.TestCase):
             shape, way = Kernel.of(name)
             def us(m, n, k):
                 work = shape.works(Product(m, n, k), 6, 2).get(way)
-                rates = Rates(2000, 2.5, 0.25, 0.1, 8, 1500, 80, 700, 1600)
+                rates = Rates(2000, 2.5, 0.25, 0.1, 8, 1500, 80, 700, 1600, 0.2)
                 return work and 5 + estimate(work, paces[shape], rates) / 1000
             return us
         kernels = {

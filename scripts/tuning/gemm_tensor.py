@@ -68,8 +68,14 @@ class Product(NamedTuple):
         return ceil_div(self.k, DEPTH)
 
     @property
-    def bytes(self) -> float:
-        return ELEMENT * float(self.m * self.k + self.k * self.n + self.m * self.n)
+    def loads(self) -> float:
+        """Bytes of A and B."""
+        return ELEMENT * float(self.m * self.k + self.k * self.n)
+
+    @property
+    def stores(self) -> float:
+        """Bytes of C."""
+        return ELEMENT * float(self.m * self.n)
 
     def lines(self, rows: int, cols: int, share_a: float = 1, share_b: float = 1) -> Lines:
         """That a block loads of a K-tile of so many rows of A and columns of B, or of shares of them."""
@@ -105,7 +111,9 @@ class Work(NamedTuple):
     divided: float  # 1 if tiles are, among clusters, else 0
     pushes: float  # doublings of the blocks that exchange sums
     starts: float  # 1 of StreamK, 0 of PushedSums
-    bytes: float  # from and to memory
+    loads: float  # bytes from memory
+    apart: float  # the same, if blocks are at different K-tiles of what they share, else 0
+    stores: float  # bytes to memory
 
 
 class Pace(NamedTuple):
@@ -127,18 +135,20 @@ class Rates(NamedTuple):
     latency: float
     push: float
     start: float
+    apart: float
 
 
 def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
     """In ns."""
     step = (
-        (work.ring * gpu.latency) ** 4
-        + (work.at_once * pace.k_tile) ** 4
-        + (gpu.line * (work.lines + gpu.split * work.split_lines + gpu.odd * work.odd_lines)) ** 4
-    ) ** 0.25
+        (work.ring * gpu.latency) ** 2
+        + (work.at_once * pace.k_tile) ** 2
+        + (gpu.line * (work.lines + gpu.split * work.split_lines + gpu.odd * work.odd_lines)) ** 2
+        + ((work.loads + gpu.apart * work.apart) / work.steps / gpu.dram) ** 2
+    ) ** 0.5
     ns = work.steps * step + work.ends * pace.tile + work.sums * gpu.sum
     ns += work.divided * gpu.divide + work.pushes * gpu.push + work.starts * gpu.start
-    return (ns**2 + (work.bytes / gpu.dram) ** 2) ** 0.5
+    return (ns**2 + (work.stores / gpu.dram) ** 2) ** 0.5
 
 
 # ---- Shapes
@@ -202,10 +212,12 @@ class StreamK(NamedTuple):
         )
         ends = whole + ceil_div(run, k_tiles)
         adds = ceil_div(k_tiles, run) if divided else 0
+        apart = divided > 0 and (divided < tiles or clusters % tiles > 0)  # no even parts
         return Work(
             steps, at_once=1, ring=0, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=ends, sums=adds * self.lines / 128 * self.width,
-            divided=divided > 0, pushes=0, starts=1, bytes=of.bytes,
+            divided=divided > 0, pushes=0, starts=1, loads=of.loads, apart=of.loads * apart,
+            stores=of.stores,
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, _: int = 1) -> dict[str, Work]:
@@ -230,7 +242,7 @@ class PushedSums(NamedTuple):
         return Work(
             steps, at_once, ring=1, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=rounds * at_once, sums=0, divided=0,
-            pushes=math.log2(parts), starts=0, bytes=of.bytes,
+            pushes=math.log2(parts), starts=0, loads=of.loads, apart=0, stores=of.stores,
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, blocks_of_an_sm: int) -> dict[str, Work]:
@@ -277,7 +289,7 @@ class Numbers(NamedTuple):
 
 # ns of a launch first
 START = (4000.0, *Rates(dram=2500, line=1.2, split=0.5, odd=0.5, sum=8, divide=500, latency=250, push=500,
-                        start=1000))
+                        start=1000, apart=0.1))
 START_PACE = Pace(k_tile=300, tile=800)
 
 

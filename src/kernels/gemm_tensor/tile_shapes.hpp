@@ -2,7 +2,6 @@
 // shape of tile; the ways in which each can share out a product; and what v20 estimates that takes.
 #pragma once
 
-#include "device/estimate.hpp"
 #include "device/sm_count.hpp"
 #include "pushed_sums.hpp"
 #include "stream_k.hpp"
@@ -23,6 +22,7 @@ struct Rates {
   double latency;  ///< ns of a K-tile, at least, with a short ring
   double push;     ///< ns in which blocks exchange sums, for each doubling of a cluster
   double start;    ///< ns that v25's kernels take longer to begin and to end than v24's
+  double apart;    ///< by how much more is read of A and B where blocks are at different K-tiles
 };
 
 /// Of a GPU and a shape of tile.
@@ -34,8 +34,8 @@ struct Pace {
 struct Sizes {
   double m, n, k_tiles;
   bool a_along_k, b_along_k;
-  int row_a, row_b;  ///< elements from a row in memory to the next
-  double bytes;      ///< of A, B and C
+  int row_a, row_b;      ///< elements from a row in memory to the next
+  double loads, stores;  ///< bytes of A and B, and of C
   double sms;
 
   template <class Op, class T, class C>
@@ -48,7 +48,8 @@ struct Sizes {
             Op::kTransposedB,
             gemm_k_tiles::pitch_of_a<Op>(g),
             gemm_k_tiles::pitch_of_b<Op>(g),
-            (m * k + k * n) * sizeof(T) + m * n * sizeof(C),
+            (m * k + k * n) * sizeof(T),
+            m * n * sizeof(C),
             static_cast<double>(ladder::sm_count())};
   }
   /// Lines that a K-tile takes of A to load `width` of M, and of B to load so much of N; more where
@@ -103,7 +104,10 @@ struct StreamK {
     // Of the lines, and of the width, each block loads a part for others.
     const double of_a = p.lines_of_a(Shape::BM, gpu) / (Across ? Along : Beside);
     const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? Beside : Along);
-    const double step = ladder::at_the_same_time(pace.k_tile, gpu.line * active * (of_a + of_b));
+    const bool even = divided == tiles && way.clusters % static_cast<int>(tiles) == 0;
+    const double loads = p.loads * (divided > 0 && !even ? 1 + gpu.apart : 1);
+    const double step =
+        std::hypot(pace.k_tile, gpu.line * active * (of_a + of_b), loads / steps / gpu.dram);
     return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Lines / 128 * Width +
            (divided > 0 ? gpu.divide : 0) + gpu.start;
   }
@@ -176,10 +180,10 @@ struct PushedSums {
     const double of_an_sm = std::max(1., std::min(blocks, resident) / p.sms);
     const double active = blocks / rounds / p.sms;
     const double lines = p.lines_of_a(Rows, gpu) + p.lines_of_b(Cols, gpu);
-    const double step =
-        ladder::at_the_same_time(gpu.latency, of_an_sm * pace.k_tile, gpu.line * active * lines);
-    return rounds * (std::ceil(p.k_tiles / way.parts) * step + pace.tile * of_an_sm) +
-           std::log2(way.parts) * gpu.push;
+    const double steps = rounds * std::ceil(p.k_tiles / way.parts);
+    const double step = std::hypot(std::hypot(gpu.latency, of_an_sm * pace.k_tile),
+                                   gpu.line * active * lines, p.loads / steps / gpu.dram);
+    return steps * step + rounds * pace.tile * of_an_sm + std::log2(way.parts) * gpu.push;
   }
 
   static std::size_t workspace(const Way&) { return 0; }
