@@ -154,9 +154,8 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   }
   if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
 
-  const int warpgroup = ladder::uniform(threadIdx.x / 128);
   ladder::StagesState state{stages};
-  if (warpgroup >= S::kConsumers) {
+  if (threadIdx.x >= kProducer) {
     if (threadIdx.x < kProducer + 32) {
       named_barrier_arrive<kThreads<Loads>>(kReady);
     } else {
@@ -170,11 +169,11 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   named_barrier_sync<kThreads<Loads>>(kReady);
 
   float acc[BM / 2] = {};
+  const int warpgroup = ladder::uniform(threadIdx.x / 128);
   // Of the first stage, as in stream_k.hpp.
   const std::uint64_t b0 = ladder::uniform(wgmma_descriptor<kB>(ring + warpgroup * 64 * BK));
   const std::uint64_t a0 = ladder::uniform(wgmma_descriptor<kA>(ring + BN * BK));
   Mbarrier* const full0 = ladder::uniform(&full[0]);
-  Mbarrier* const empty0 = ladder::uniform(&empty[0]);
   constexpr unsigned kStageStep = kStage * sizeof(T) / 16;  // as descriptors count
   bool is_there = false;                                    // the next K-tile
   int previous = 0;                                         // the previous K-tile's stage
@@ -192,7 +191,7 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
     state.advance();
     is_there = mbarrier_test(full0 + state.stage, state.parity);  // while this one is multiplied
     wgmma_wait_group<1>();                                        // the previous K-tile is complete
-    if (k_tile > first && threadIdx.x % 128 == 0) mbarrier_arrive(empty0 + previous);
+    if (k_tile > first && threadIdx.x % 128 == 0) mbarrier_arrive(&empty[previous]);
     previous = here;
   }
   wgmma_wait_group<0>(acc);
