@@ -274,6 +274,7 @@ class Estimate(unittest.TestCase):
         self.assertEqual((work.steps, work.at_once, work.ends), (4 * 32, 4, 16))
         self.assertAlmostEqual(work.lines, 512 / 132 * (32 + 64))
         self.assertEqual((work.ring, work.pushes, work.divided, work.sums), (1, 1, 0, 0))
+        self.assertEqual((work.loads, work.apart, work.stores), (2 * 4608 * 4096, 0, 2 * 512 * 4096))
         self.assertEqual(SHORT.works(product, self.SMS, 4)["1"].pushes, 0)
         alone = SHORT.works(product._replace(m=32, n=64), self.SMS, 4)["1"]
         self.assertEqual((alone.at_once, alone.ends, alone.lines), (1, 1, 96 / 132))
@@ -565,7 +566,7 @@ class Script(unittest.TestCase):
             self.assertEqual({line.split(",")[0] for line in lines}, {family})
 
     def refused(self, program: str, sentence: str, *families: str, kept: bool = False) -> None:
-        """Whether the measurements are kept."""
+        """And the measurements are kept, or not."""
         result = self.script(program, *families)
         self.assertEqual(result.returncode, 1, result)
         self.assertRegex(result.stderr, rf"^autotune: .*{sentence}.*\n$")

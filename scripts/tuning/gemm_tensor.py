@@ -212,7 +212,7 @@ class StreamK(NamedTuple):
         )
         ends = whole + ceil_div(run, k_tiles)
         adds = ceil_div(k_tiles, run) if divided else 0
-        apart = divided > 0 and (divided < tiles or clusters % tiles > 0)  # no even parts
+        apart = divided > 0 and clusters % tiles > 0  # no even parts
         return Work(
             steps, at_once=1, ring=0, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=ends, sums=adds * self.lines / 128 * self.width,

@@ -370,7 +370,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
           : 0;
   const bool releases = threadIdx.x % 128 < kLoaders;
   const unsigned empty0 = [&] {
-    if constexpr (kCluster == 1) return shared_address(empty);
+    if constexpr (kCluster == 1) return 0u;  // leave() knows its own
     const int i = threadIdx.x % 128, beside = beside_rank<S>(), other = i - S::kAlong;
     const int loader = i < S::kAlong ? beside * S::kAlong + i
                                      : (other + (other >= beside)) * S::kAlong + along_rank<S>();
@@ -407,7 +407,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
         }
       }
       wgmma_commit_group();
-      const int here = state.stage;
+      const int here = state.stage;  // not `stage`, which would not be uniform if it lived on
       state.advance();
       is_there = mbarrier_test(full0 + state.stage, state.parity);  // while this one is multiplied
       wgmma_wait_group<1>();  // the previous K-tile is complete

@@ -104,8 +104,8 @@ struct StreamK {
     // Of the lines, and of the width, each block loads a part for others.
     const double of_a = p.lines_of_a(Shape::BM, gpu) / (Across ? Along : Beside);
     const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? Beside : Along);
-    const bool even = divided == tiles && way.clusters % static_cast<int>(tiles) == 0;
-    const double loads = p.loads * (divided > 0 && !even ? 1 + gpu.apart : 1);
+    const bool apart = divided > 0 && way.clusters % static_cast<int>(tiles) > 0;
+    const double loads = p.loads * (apart ? 1 + gpu.apart : 1);
     const double step =
         std::hypot(pace.k_tile, gpu.line * active * (of_a + of_b), loads / steps / gpu.dram);
     return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Lines / 128 * Width +

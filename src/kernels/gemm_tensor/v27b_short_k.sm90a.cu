@@ -121,7 +121,7 @@ const ladder::Register<ShortK<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bfloa
 
 template <class Op, class T, class C>
 double ns_of_short_k(const gemm_tensor::Args<T, C>& g) {
-  // Of an H100. With 5 us for a launch the estimate is within 15 % of the times in
+  // Of an H100. With 5 us for a launch the estimate is within 16 % of the times in
   // results/h100/2026-11-25-gemm_tensor-short-k-shapes.csv and …-odd-shapes.csv. A block's K-tiles take
   // longer beside others on its SM, and C twice as long where its rows begin anywhere. DRAM's are bytes
   // per ns.
