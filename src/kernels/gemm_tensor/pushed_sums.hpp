@@ -273,8 +273,8 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
     }
     named_barrier_sync<128>(1 + warpgroup);
 #pragma unroll 1
-    for (int r = warp % 4; r < R::kRows; r += 16) {
-      store_unaligned<4>(c, m, n, epilogue_tile, r, 4, row, col0 + warpgroup * 64);
+    for (int r = warp % 4; r < R::kRows; r += 4 * kUnalignedRows) {
+      store_unaligned(c, m, n, epilogue_tile, r, 4, row, col0 + warpgroup * 64);
     }
   }
 }

@@ -262,8 +262,8 @@ __device__ __forceinline__ void store_across_rows(T* c, int m, int n, T* epilogu
     }
     named_barrier_sync<128>(barrier);
 #pragma unroll 1
-    for (int r = warp; r < kRows; r += 16) {
-      store_unaligned<4>(c, m, n, epilogue_tile, r, 4, row + j, column);
+    for (int r = warp; r < kRows; r += 4 * kUnalignedRows) {
+      store_unaligned(c, m, n, epilogue_tile, r, 4, row + j, column);
     }
   }
 }
