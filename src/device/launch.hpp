@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <initializer_list>
 #include <utility>
 
 namespace ladder {
@@ -44,11 +45,10 @@ inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStre
   expect_success(cudaMemsetAsync(to, byte, bytes, stream));
 }
 
-/// As launch does, in clusters of so many blocks along x, from compute capability 9.0 on; 1: as the
-/// kernel says.
 template <class... P, class... A>
-void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block,
-                        std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
+void launch_with(std::initializer_list<cudaLaunchAttribute> attributes, void (*kernel)(P...),
+                 dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
+                 A&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const auto* function = reinterpret_cast<const void*>(kernel);
   record_launch({function, grid, block, shared_bytes});
@@ -61,11 +61,8 @@ void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  cudaLaunchAttribute clusters{};
-  clusters.id = cudaLaunchAttributeClusterDimension;
-  clusters.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
-  config.attrs = &clusters;
-  config.numAttrs = cluster > 1 ? 1 : 0;
+  config.attrs = const_cast<cudaLaunchAttribute*>(attributes.begin());
+  config.numAttrs = static_cast<unsigned>(attributes.size());
   expect_success(cudaLaunchKernelEx(&config, kernel, static_cast<P>(std::forward<A>(args))...));
 }
 
@@ -74,7 +71,32 @@ void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block
 template <class... P, class... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, A&&... args) {
-  launch_in_clusters(kernel, 1, grid, block, shared_bytes, stream, std::forward<A>(args)...);
+  launch_with({}, kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
+}
+
+/// As launch does, in clusters of so many blocks along x, from compute capability 9.0 on; 1: as the
+/// kernel says.
+template <class... P, class... A>
+void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block,
+                        std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
+  if (cluster == 1) {
+    return launch(kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
+  }
+  cudaLaunchAttribute clusters{};
+  clusters.id = cudaLaunchAttributeClusterDimension;
+  clusters.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  launch_with({clusters}, kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
+}
+
+/// As launch does, but the kernel may begin before the one that was launched last has ended, and waits
+/// for it where it has to (device/ptx/griddepcontrol.hpp). From compute capability 9.0 on.
+template <class... P, class... A>
+void launch_overlapping(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+                        cudaStream_t stream, A&&... args) {
+  cudaLaunchAttribute overlapping{};
+  overlapping.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlapping.val.programmaticStreamSerializationAllowed = 1;
+  launch_with({overlapping}, kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
 }
 
 #elif defined(LADDER_HOST_EXECUTOR)
@@ -105,6 +127,11 @@ template <class... P, class... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, A&&... args) {
   launch_in_clusters(kernel, 1, grid, block, shared_bytes, stream, std::forward<A>(args)...);
+}
+template <class... P, class... A>
+void launch_overlapping(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+                        cudaStream_t stream, A&&... args) {
+  launch(kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
 }
 
 #endif

@@ -6,6 +6,7 @@
 
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/elect.hpp"
+#include "device/ptx/griddepcontrol.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/ptx/stmatrix.hpp"
 #include "device/sm_count.hpp"
@@ -93,6 +94,7 @@ struct TmaLoads {
     constexpr int kStage = BK * (S::BN + kHeld<kA, S::BM>);
     const int issuer = ladder::uniform(threadIdx.x / 32 % kIssuers);
     if (!elect_one()) return;
+    griddepcontrol_wait();  // for copies of A and B
     for (int k_tile = first; k_tile < last; ++k_tile, ring.state.advance()) {
       if ((k_tile - first) % kIssuers != issuer) continue;
       T* const to = ring.stages + ring.state.stage * kStage;
@@ -273,8 +275,8 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
     }
     named_barrier_sync<128>(1 + warpgroup);
 #pragma unroll 1
-    for (int r = warp % 4; r < R::kRows; r += 16) {
-      store_unaligned<4>(c, m, n, epilogue_tile, r, 4, row, col0 + warpgroup * 64);
+    for (int r = warp % 4; r < R::kRows; r += 4 * kUnalignedRows) {
+      store_unaligned(c, m, n, epilogue_tile, r, 4, row, col0 + warpgroup * 64);
     }
   }
 }
@@ -313,7 +315,7 @@ void launch_parts(const gemm_tensor::Args<typename Loads::T, C>& g, cudaStream_t
   using S = typename Loads::S;
   const int tiles_m = ladder::ceil_div(g.m, S::BM), tiles = tiles_m * ladder::ceil_div(g.n, S::BN);
   const int k_tiles = ladder::ceil_div(g.k, BK), stages = stages_of<Loads, kParts>(k_tiles);
-  ladder::launch(kernel_of<Loads, kParts, C>(), tiles * kParts, kThreads<Loads>,
+  launch_product(g, kernel_of<Loads, kParts, C>(), tiles * kParts, kThreads<Loads>,
                  SharedLayout<S, Loads::kA, kParts>::bytes(stages), stream, Loads(g), g.c, g.m, g.n,
                  ladder::Divisor(tiles_m), k_tiles, stages);
 }

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "device/ptx/stmatrix.hpp"
+#include "device/row_span.hpp"
+#include "device/vector.hpp"
 #include "k_tiles.hpp"
 
 namespace gemm_k_tiles {
@@ -59,39 +61,42 @@ __device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* 
   }
 }
 
-/// Rows first, first + step, … of an epilogue tile, kCount of them, go to rows `row + first`, … of C, which
-/// may begin anywhere: a lane stores two neighbours that begin at a multiple of 4 bytes. All rows are loaded
-/// before the first is stored.
-template <int kCount, class T>
+/// Rows first, first + step, … of an epilogue tile, kUnalignedRows of them, go to rows `row + first`, … of C,
+/// which may begin anywhere. Eight lanes store a row: the vectors that memory has as such, shifted out of
+/// the two that hold each, and an element each of the eight that are left over at both ends.
+constexpr int kUnalignedRows = 4;
+template <class T>
 __device__ __forceinline__ void store_unaligned(T* c, int m, int n, const T* epilogue_tile,
                                                 int first, int step, int row, int column) {
-  const int lane = threadIdx.x % 32, left = n - column, most = min(left, EpilogueTile::kCols);
-  std::uint32_t pairs[kCount];
+  using Vec = ladder::Vec128<T>;
+  constexpr int kLanes = EpilogueTile::kCols / Vec::size;
+  static_assert(kLanes * kUnalignedRows == 32);
+  const int lane = threadIdx.x % kLanes, r = first + threadIdx.x % 32 / kLanes * step, y = row + r;
+  if (y >= m) return;
+  const int most = min(n - column, EpilogueTile::kCols);
+  T* const to = c + std::int64_t{y} * n + column;
+  // Elements from the vector's beginning in which the row begins.
+  const int before = static_cast<int>(reinterpret_cast<std::uintptr_t>(to) / sizeof(T) % Vec::size);
+  auto chunk = [&](int i) {
+    return epilogue_tile + r * EpilogueTile::kCols + (i ^ r % 8) * Vec::size;
+  };
+
+  const Vec low = Vec::load(chunk(before > 0 ? max(lane - 1, 0) : lane)),
+            high = Vec::load(chunk(lane));
+  const Vec vector = ladder::shifted(low, high, before > 0 ? Vec::size - before : 0);
+  if (const int x = lane * Vec::size - before; x >= 0) {
+    if (x + Vec::size <= most) {
+      vector.store_whole(to + x);
+    } else {
 #pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    const int r = first + i * step;
-    pairs[i] = *reinterpret_cast<const std::uint32_t*>(epilogue_tile + r * EpilogueTile::kCols +
-                                                       (lane / 4 ^ r % 8) * 8 + lane % 4 * 2);
+      for (int e = 0; e < Vec::size; ++e) {
+        if (x + e < most) to[x + e] = vector[e];
+      }
+    }
   }
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    const int y = row + first + i * step;
-    T* const to = c + std::int64_t{y} * n + column;
-    const int odd = reinterpret_cast<std::uintptr_t>(to) / sizeof(T) % 2;
-    const std::uint32_t next = __shfl_down_sync(0xffffffff, pairs[i], 1);
-    const std::uint32_t pair = odd > 0 ? pairs[i] >> 16 | next << 16 : pairs[i];
-    if (y >= m) continue;
-    const int x = lane * 2 + odd;
-    if (odd > 0 && lane == 0 && left > 0) {
-      const auto before = static_cast<std::uint16_t>(pairs[i]);
-      *reinterpret_cast<std::uint16_t*>(to) = before;
-    }
-    if (x + 1 < most) {
-      *reinterpret_cast<std::uint32_t*>(to + x) = pair;
-    } else if (x < most) {
-      const auto last = static_cast<std::uint16_t>(pair);
-      *reinterpret_cast<std::uint16_t*>(to + x) = last;
-    }
+  if (before > 0) {
+    const int x = lane < Vec::size - before ? lane : EpilogueTile::kCols - Vec::size + lane;
+    if (x < most) to[x] = chunk(x / Vec::size)[x % Vec::size];
   }
 }
 
@@ -115,8 +120,8 @@ __device__ __forceinline__ void store_rows(T* c, int m, int n, T* epilogue_tile,
     }
     __syncwarp();
 #pragma unroll 1
-    for (int r = 0; r < EpilogueTile::kRows; r += 4) {
-      store_unaligned<4>(c, m, n, epilogue_tile, r, 1, row, column + first);
+    for (int r = 0; r < EpilogueTile::kRows; r += kUnalignedRows) {
+      store_unaligned(c, m, n, epilogue_tile, r, 1, row, column + first);
     }
   }
 }

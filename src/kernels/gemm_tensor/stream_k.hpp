@@ -4,6 +4,7 @@
 
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/elect.hpp"
+#include "device/ptx/griddepcontrol.hpp"
 #include "device/ptx/memory_order.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/ptx/setmaxnreg.hpp"
@@ -262,8 +263,8 @@ __device__ __forceinline__ void store_across_rows(T* c, int m, int n, T* epilogu
     }
     named_barrier_sync<128>(barrier);
 #pragma unroll 1
-    for (int r = warp; r < kRows; r += 16) {
-      store_unaligned<4>(c, m, n, epilogue_tile, r, 4, row + j, column);
+    for (int r = warp; r < kRows; r += 4 * kUnalignedRows) {
+      store_unaligned(c, m, n, epilogue_tile, r, 4, row + j, column);
     }
   }
 }
@@ -327,7 +328,8 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
     }
     if (issuer >= kIssuers || !elect_one()) return;
     if constexpr (kCluster > 1) cluster_wait();
-    int turn = 0;  // whose K-tile it is
+    griddepcontrol_wait();  // for copies of A and B
+    int turn = 0;           // whose K-tile it is
     while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
       const int2 corner = task.order.at(part.tile);
       const int p = line0(S::kAcross ? corner.x : corner.y);
@@ -578,7 +580,7 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
       task.c = output_map(g.c, g.m, g.n, S::kAcross ? kRowsAtOnce<S> : EpilogueTile::kRows);
     }
   }
-  ladder::launch(kernel_of<Op, S, T, C>(), blocks, S::kThreads, L::bytes(stages), stream, task);
+  launch_product(g, kernel_of<Op, S, T, C>(), blocks, S::kThreads, L::bytes(stages), stream, task);
 }
 
 }  // namespace gemm_stream_k

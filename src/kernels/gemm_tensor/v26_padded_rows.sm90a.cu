@@ -7,6 +7,7 @@
 // Limits    compute capability 9.0
 // Tile      of the copy a vector per lane, four in flight; of the product as in v20
 #include "choice.hpp"
+#include "device/ptx/griddepcontrol.hpp"
 #include "device/row_span.hpp"
 #include "padded_rows.hpp"
 
@@ -27,6 +28,7 @@ __device__ __forceinline__ ladder::Vec128<T> load_some(const T* from, int left) 
 template <class T>
 __global__ void __launch_bounds__(kThreads) pad_rows(Copy<T> a, Copy<T> b, int blocks_of_a) {
   using Vec = ladder::Vec128<T>;
+  ladder::ptx::griddepcontrol_launch_dependents();  // the product, which waits for the copies
   const bool is_a = static_cast<int>(blockIdx.x) < blocks_of_a;
   const Copy<T> copy = is_a ? a : b;
   const int of_row = ladder::ceil_div(copy.columns, Vec::size);  // vectors
