@@ -34,6 +34,7 @@ DEPTH = 64  # of a K-tile
 ELEMENT = 2  # bytes
 LINE = 64  # elements: 128 bytes
 SECTOR = 16  # elements: 32 bytes
+CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4))  # blocks along the lines, and beside
 EVEN = (2, 3, 4, 6, 8, 12, 16)  # parts of a tile
 FEW_WAVES = 12  # beyond, the last one is not worth dividing
 PARTS = (1, 2, 4, 8)  # of PushedSums: the blocks of a cluster
@@ -164,25 +165,22 @@ class StreamK(NamedTuple):
     lines: int
     width: int
     across: bool
-    along: int  # blocks of a cluster, along the lines
-    beside: int  # and along the width
 
     def __str__(self) -> str:
-        return (f"StreamK<{self.lines}, {self.width}, {str(self.across).lower()}, {self.along}, "
-                f"{self.beside}>")  # fmt: skip
+        return f"StreamK<{self.lines}, {self.width}, {str(self.across).lower()}>"
 
-    @property
-    def cluster(self) -> int:
-        return self.along * self.beside
+    def takes(self, along: int, beside: int) -> bool:
+        """Whether blocks of such a cluster can load parts for each other: 8 rows, of which a swizzle is."""
+        return self.lines % (8 * beside) == 0 and self.width % (8 * along) == 0
 
-    def tiles(self, of: Product) -> int:
+    def tiles(self, of: Product, along: int, beside: int) -> int:
         """Of clusters."""
         lines, width = (of.n, of.m) if self.across else (of.m, of.n)
-        return ceil_div(lines, self.lines * self.along) * ceil_div(width, self.width * self.beside)
+        return ceil_div(lines, self.lines * along) * ceil_div(width, self.width * beside)
 
-    def ways(self, of: Product, sms: int) -> dict[str, tuple[int, int]]:
+    def ways(self, of: Product, sms: int, along: int, beside: int) -> dict[str, tuple[int, int]]:
         """By name: the clusters, and how many tiles they divide among them."""
-        tiles, most = self.tiles(of), at_once(self.cluster, sms)
+        tiles, most = self.tiles(of, along, beside), at_once(along * beside, sms)
         rest = tiles % most
         found = {"whole": (ceil_div(tiles, ceil_div(tiles, most)), 0)}
         if tiles >= most:
@@ -198,17 +196,19 @@ class StreamK(NamedTuple):
                 found[f"even{parts}"] = tiles * parts, tiles
         return found
 
-    def work(self, of: Product, sms: int, clusters: int, divided: int) -> Work:
-        tiles, k_tiles = self.tiles(of), of.k_tiles
+    def work(
+        self, of: Product, sms: int, along: int, beside: int, clusters: int, divided: int
+    ) -> Work:
+        tiles, k_tiles = self.tiles(of, along, beside), of.k_tiles
         run = ceil_div(divided * k_tiles, clusters)
         whole = ceil_div(tiles - divided, clusters)
         steps = run + whole * k_tiles
-        active = min(1.0, tiles * self.cluster * k_tiles / steps / sms)
+        active = min(1.0, tiles * along * beside * k_tiles / steps / sms)
         # Of the lines, and of the width, each block loads a share for others.
         lines = (
-            of.lines(self.width, self.lines, 1 / self.along, 1 / self.beside)
+            of.lines(self.width, self.lines, 1 / along, 1 / beside)
             if self.across
-            else of.lines(self.lines, self.width, 1 / self.beside, 1 / self.along)
+            else of.lines(self.lines, self.width, 1 / beside, 1 / along)
         )
         ends = whole + ceil_div(run, k_tiles)
         adds = ceil_div(k_tiles, run) if divided else 0
@@ -221,7 +221,12 @@ class StreamK(NamedTuple):
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, _: int = 1) -> dict[str, Work]:
-        return {name: self.work(of, sms, *way) for name, way in self.ways(of, sms).items()}
+        return {
+            f"{along}x{beside}_{name}": self.work(of, sms, along, beside, *way)
+            for along, beside in CLUSTERS
+            if self.takes(along, beside)
+            for name, way in self.ways(of, sms, along, beside).items()
+        }
 
 
 class PushedSums(NamedTuple):
@@ -264,9 +269,8 @@ class Kernel(NamedTuple):
     @staticmethod
     def of(name: str) -> Kernel:
         """v20a_v25_128x208a_2x1_rest or v20a_v24_32x64_1_8"""
-        if found := re.fullmatch(r"v20a_v25_(\d+)x(\d+)(a?)_(\d)x(\d)_(\w+)", name):
-            lines, width, along, beside = (int(found[i]) for i in (1, 2, 4, 5))
-            return Kernel(StreamK(lines, width, bool(found[3]), along, beside), found[6])
+        if found := re.fullmatch(r"v20a_v25_(\d+)x(\d+)(a?)_(\w+)", name):
+            return Kernel(StreamK(int(found[1]), int(found[2]), bool(found[3])), found[4])
         if found := re.fullmatch(r"v20a_v24_(\d+)x(\d+)_(\d)_(\w+)", name):
             return Kernel(PushedSums(*(int(found[i]) for i in (1, 2, 3))), found[4])
         fail(f"{name} is not the name of a tile's shape.")

@@ -5,7 +5,6 @@
 
 #include <cstddef>
 #include <cstring>
-#include <initializer_list>
 #include <utility>
 
 namespace ladder {
@@ -17,6 +16,14 @@ struct Launch {
   std::size_t dynamic_shared;  ///< bytes
 };
 void record_launch(const Launch& launch);
+
+/// How a kernel is launched, from compute capability 9.0 on.
+struct LaunchOptions {
+  int cluster = 1;  ///< blocks along x; 1: as the kernel says
+  /// It may begin before the kernel that was launched last has ended, and waits for it where it has to
+  /// (device/ptx/griddepcontrol.hpp).
+  bool overlapping = false;
+};
 
 /// 0, 1, 2 and so on, of whatever thread: for launches that take turns with something.
 unsigned next_turn();
@@ -46,9 +53,8 @@ inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStre
 }
 
 template <class... P, class... A>
-void launch_with(std::initializer_list<cudaLaunchAttribute> attributes, void (*kernel)(P...),
-                 dim3 grid, dim3 block, std::size_t shared_bytes, cudaStream_t stream,
-                 A&&... args) {
+void launch_with(LaunchOptions options, void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+               cudaStream_t stream, A&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const auto* function = reinterpret_cast<const void*>(kernel);
   record_launch({function, grid, block, shared_bytes});
@@ -56,47 +62,24 @@ void launch_with(std::initializer_list<cudaLaunchAttribute> attributes, void (*k
     expect_success(cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                         static_cast<int>(shared_bytes)));
   }
+  cudaLaunchAttribute attributes[2]{};
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  config.attrs = const_cast<cudaLaunchAttribute*>(attributes.begin());
-  config.numAttrs = static_cast<unsigned>(attributes.size());
-  expect_success(cudaLaunchKernelEx(&config, kernel, static_cast<P>(std::forward<A>(args))...));
-}
-
-/// Launches kernel<<<grid, block, shared_bytes, stream>>>(args...); a grid with no blocks is
-/// nothing to do. Throws std::runtime_error when CUDA refuses the launch.
-template <class... P, class... A>
-void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
-            cudaStream_t stream, A&&... args) {
-  launch_with({}, kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
-}
-
-/// As launch does, in clusters of so many blocks along x, from compute capability 9.0 on; 1: as the
-/// kernel says.
-template <class... P, class... A>
-void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block,
-                        std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
-  if (cluster == 1) {
-    return launch(kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
+  config.attrs = attributes;
+  if (options.cluster > 1) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim = {static_cast<unsigned>(options.cluster), 1, 1};
   }
-  cudaLaunchAttribute clusters{};
-  clusters.id = cudaLaunchAttributeClusterDimension;
-  clusters.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
-  launch_with({clusters}, kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
-}
-
-/// As launch does, but the kernel may begin before the one that was launched last has ended, and waits
-/// for it where it has to (device/ptx/griddepcontrol.hpp). From compute capability 9.0 on.
-template <class... P, class... A>
-void launch_overlapping(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
-                        cudaStream_t stream, A&&... args) {
-  cudaLaunchAttribute overlapping{};
-  overlapping.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  overlapping.val.programmaticStreamSerializationAllowed = 1;
-  launch_with({overlapping}, kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
+  if (options.overlapping) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
+  expect_success(cudaLaunchKernelEx(&config, kernel, static_cast<P>(std::forward<A>(args))...));
 }
 
 #elif defined(LADDER_HOST_EXECUTOR)
@@ -112,26 +95,37 @@ inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStre
 }
 
 template <class... P, class... A>
-void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block,
-                        std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
+void launch_with(LaunchOptions options, void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
+               cudaStream_t stream, A&&... args) {
   host::expect_stream(stream);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const auto* function = reinterpret_cast<const void*>(kernel);
   record_launch({function, grid, block, shared_bytes});
   host::expect_launch_bounds(function, block);
   host::run(grid, block, shared_bytes,
-            cluster > 1 ? static_cast<unsigned>(cluster) : host::cluster_size(function),
+            options.cluster > 1 ? static_cast<unsigned>(options.cluster) : host::cluster_size(function),
             [&] { kernel(static_cast<P>(args)...); });
 }
+
+#endif
+
+#if defined(__CUDACC__) || defined(LADDER_HOST_EXECUTOR)
+
+/// Launches kernel<<<grid, block, shared_bytes, stream>>>(args...); a grid with no blocks is
+/// nothing to do. Throws std::runtime_error when CUDA refuses the launch.
 template <class... P, class... A>
 void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, A&&... args) {
-  launch_in_clusters(kernel, 1, grid, block, shared_bytes, stream, std::forward<A>(args)...);
+  launch_with({}, kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
 }
+
+/// As launch does, in clusters of so many blocks along x, from compute capability 9.0 on; 1: as the
+/// kernel says.
 template <class... P, class... A>
-void launch_overlapping(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
-                        cudaStream_t stream, A&&... args) {
-  launch(kernel, grid, block, shared_bytes, stream, std::forward<A>(args)...);
+void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block,
+                        std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
+  launch_with({.cluster = cluster}, kernel, grid, block, shared_bytes, stream,
+            std::forward<A>(args)...);
 }
 
 #endif

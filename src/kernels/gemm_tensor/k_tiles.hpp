@@ -27,17 +27,14 @@ bool launch_empty(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
   return true;
 }
 
-/// Launches a kernel of a product whose A or B may be copies that the launch before makes: it begins
-/// meanwhile, and calls griddepcontrol_wait() before it reads them.
+/// Launches a kernel of a product, in clusters of so many blocks; 1: as it says. A or B may be copies that
+/// the launch before makes: the kernel begins meanwhile, and calls griddepcontrol_wait() before it reads
+/// them.
 template <class T, class C, class Kernel, class... A>
-void launch_product(const gemm_tensor::Args<T, C>& g, Kernel* kernel, int blocks, int threads,
-                    std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
-  if (g.pitch_a + g.pitch_b > 0) {
-    ladder::launch_overlapping(kernel, blocks, threads, shared_bytes, stream,
-                               std::forward<A>(args)...);
-  } else {
-    ladder::launch(kernel, blocks, threads, shared_bytes, stream, std::forward<A>(args)...);
-  }
+void launch_product(const gemm_tensor::Args<T, C>& g, Kernel* kernel, int cluster, int blocks,
+                    int threads, std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
+  ladder::launch_with({.cluster = cluster, .overlapping = g.pitch_a + g.pitch_b > 0}, kernel, blocks,
+                    threads, shared_bytes, stream, std::forward<A>(args)...);
 }
 
 /// Along which index the operands of an operation are contiguous.

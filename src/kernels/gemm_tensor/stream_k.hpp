@@ -1,5 +1,5 @@
 // v25's kernel, generalised for v20: any operation, tiles of many widths, upright or across, clusters of
-// blocks that load for each other as in v14, and C in fp32 too.
+// blocks that load for each other as in v14, of which each launch says how many, and C in fp32 too.
 #pragma once
 
 #include "device/ptx/cluster.hpp"
@@ -23,12 +23,36 @@ using namespace ladder::ptx;
 constexpr int BK = kDepth;
 constexpr int kWave = 132;  // tiles that are about to run at the same time
 
+/// Blocks whose tiles are neighbours: 2^log_along of them along the lines, and 2^log_beside along the width.
+/// Those along the lines need the same of Q, those beside each other the same of P, and each loads a part
+/// for all that need it.
+struct Cluster {
+  int log_along = 0, log_beside = 0;
+
+  __host__ __device__ int blocks() const { return 1 << (log_along + log_beside); }
+  /// Of the blocks that load into one.
+  __host__ __device__ int loaders() const { return (1 << log_along) + (1 << log_beside) - 1; }
+  __host__ __device__ int count(int of_blocks) const { return of_blocks >> (log_along + log_beside); }
+  /// Where a block stands in it.
+  __device__ int along(int block) const { return block & ((1 << log_along) - 1); }
+  __device__ int beside(int block) const {
+    return block >> log_along & ((1 << log_beside) - 1);
+  }
+
+  /// Bits of the blocks beside a block, and of those along the lines, itself among them.
+  __device__ unsigned row_of(int block) const {
+    unsigned bits = 0;
+    for (int i = along(block); i < blocks(); i += 1 << log_along) bits |= 1u << i;
+    return bits;
+  }
+  __device__ unsigned column_of(int block) const {
+    return ((1u << (1 << log_along)) - 1) << (beside(block) << log_along);
+  }
+};
+
 /// A tile is Lines x Width; or, across, Width x Lines, multiplied as its transpose. Its lines, rows of
-/// wgmma, are of the operand P, its width is of Q: A and B, or, across, B and A. A cluster's blocks have
-/// tiles that are neighbours, Along of them along the lines and Beside along the width. Those along the
-/// lines need the same of Q, those beside each other the same of P, and each loads a part for all that
-/// need it.
-template <int Lines, int Width, bool Across, int Along, int Beside>
+/// wgmma, are of the operand P, its width is of Q: A and B, or, across, B and A.
+template <int Lines, int Width, bool Across>
 struct Shape {
   static constexpr int kConsumers = Lines == 256 ? 2 : Lines / 64;
   static constexpr int kThreads = (kConsumers + 1) * 128;
@@ -45,20 +69,49 @@ struct Shape {
   /// Nor for fp32 C from its transpose.
   static constexpr bool kStoresFloats = kSlices == 1 || !Across;
   static constexpr int kLines = Lines, kWidth = Width;
-  static constexpr int kAlong = Along, kBeside = Beside, kCluster = Along * Beside;
   static constexpr bool kAcross = Across;
   static constexpr int BM = Across ? Width : Lines, BN = Across ? Lines : Width;
-  /// Of a cluster.
-  static constexpr int kRows = BM * (Across ? Beside : Along),
-                       kCols = BN * (Across ? Along : Beside);
-  /// As many rows of tiles as make a wave about as high as wide.
-  static constexpr int kBand = [] {
-    int band = 1;
-    while (band * band * kRows < kWave / kCluster * kCols) ++band;
-    return band;
-  }();
-  using Order = Tiles<kRows, kCols, kBand>;
+  /// Of a cluster's tile.
+  static int rows(Cluster of) { return BM << (Across ? of.log_beside : of.log_along); }
+  static int cols(Cluster of) { return BN << (Across ? of.log_along : of.log_beside); }
+  /// Whether the parts that a cluster's blocks load of a K-tile are as the swizzle wants them.
+  static constexpr bool takes(Cluster of) {
+    return Lines % (8 << of.log_beside) == 0 && Width % (8 << of.log_along) == 0;
+  }
   static constexpr int kSumBytes = Lines * Width * static_cast<int>(sizeof(float));  // of a block
+};
+
+/// C in tiles of clusters, in the order in which they are taken: down the columns of a band of rows of
+/// them. As many rows as make a wave about as high as wide, so that those that run at the same time share
+/// their operands in the L2.
+struct Order {
+  /// Of that size.
+  Order(int m, int n, int height, int width, int cluster)
+      : rows(ladder::ceil_div(m, height)),
+        cols(ladder::ceil_div(n, width)),
+        band(rows_of_band(height, width, cluster)),
+        of_band(band * cols),
+        by_band(band),
+        last_height(rows % band > 0 ? rows % band : band) {}
+
+  int count() const { return rows * cols; }
+
+  /// Of a cluster's tile: x column, y row.
+  __device__ int2 at(int tile) const {
+    const int first = of_band.quotient(tile) * band, within = tile - first * cols;
+    const ladder::Divisor& height = first + band >= rows ? last_height : by_band;
+    const int col = height.quotient(within);
+    return make_int2(col, first + height.remainder(within));
+  }
+
+  static int rows_of_band(int height, int width, int cluster) {
+    int rows_of_band = 1;
+    while (rows_of_band * rows_of_band * height < kWave / cluster * width) ++rows_of_band;
+    return rows_of_band;
+  }
+
+  int rows, cols, band;
+  ladder::Divisor of_band, by_band, last_height;
 };
 
 /// Who computes what. The first tiles are divided: their K-tiles, one tile's behind the other's, are
@@ -154,60 +207,21 @@ struct SharedLayout {
   static_assert(kMostStages >= 3);
 };
 
-/// Where a block stands in its cluster.
-template <class S>
-__device__ int along_rank() {
-  return static_cast<int>(blockIdx.x % S::kAlong);
-}
-template <class S>
-__device__ int beside_rank() {
-  return static_cast<int>(blockIdx.x % S::kCluster / S::kAlong);
-}
-
-/// Bits of the blocks beside a block, and of those along the lines, itself among them.
-template <class S>
-__device__ std::uint16_t blocks_beside() {
-  constexpr unsigned kFirst = [] {
-    unsigned bits = 0;
-    for (int i = 0; i < S::kBeside; ++i) bits |= 1u << i * S::kAlong;
-    return bits;
-  }();
-  return static_cast<std::uint16_t>(kFirst << along_rank<S>());
-}
-template <class S>
-__device__ std::uint16_t blocks_along() {
-  return static_cast<std::uint16_t>(((1u << S::kAlong) - 1) << beside_rank<S>() * S::kAlong);
-}
-
-/// Rows of M or N that kParts blocks load at a time of kSize: each of them all of its part, or, where the
-/// parts are not even, as few as the swizzle allows.
-template <int kSize, int kParts>
-constexpr int kRowsAtATime = kSize % (8 * kParts) == 0 ? kSize / kParts : 8;
-
-/// Issues the loads of one of kParts parts of an operand's K-tile, into the blocks that need it: a part
-/// of the kSize rows of M or N; where those are contiguous, of the depth.
-template <Major kMajor, int kSize, int kParts, class T>
+/// Issues the loads of one of 2^log_parts parts of an operand's K-tile, into the blocks that need it: of
+/// the kSize rows of M or N; where those are contiguous, of the depth.
+template <Major kMajor, int kSize, class T>
 __device__ __forceinline__ void load_part(T* to, const CUtensorMap* map, int mn, int k,
-                                          Mbarrier* barrier, int part, std::uint16_t blocks) {
-  if constexpr (kParts == 1) {
+                                          Mbarrier* barrier, int log_parts, int part,
+                                          std::uint16_t blocks) {
+  constexpr bool kAlongK = kMajor == Major::k;
+  const int first = part * ((kAlongK ? kSize : BK) >> log_parts);
+  if constexpr (kAlongK) mn += first;
+  if constexpr (!kAlongK) k += first;
+  to += first * (kAlongK ? BK : 64);
+  if (log_parts == 0) {
     load_k_tile<kMajor, kHeld<kMajor, kSize>>(to, map, mn, k, barrier);
-  } else if constexpr (kMajor == Major::k) {
-    constexpr int kRows = kRowsAtATime<kSize, kParts>, kLoads = kSize / kRows;
-    auto load = [&](int i) {
-      tensor_load_multicast(to + i * kRows * BK, map, k, mn + i * kRows, barrier, blocks);
-    };
-    if constexpr (kLoads == kParts) {
-      load(part);
-    } else {
-      for (int i = part * kLoads / kParts; i < (part + 1) * kLoads / kParts; ++i) load(i);
-    }
   } else {
-    constexpr int kShare = BK / kParts;
-#pragma unroll
-    for (int i = 0; i < kHeld<kMajor, kSize>; i += 64) {
-      tensor_load_multicast(to + i * BK + part * kShare * 64, map, mn + i, k + part * kShare,
-                            barrier, blocks);
-    }
+    load_k_tile_multicast<kMajor, kHeld<kMajor, kSize>>(to, map, mn, k, barrier, blocks);
   }
 }
 
@@ -270,70 +284,73 @@ __device__ __forceinline__ void store_across_rows(T* c, int m, int n, T* epilogu
 }
 
 /// What a kernel is given; the maps are those of P, Q, and C.
-template <class S, class C>
+template <class C>
 struct Task {
   CUtensorMap p, q, c;
   C* to;
   bool by_tma;  // is 16-bit C stored
   int m, n, stages;
+  Cluster cluster;
   Division division;
-  typename S::Order order;
+  Order order;
   float4* sums;  // [block][warpgroup][accumulators / 4][128]
   int slot;
 };
 
 template <class T, class C, class S, Major kP, Major kQ>
-__device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
+__device__ __forceinline__ void multiply_parts(const Task<C>& task) {
   using L = SharedLayout<S, C, kQ>;
   constexpr int kStage = L::kStage, kLines = S::kLines, kWidth = S::kWidth;
-  constexpr int kConsumers = S::kConsumers, kSlices = S::kSlices, kCluster = S::kCluster;
-  constexpr int kLoaders = S::kAlong + S::kBeside - 1;  // blocks that load into one
-  constexpr int kIssuers = 2;                           // of loads, which take turns: a warp each
+  constexpr int kConsumers = S::kConsumers, kSlices = S::kSlices;
+  constexpr int kIssuers = 2;  // of loads, which take turns: a warp each
   __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
 
   // Functions of blockIdx.x rather than registers.
-  auto line0 = [](int corner) { return corner + along_rank<S>() * kLines; };
-  auto width0 = [](int corner) { return corner + beside_rank<S>() * kWidth; };
+  auto this_cluster = [&] { return task.cluster.count(blockIdx.x); };
+  auto clusters = [&] { return task.cluster.count(gridDim.x); };
+  auto along = [&] { return task.cluster.along(blockIdx.x); };
+  auto beside = [&] { return task.cluster.beside(blockIdx.x); };
+  // The first line, and the first of the width, of this block's tile in a cluster's.
+  auto line0 = [&](int2 at) {
+    return (((S::kAcross ? at.x : at.y) << task.cluster.log_along) + along()) * kLines;
+  };
+  auto width0 = [&](int2 at) {
+    return (((S::kAcross ? at.y : at.x) << task.cluster.log_beside) + beside()) * kWidth;
+  };
 
   // The warp that loads makes the mbarriers: so it need not wait for others before it begins.
   constexpr int kProducer = kConsumers * 128;
   if (const int s = threadIdx.x - kProducer; s >= 0 && s < 32) {
     if (s < task.stages) {
       mbarrier_init(&full[s], 1);
-      mbarrier_init(&empty[s], kConsumers * kLoaders);
+      mbarrier_init(&empty[s], kConsumers * task.cluster.loaders());
       fence_proxy_async();
-      if constexpr (kCluster > 1) fence_mbarrier_init();
+      fence_mbarrier_init();
     }
     __syncwarp();
   } else if (threadIdx.x == 0) {
     prefetch_map(&task.p);
     prefetch_map(&task.q);
   }
-  if constexpr (kCluster > 1) cluster_arrive_relaxed();
+  cluster_arrive_relaxed();
 
   ladder::StagesState state{task.stages};
-  Parts parts(task.division, blockIdx.x / kCluster);
+  Parts parts(task.division, this_cluster());
   Part part;
   if (threadIdx.x >= kProducer) {  // the producer warpgroup: setmaxnreg, few threads issue
     const int issuer = ladder::uniform(threadIdx.x / 32 % 4);
     if constexpr (kConsumers > 1) setmaxnreg_dec<S::kProducerRegisters>();
-    if constexpr (kCluster == 1) {
-      if (issuer == 0 || issuer >= kIssuers) {
-        named_barrier_arrive<S::kThreads>(kReady);
-      } else {
-        named_barrier_sync<S::kThreads>(kReady);
-      }
-    }
     if (issuer >= kIssuers || !elect_one()) return;
-    if constexpr (kCluster > 1) cluster_wait();
+    cluster_wait();
     griddepcontrol_wait();  // for copies of A and B
-    int turn = 0;           // whose K-tile it is
-    while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
-      const int2 corner = task.order.at(part.tile);
-      const int p = line0(S::kAcross ? corner.x : corner.y);
-      const int q = width0(S::kAcross ? corner.y : corner.x);
+    const auto of_p = static_cast<std::uint16_t>(task.cluster.row_of(blockIdx.x)),
+               of_q = static_cast<std::uint16_t>(task.cluster.column_of(blockIdx.x));
+    int turn = 0;  // whose K-tile it is
+    while (parts.next(part, this_cluster(), clusters())) {
+      const int2 at = task.order.at(part.tile);
+      const int p = line0(at), q = width0(at);
       for (int k_tile = part.first; k_tile < part.last; ++k_tile, state.advance()) {
         if (turn++ % kIssuers != issuer) continue;
         T* const to = ring + state.stage * kStage;
@@ -341,21 +358,17 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
         // Free in all blocks that it loads into. A new mbarrier reports the previous phase complete.
         mbarrier_wait(&empty[state.stage], state.parity ^ 1);
         mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
-        load_part<kP, kLines, S::kBeside>(to, &task.p, p, k_tile * BK, barrier, beside_rank<S>(),
-                                          blocks_beside<S>());
-        load_part<kQ, kWidth, S::kAlong>(to + kLines * BK, &task.q, q, k_tile * BK, barrier,
-                                         along_rank<S>(), blocks_along<S>());
+        load_part<kP, kLines>(to, &task.p, p, k_tile * BK, barrier, task.cluster.log_beside, beside(),
+                              of_p);
+        load_part<kQ, kWidth>(to + kLines * BK, &task.q, q, k_tile * BK, barrier,
+                              task.cluster.log_along, along(), of_q);
       }
     }
     return;
   }
 
   if constexpr (kConsumers > 1) setmaxnreg_inc<S::kConsumerRegisters>();
-  if constexpr (kCluster > 1) {
-    cluster_wait();  // the mbarriers of all blocks are initialised
-  } else {
-    named_barrier_sync<S::kThreads>(kReady);
-  }
+  cluster_wait();  // the mbarriers of all blocks are initialised
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int warpgroup = ladder::uniform(threadIdx.x / 128);
   // Of the first stage. Uniform, so that they are not computed again for each K-tile, which would take
@@ -366,31 +379,23 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
   Mbarrier* const full0 = ladder::uniform(&full[0]);
   // Releases a stage: one thread for each block that loads into it arrives at that block's barrier. Not
   // after the last load into it: so a block waits for all that others do in its memory, and may end.
-  int loads_after =
-      kCluster > 1
-          ? task.division.k_tiles_of(blockIdx.x / kCluster, gridDim.x / kCluster) - task.stages
-          : 0;
-  const bool releases = threadIdx.x % 128 < kLoaders;
+  int loads_after = task.division.k_tiles_of(this_cluster(), clusters()) - task.stages;
+  const bool releases = threadIdx.x % 128 < task.cluster.loaders();
   const unsigned empty0 = [&] {
-    if constexpr (kCluster == 1) return 0u;  // leave() knows its own
-    const int i = threadIdx.x % 128, beside = beside_rank<S>(), other = i - S::kAlong;
-    const int loader = i < S::kAlong ? beside * S::kAlong + i
-                                     : (other + (other >= beside)) * S::kAlong + along_rank<S>();
+    const int i = threadIdx.x % 128, row = beside(), other = i - (1 << task.cluster.log_along);
+    const int loader = other < 0 ? (row << task.cluster.log_along) + i
+                                 : ((other + (other >= row)) << task.cluster.log_along) + along();
     return releases ? cluster_address(empty, loader) : 0;
   }();
   auto leave = [&](int stage) {
-    if constexpr (kCluster > 1) {
-      if (--loads_after < 0) return;
-      if (releases) mbarrier_arrive_remote(empty0 + stage * sizeof(Mbarrier));
-    } else {
-      if (releases) mbarrier_arrive(&empty[stage]);
-    }
+    if (--loads_after < 0) return;
+    if (releases) mbarrier_arrive_remote(empty0 + stage * sizeof(Mbarrier));
   };
   // As descriptors count.
   constexpr unsigned kStageStep = kStage * sizeof(T) / 16, kSlice = 64 * BK * sizeof(T) / 16;
   bool is_there = false;  // the next K-tile
   C* const epilogue_tiles = reinterpret_cast<C*>(ring + task.stages * kStage);
-  while (parts.next(part, blockIdx.x / kCluster, gridDim.x / kCluster)) {
+  while (parts.next(part, this_cluster(), clusters())) {
     float acc[kSlices][kWidth / 2];
     const bool is_first = part.first == 0, is_last = part.last == task.division.k_tiles;
     bool continues = false;  // behind the first K-tile
@@ -442,10 +447,11 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
       continue;
     }
     if (!is_first) {  // always from the last part to the first: the same sum in every run
-      int other = blockIdx.x / kCluster;
+      int other = this_cluster();
+      int block = blockIdx.x;
       do {
         --other;
-        const int block = other * kCluster + static_cast<int>(blockIdx.x % kCluster);
+        block -= task.cluster.blocks();
         if (lane == 0) {
           while (load_acquire<Scope::gpu>(arrived_of(block)) == 0) {
           }
@@ -465,12 +471,12 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
       } while (task.division.begin(other) > part.tile * task.division.k_tiles);
     }
 
-    const int2 corner = task.order.at(part.tile);
+    const int2 at = task.order.at(part.tile);
 #pragma unroll
     for (int i = 0; i < kSlices; ++i) {
       const int slice = (warpgroup * kSlices + i) * 64;
       if constexpr (S::kAcross) {
-        const int row = width0(corner.y), column = line0(corner.x) + slice;
+        const int row = width0(at), column = line0(at) + slice;
         if constexpr (std::is_same_v<C, float>) {
           store_transposed(task.to, task.m, task.n, row, column + warp % 4 * 16, acc[i]);
         } else {
@@ -483,7 +489,7 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
           }
         }
       } else {
-        const int row = line0(corner.y) + slice + warp % 4 * 16, column = width0(corner.x);
+        const int row = line0(at) + slice + warp % 4 * 16, column = width0(at);
         if constexpr (std::is_same_v<C, float>) {
           store_pairs(task.to, task.m, task.n, row, column, acc[i]);
         } else {
@@ -502,40 +508,36 @@ __device__ __forceinline__ void multiply_parts(const Task<S, C>& task) {
 
 template <class T, class C, class S, Major kP, Major kQ>
 __global__ void __launch_bounds__(S::kThreads, 1)
-    multiply(const __grid_constant__ Task<S, C> task) {
+    multiply(const __grid_constant__ Task<C> task) {
   multiply_parts<T, C, S, kP, kQ>(task);
 }
-template <class T, class C, class S, Major kP, Major kQ>
-__global__ void __launch_bounds__(S::kThreads, 1) __cluster_dims__(S::kCluster)
-    multiply_clustered(const __grid_constant__ Task<S, C> task) {
-  multiply_parts<T, C, S, kP, kQ>(task);
-}
-
 template <class Op, class S, class T, class C>
 auto kernel_of() {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   constexpr Major kP = S::kAcross ? kB : kA, kQ = S::kAcross ? kA : kB;
-  if constexpr (S::kCluster == 1) {
-    return &multiply<T, C, S, kP, kQ>;
-  } else {
-    return &multiply_clustered<T, C, S, kP, kQ>;
-  }
+  return &multiply<T, C, S, kP, kQ>;
 }
 
 template <class Op, class S, class C>
 using SharedLayoutOf = SharedLayout<S, C, S::kAcross ? kMajorA<Op> : kMajorB<Op>>;
 
-/// How many clusters run at the same time, and not more than there is room for in `arrived`.
+/// How many clusters of so many blocks run at the same time, and not more than there is room for in
+/// `arrived`. At most 4 blocks.
 template <class Op, class S, class T, class C>
-int clusters_at_once() {
+int clusters_at_once(int blocks) {
   using L = SharedLayoutOf<Op, S, C>;
-  static const int blocks = ladder::blocks_at_once(kernel_of<Op, S, T, C>(), S::kCluster,
-                                                   S::kThreads, L::bytes(L::kMostStages));
-  return std::max(1, std::min(blocks, kMostBlocks) / S::kCluster);
+  auto of = [](int cluster) {
+    const int at_once = ladder::blocks_at_once(kernel_of<Op, S, T, C>(), cluster, S::kThreads,
+                                               L::bytes(L::kMostStages));
+    return std::max(1, std::min(at_once, kMostBlocks) / cluster);
+  };
+  static const std::array at_once{of(1), of(2), of(4)};
+  return at_once[blocks / 2];
 }
 
 /// Clusters that are at work, and how many tiles they divide among them; the other tiles are whole.
 struct Work {
+  Cluster cluster;
   int clusters, divided;
 };
 
@@ -544,25 +546,25 @@ template <class Op, class S, class T, class C>
 void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   using L = SharedLayoutOf<Op, S, C>;
-  auto map_a = [&](int rows, int parts) {
-    return operand_map(kA, g.a, g.m, g.k, rows, BK / parts, g.pitch_a);
+  auto map_a = [&](int rows, int log_parts) {
+    return operand_map(kA, g.a, g.m, g.k, rows >> log_parts, BK >> log_parts, g.pitch_a);
   };
-  auto map_b = [&](int rows, int parts) {
-    return operand_map(kB, g.b, g.n, g.k, rows, BK / parts, g.pitch_b);
+  auto map_b = [&](int rows, int log_parts) {
+    return operand_map(kB, g.b, g.n, g.k, rows >> log_parts, BK >> log_parts, g.pitch_b);
   };
-  constexpr int kRowsOfP = kRowsAtATime<S::kLines, S::kBeside>;
-  constexpr int kRowsOfQ = kRowsAtATime<S::kWidth, S::kAlong>;
-  const CUtensorMap p = S::kAcross ? map_b(kRowsOfP, S::kBeside) : map_a(kRowsOfP, S::kBeside);
-  const CUtensorMap q = S::kAcross ? map_a(kRowsOfQ, S::kAlong) : map_b(kRowsOfQ, S::kAlong);
-  const typename S::Order order(g.m, g.n);
+  const Cluster cluster = work.cluster;
+  const int along = cluster.log_along, beside = cluster.log_beside;
+  const CUtensorMap p = S::kAcross ? map_b(S::kLines, beside) : map_a(S::kLines, beside);
+  const CUtensorMap q = S::kAcross ? map_a(S::kWidth, along) : map_b(S::kWidth, along);
+  const Order order(g.m, g.n, S::rows(cluster), S::cols(cluster), cluster.blocks());
   const Division division(ladder::ceil_div(g.k, BK), order.count(), work.divided, work.clusters);
   const auto run = ladder::ceil_div(std::int64_t{work.divided} * division.k_tiles, work.clusters);
   const std::int64_t most =
       run + std::int64_t{ladder::ceil_div(division.tiles - work.divided, work.clusters)} *
                 division.k_tiles;
   const int stages = static_cast<int>(std::min<std::int64_t>(L::kMostStages, most));
-  const int blocks = work.clusters * S::kCluster;
-  Task<S, C> task{.p = p,
+  const int blocks = work.clusters * cluster.blocks();
+  Task<C> task{.p = p,
                   .q = q,
                   .c = {},
                   .to = g.c,
@@ -570,6 +572,7 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
                   .m = g.m,
                   .n = g.n,
                   .stages = stages,
+                  .cluster = cluster,
                   .division = division,
                   .order = order,
                   .sums = static_cast<float4*>(g.workspace),
@@ -580,7 +583,8 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
       task.c = output_map(g.c, g.m, g.n, S::kAcross ? kRowsAtOnce<S> : EpilogueTile::kRows);
     }
   }
-  launch_product(g, kernel_of<Op, S, T, C>(), blocks, S::kThreads, L::bytes(stages), stream, task);
+  launch_product(g, kernel_of<Op, S, T, C>(), cluster.blocks(), blocks, S::kThreads, L::bytes(stages),
+                 stream, task);
 }
 
 }  // namespace gemm_stream_k

@@ -32,7 +32,7 @@ struct Candidate {
 /// A file that such a version could be in.
 template <class S>
 std::string file_name(int number) {
-  return "v20a_" + S::name() + "_" + S::kNames[number] + ".sm90a.cu";
+  return "v20a_" + S::name(number) + ".sm90a.cu";
 }
 
 std::list<std::string> names;  // the registry has pointers to them

@@ -68,21 +68,24 @@ struct Sizes {
   }
 };
 
-/// v25's kernel. A way is a number of clusters, and of tiles that they divide.
-template <int Lines, int Width, bool Across, int Along, int Beside>
+/// v25's kernel. A way is blocks that form a cluster, a number of clusters, and of tiles that they divide.
+template <int Lines, int Width, bool Across>
 struct StreamK {
-  using Shape = gemm_stream_k::Shape<Lines, Width, Across, Along, Beside>;
+  using Shape = gemm_stream_k::Shape<Lines, Width, Across>;
+  using Cluster = gemm_stream_k::Cluster;
   using Way = gemm_stream_k::Work;
-  static constexpr int kCluster = Shape::kCluster;
-  static constexpr int kWays = 11;
-  static constexpr const char* kNames[kWays] = {"whole", "overlap", "rest",  "spread",
-                                                "even2", "even3",   "even4", "even6",
-                                                "even8", "even12",  "even16"};
+  static constexpr Cluster kClusters[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}};
+  static constexpr const char* kDivisions[] = {"whole", "overlap", "rest",  "spread", "even2", "even3",
+                                               "even4", "even6",   "even8", "even12", "even16"};
+  static constexpr int kOfCluster = std::size(kDivisions);
+  static constexpr int kWays = kOfCluster * std::size(kClusters);
 
-  /// As the name of a file has it.
-  static std::string name() {
+  /// As the name of a file has it: the blocks of a cluster are those along the lines and those beside.
+  static std::string name(int number) {
+    const Cluster cluster = kClusters[number / kOfCluster];
     return "v25_" + std::to_string(Lines) + "x" + std::to_string(Width) + (Across ? "a_" : "_") +
-           std::to_string(Along) + "x" + std::to_string(Beside);
+           std::to_string(1 << cluster.log_along) + "x" + std::to_string(1 << cluster.log_beside) +
+           "_" + kDivisions[number % kOfCluster];
   }
 
   /// Of each number. A way that a product does not have has no clusters.
@@ -94,16 +97,19 @@ struct StreamK {
 
   template <class Op, class T, class C>
   static double ns(const Sizes& p, const Way& way, const Pace& pace, const Rates& gpu) {
-    const double tiles = std::ceil(p.m / Shape::kRows) * std::ceil(p.n / Shape::kCols);
+    const Cluster cluster = way.cluster;
+    const double along = 1 << cluster.log_along, beside = 1 << cluster.log_beside;
+    const double tiles =
+        std::ceil(p.m / Shape::rows(cluster)) * std::ceil(p.n / Shape::cols(cluster));
     const double clusters = way.clusters, divided = way.divided;
     const double run = std::ceil(divided * p.k_tiles / clusters);
     const double whole = std::ceil((tiles - divided) / clusters), steps = run + whole * p.k_tiles;
     const double tails = divided > 0 ? std::ceil(run / p.k_tiles) : 0;
     const double adds = divided > 0 ? std::ceil(p.k_tiles / run) : 0;
-    const double active = std::min(1., tiles * kCluster * p.k_tiles / steps / p.sms);
+    const double active = std::min(1., tiles * cluster.blocks() * p.k_tiles / steps / p.sms);
     // Of the lines, and of the width, each block loads a part for others.
-    const double of_a = p.lines_of_a(Shape::BM, gpu) / (Across ? Along : Beside);
-    const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? Beside : Along);
+    const double of_a = p.lines_of_a(Shape::BM, gpu) / (Across ? along : beside);
+    const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? beside : along);
     const bool apart = divided > 0 && way.clusters % static_cast<int>(tiles) > 0;
     const double loads = p.loads * (apart ? 1 + gpu.apart : 1);
     const double step =
@@ -113,7 +119,7 @@ struct StreamK {
   }
 
   static std::size_t workspace(const Way& way) {
-    return way.divided > 0 ? gemm_stream_k::exchange_bytes<Shape>(way.clusters * kCluster) : 0;
+    return way.divided > 0 ? gemm_stream_k::exchange_bytes<Shape>(way.clusters * way.cluster.blocks()) : 0;
   }
   template <class Op, class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, cudaStream_t stream) {
@@ -126,21 +132,24 @@ struct StreamK {
 
   template <class Op, class T, class C>
   static Way way_to_store(int number, const gemm_tensor::Args<T, C>& g) {
-    constexpr int kParts[kWays] = {0, 0, 0, 0, 2, 3, 4, 6, 8, 12, 16};
+    constexpr int kParts[kOfCluster] = {0, 0, 0, 0, 2, 3, 4, 6, 8, 12, 16};
+    const Cluster cluster = kClusters[number / kOfCluster];
+    if (!Shape::takes(cluster)) return {};
     if (!Shape::kStoresAnyRows && sizeof(C) == 2 && g.n % 8 > 0) return {};
-    const int tiles = ladder::ceil_div(g.m, Shape::kRows) * ladder::ceil_div(g.n, Shape::kCols);
-    const int most = gemm_stream_k::clusters_at_once<Op, Shape, T, C>(), rest = tiles % most;
+    const int tiles = ladder::ceil_div(g.m, Shape::rows(cluster)) *
+                      ladder::ceil_div(g.n, Shape::cols(cluster));
+    const int most = gemm_stream_k::clusters_at_once<Op, Shape, T, C>(cluster.blocks());
+    const int rest = tiles % most, division = number % kOfCluster, parts = kParts[division];
     const std::int64_t k_tiles = ladder::ceil_div(g.k, gemm_k_tiles::kDepth);
     const bool few = tiles < most, last_wave = !few && rest > 0 && tiles / most < 12;
     auto divide = [&](int clusters, int divided) {
-      return gemm_stream_k::Division::fits(k_tiles, divided, clusters) ? Way{clusters, divided}
-                                                                       : Way{};
+      const bool fits = gemm_stream_k::Division::fits(k_tiles, divided, clusters);
+      return fits ? Way{cluster, clusters, divided} : Way{};
     };
-    if (number == 0) return {ladder::ceil_div(tiles, ladder::ceil_div(tiles, most)), 0};
-    if (number == 1 && last_wave) return divide(most, rest + most);
-    if (number == 2 && last_wave && rest * k_tiles >= 2 * most) return divide(most, rest);
-    if (number == 3 && few && 2 * most <= tiles * k_tiles) return divide(most, tiles);
-    const int parts = kParts[number];
+    if (division == 0) return {cluster, ladder::ceil_div(tiles, ladder::ceil_div(tiles, most)), 0};
+    if (division == 1 && last_wave) return divide(most, rest + most);
+    if (division == 2 && last_wave && rest * k_tiles >= 2 * most) return divide(most, rest);
+    if (division == 3 && few && 2 * most <= tiles * k_tiles) return divide(most, tiles);
     if (parts > 0 && few && parts <= std::min<std::int64_t>(most / tiles, k_tiles)) {
       return divide(tiles * parts, tiles);
     }
@@ -156,11 +165,10 @@ struct PushedSums {
     int clusters = 0, parts = 0;
   };
   static constexpr int kWays = gemm_pushed_sums::kSplits.size();
-  static constexpr const char* kNames[kWays] = {"1", "2", "4", "8"};
 
-  static std::string name() {
+  static std::string name(int number) {
     return "v24_" + std::to_string(Rows) + "x" + std::to_string(Cols) + "_" +
-           std::to_string(BlocksPerSm);
+           std::to_string(BlocksPerSm) + "_" + std::to_string(gemm_pushed_sums::kSplits[number]);
   }
 
   template <class Op, class T, class C>
@@ -198,20 +206,6 @@ struct Shapes {
   static constexpr int kCount = sizeof...(S);
 };
 
-using Candidates = Shapes<
-    StreamK<256, 160, false, 1, 2>, StreamK<256, 160, true, 1, 2>, StreamK<256, 144, true, 1, 2>,
-    StreamK<192, 192, true, 2, 1>, StreamK<192, 112, true, 2, 2>, StreamK<192, 96, true, 2, 4>,
-    StreamK<128, 256, false, 2, 1>, StreamK<128, 256, true, 2, 2>, StreamK<128, 224, false, 2, 1>,
-    StreamK<128, 224, true, 2, 1>, StreamK<128, 192, false, 2, 1>, StreamK<128, 192, false, 2, 2>,
-    StreamK<128, 176, false, 2, 1>, StreamK<128, 160, false, 4, 1>, StreamK<128, 144, true, 1, 4>,
-    StreamK<128, 144, true, 4, 1>, StreamK<128, 128, false, 1, 4>, StreamK<128, 128, false, 2, 2>,
-    StreamK<128, 128, false, 4, 1>, StreamK<128, 96, false, 4, 2>, StreamK<64, 192, true, 4, 1>,
-    StreamK<64, 176, false, 2, 1>, StreamK<64, 128, false, 1, 2>, StreamK<64, 128, false, 2, 4>,
-    StreamK<64, 128, true, 2, 2>, StreamK<64, 128, true, 4, 2>, StreamK<64, 112, true, 4, 2>,
-    StreamK<64, 96, false, 2, 4>, StreamK<64, 96, true, 2, 1>, StreamK<64, 96, true, 2, 2>,
-    StreamK<64, 80, false, 2, 2>, StreamK<64, 80, true, 4, 2>, StreamK<64, 64, false, 2, 2>,
-    StreamK<64, 64, true, 4, 1>, StreamK<64, 48, true, 4, 2>, StreamK<64, 32, true, 4, 2>,
-    PushedSums<16, 64, 2>, PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>,
-    PushedSums<128, 64, 1>, PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
+using Candidates = Shapes<StreamK<256, 160, false>, StreamK<256, 160, true>, StreamK<256, 144, true>, StreamK<192, 192, false>, StreamK<192, 192, true>, StreamK<128, 256, false>, StreamK<128, 256, true>, StreamK<128, 224, false>, StreamK<128, 224, true>, StreamK<128, 208, false>, StreamK<128, 208, true>, StreamK<128, 192, false>, StreamK<128, 192, true>, StreamK<128, 176, false>, StreamK<128, 176, true>, StreamK<128, 160, false>, StreamK<128, 160, true>, StreamK<128, 144, false>, StreamK<128, 144, true>, StreamK<128, 128, false>, StreamK<128, 128, true>, StreamK<128, 96, false>, StreamK<128, 96, true>, StreamK<64, 192, false>, StreamK<64, 192, true>, StreamK<64, 128, false>, StreamK<64, 128, true>, StreamK<64, 96, false>, StreamK<64, 96, true>, StreamK<64, 64, false>, StreamK<64, 64, true>, PushedSums<16, 64, 2>, PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>, PushedSums<128, 64, 1>, PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
 
 }  // namespace
