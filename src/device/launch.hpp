@@ -53,8 +53,8 @@ inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStre
 }
 
 template <class... P, class... A>
-void launch_with(LaunchOptions options, void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
-               cudaStream_t stream, A&&... args) {
+void launch_with(LaunchOptions options, void (*kernel)(P...), dim3 grid, dim3 block,
+                 std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const auto* function = reinterpret_cast<const void*>(kernel);
   record_launch({function, grid, block, shared_bytes});
@@ -95,16 +95,17 @@ inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStre
 }
 
 template <class... P, class... A>
-void launch_with(LaunchOptions options, void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_bytes,
-               cudaStream_t stream, A&&... args) {
+void launch_with(LaunchOptions options, void (*kernel)(P...), dim3 grid, dim3 block,
+                 std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
   host::expect_stream(stream);
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const auto* function = reinterpret_cast<const void*>(kernel);
   record_launch({function, grid, block, shared_bytes});
   host::expect_launch_bounds(function, block);
-  host::run(grid, block, shared_bytes,
-            options.cluster > 1 ? static_cast<unsigned>(options.cluster) : host::cluster_size(function),
-            [&] { kernel(static_cast<P>(args)...); });
+  host::run(
+      grid, block, shared_bytes,
+      options.cluster > 1 ? static_cast<unsigned>(options.cluster) : host::cluster_size(function),
+      [&] { kernel(static_cast<P>(args)...); });
 }
 
 #endif
@@ -125,7 +126,7 @@ template <class... P, class... A>
 void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block,
                         std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
   launch_with({.cluster = cluster}, kernel, grid, block, shared_bytes, stream,
-            std::forward<A>(args)...);
+              std::forward<A>(args)...);
 }
 
 #endif

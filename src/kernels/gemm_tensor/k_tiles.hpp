@@ -33,8 +33,8 @@ bool launch_empty(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
 template <class T, class C, class Kernel, class... A>
 void launch_product(const gemm_tensor::Args<T, C>& g, Kernel* kernel, int cluster, int blocks,
                     int threads, std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
-  ladder::launch_with({.cluster = cluster, .overlapping = g.pitch_a + g.pitch_b > 0}, kernel, blocks,
-                    threads, shared_bytes, stream, std::forward<A>(args)...);
+  ladder::launch_with({.cluster = cluster, .overlapping = g.pitch_a + g.pitch_b > 0}, kernel,
+                      blocks, threads, shared_bytes, stream, std::forward<A>(args)...);
 }
 
 /// Along which index the operands of an operation are contiguous.

@@ -32,12 +32,12 @@ struct Cluster {
   __host__ __device__ int blocks() const { return 1 << (log_along + log_beside); }
   /// Of the blocks that load into one.
   __host__ __device__ int loaders() const { return (1 << log_along) + (1 << log_beside) - 1; }
-  __host__ __device__ int count(int of_blocks) const { return of_blocks >> (log_along + log_beside); }
+  __host__ __device__ int count(int of_blocks) const {
+    return of_blocks >> (log_along + log_beside);
+  }
   /// Where a block stands in it.
   __device__ int along(int block) const { return block & ((1 << log_along) - 1); }
-  __device__ int beside(int block) const {
-    return block >> log_along & ((1 << log_beside) - 1);
-  }
+  __device__ int beside(int block) const { return block >> log_along & ((1 << log_beside) - 1); }
 
   /// Bits of the blocks beside a block, and of those along the lines, itself among them.
   __device__ unsigned row_of(int block) const {
@@ -358,8 +358,8 @@ __device__ __forceinline__ void multiply_parts(const Task<C>& task) {
         // Free in all blocks that it loads into. A new mbarrier reports the previous phase complete.
         mbarrier_wait(&empty[state.stage], state.parity ^ 1);
         mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
-        load_part<kP, kLines>(to, &task.p, p, k_tile * BK, barrier, task.cluster.log_beside, beside(),
-                              of_p);
+        load_part<kP, kLines>(to, &task.p, p, k_tile * BK, barrier, task.cluster.log_beside,
+                              beside(), of_p);
         load_part<kQ, kWidth>(to + kLines * BK, &task.q, q, k_tile * BK, barrier,
                               task.cluster.log_along, along(), of_q);
       }
@@ -507,8 +507,7 @@ __device__ __forceinline__ void multiply_parts(const Task<C>& task) {
 }
 
 template <class T, class C, class S, Major kP, Major kQ>
-__global__ void __launch_bounds__(S::kThreads, 1)
-    multiply(const __grid_constant__ Task<C> task) {
+__global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant__ Task<C> task) {
   multiply_parts<T, C, S, kP, kQ>(task);
 }
 template <class Op, class S, class T, class C>
@@ -565,26 +564,26 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
   const int stages = static_cast<int>(std::min<std::int64_t>(L::kMostStages, most));
   const int blocks = work.clusters * cluster.blocks();
   Task<C> task{.p = p,
-                  .q = q,
-                  .c = {},
-                  .to = g.c,
-                  .by_tma = false,
-                  .m = g.m,
-                  .n = g.n,
-                  .stages = stages,
-                  .cluster = cluster,
-                  .division = division,
-                  .order = order,
-                  .sums = static_cast<float4*>(g.workspace),
-                  .slot = work.divided > 0 ? static_cast<int>(ladder::next_turn() % kSlots) : 0};
+               .q = q,
+               .c = {},
+               .to = g.c,
+               .by_tma = false,
+               .m = g.m,
+               .n = g.n,
+               .stages = stages,
+               .cluster = cluster,
+               .division = division,
+               .order = order,
+               .sums = static_cast<float4*>(g.workspace),
+               .slot = work.divided > 0 ? static_cast<int>(ladder::next_turn() % kSlots) : 0};
   if constexpr (!std::is_same_v<C, float>) {
     task.by_tma = has_aligned_rows(g.c, g.n);
     if (task.by_tma) {
       task.c = output_map(g.c, g.m, g.n, S::kAcross ? kRowsAtOnce<S> : EpilogueTile::kRows);
     }
   }
-  launch_product(g, kernel_of<Op, S, T, C>(), cluster.blocks(), blocks, S::kThreads, L::bytes(stages),
-                 stream, task);
+  launch_product(g, kernel_of<Op, S, T, C>(), cluster.blocks(), blocks, S::kThreads,
+                 L::bytes(stages), stream, task);
 }
 
 }  // namespace gemm_stream_k

@@ -75,8 +75,9 @@ struct StreamK {
   using Cluster = gemm_stream_k::Cluster;
   using Way = gemm_stream_k::Work;
   static constexpr Cluster kClusters[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}};
-  static constexpr const char* kDivisions[] = {"whole", "overlap", "rest",  "spread", "even2", "even3",
-                                               "even4", "even6",   "even8", "even12", "even16"};
+  static constexpr const char* kDivisions[] = {"whole", "overlap", "rest",  "spread",
+                                               "even2", "even3",   "even4", "even6",
+                                               "even8", "even12",  "even16"};
   static constexpr int kOfCluster = std::size(kDivisions);
   static constexpr int kWays = kOfCluster * std::size(kClusters);
 
@@ -119,7 +120,9 @@ struct StreamK {
   }
 
   static std::size_t workspace(const Way& way) {
-    return way.divided > 0 ? gemm_stream_k::exchange_bytes<Shape>(way.clusters * way.cluster.blocks()) : 0;
+    return way.divided > 0
+               ? gemm_stream_k::exchange_bytes<Shape>(way.clusters * way.cluster.blocks())
+               : 0;
   }
   template <class Op, class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, cudaStream_t stream) {
@@ -136,8 +139,8 @@ struct StreamK {
     const Cluster cluster = kClusters[number / kOfCluster];
     if (!Shape::takes(cluster)) return {};
     if (!Shape::kStoresAnyRows && sizeof(C) == 2 && g.n % 8 > 0) return {};
-    const int tiles = ladder::ceil_div(g.m, Shape::rows(cluster)) *
-                      ladder::ceil_div(g.n, Shape::cols(cluster));
+    const int tiles =
+        ladder::ceil_div(g.m, Shape::rows(cluster)) * ladder::ceil_div(g.n, Shape::cols(cluster));
     const int most = gemm_stream_k::clusters_at_once<Op, Shape, T, C>(cluster.blocks());
     const int rest = tiles % most, division = number % kOfCluster, parts = kParts[division];
     const std::int64_t k_tiles = ladder::ceil_div(g.k, gemm_k_tiles::kDepth);
@@ -206,6 +209,19 @@ struct Shapes {
   static constexpr int kCount = sizeof...(S);
 };
 
-using Candidates = Shapes<StreamK<256, 160, false>, StreamK<256, 160, true>, StreamK<256, 144, true>, StreamK<192, 192, false>, StreamK<192, 192, true>, StreamK<128, 256, false>, StreamK<128, 256, true>, StreamK<128, 224, false>, StreamK<128, 224, true>, StreamK<128, 208, false>, StreamK<128, 208, true>, StreamK<128, 192, false>, StreamK<128, 192, true>, StreamK<128, 176, false>, StreamK<128, 176, true>, StreamK<128, 160, false>, StreamK<128, 160, true>, StreamK<128, 144, false>, StreamK<128, 144, true>, StreamK<128, 128, false>, StreamK<128, 128, true>, StreamK<128, 96, false>, StreamK<128, 96, true>, StreamK<64, 192, false>, StreamK<64, 192, true>, StreamK<64, 128, false>, StreamK<64, 128, true>, StreamK<64, 96, false>, StreamK<64, 96, true>, StreamK<64, 64, false>, StreamK<64, 64, true>, PushedSums<16, 64, 2>, PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>, PushedSums<128, 64, 1>, PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
+using Candidates =
+    Shapes<StreamK<256, 160, false>, StreamK<256, 160, true>, StreamK<256, 144, true>,
+           StreamK<192, 192, false>, StreamK<192, 192, true>, StreamK<128, 256, false>,
+           StreamK<128, 256, true>, StreamK<128, 224, false>, StreamK<128, 224, true>,
+           StreamK<128, 208, false>, StreamK<128, 208, true>, StreamK<128, 192, false>,
+           StreamK<128, 192, true>, StreamK<128, 176, false>, StreamK<128, 176, true>,
+           StreamK<128, 160, false>, StreamK<128, 160, true>, StreamK<128, 144, false>,
+           StreamK<128, 144, true>, StreamK<128, 128, false>, StreamK<128, 128, true>,
+           StreamK<128, 96, false>, StreamK<128, 96, true>, StreamK<64, 192, false>,
+           StreamK<64, 192, true>, StreamK<64, 128, false>, StreamK<64, 128, true>,
+           StreamK<64, 96, false>, StreamK<64, 96, true>, StreamK<64, 64, false>,
+           StreamK<64, 64, true>, PushedSums<16, 64, 2>, PushedSums<32, 64, 2>,
+           PushedSums<64, 64, 2>, PushedSums<96, 64, 1>, PushedSums<128, 64, 1>,
+           PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
 
 }  // namespace
