@@ -51,8 +51,8 @@ constexpr Gpu<2> kGpus[] = {
 below
 """
 
-WIDE = gemm_tensor.StreamK(128, 256, False, 1, 1)
-PAIR = gemm_tensor.StreamK(128, 208, True, 2, 1)
+WIDE = gemm_tensor.StreamK(128, 256, False)
+TALL = gemm_tensor.StreamK(128, 208, True)
 SHORT = gemm_tensor.PushedSums(32, 64, 1)
 SQUARE = gemm_tensor.PushedSums(128, 128, 1)
 PACES = {WIDE: gemm_tensor.Pace(520, 1900), SHORT: gemm_tensor.Pace(210, 120)}
@@ -60,7 +60,7 @@ RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15)
 SOURCE_TENSOR = """above
 // autotune:begin
 using Tiles = Shapes<
-    StreamK<128, 256, false, 1, 1>,
+    StreamK<128, 256, false>,
     PushedSums<32, 64, 1>>;
 constexpr Gpu<2> kGpus[] = {
     {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15},
@@ -102,12 +102,12 @@ class Tables(unittest.TestCase):
         self.assertEqual(table["GPU B"].paces, {SMALL: gemm.Pace(700, 720, 900)})
 
     def test_so_they_do_on_tensor_cores(self) -> None:
-        paces = {PAIR: gemm_tensor.Pace(480, 2400), SHORT: gemm_tensor.Pace(200, 100)}
+        paces = {TALL: gemm_tensor.Pace(480, 2400), SHORT: gemm_tensor.Pace(200, 100)}
         measured = gemm_tensor.Numbers(paces, RATES)
         text = gemm_tensor.rewrite(SOURCE_TENSOR, "GPU A", measured)
         self.assertTrue(text.startswith("above\n// autotune:begin\nusing Tiles"), text)
         self.assertTrue(text.endswith("};\n// autotune:end\nbelow\n"), text)
-        self.assertIn("using Tiles = Shapes<\n    PushedSums<32, 64, 1>,\n    StreamK<128, 208, true, 2, 1>>;", text)
+        self.assertIn("using Tiles = Shapes<\n    PushedSums<32, 64, 1>,\n    StreamK<128, 208, true>>;", text)
         of_b = (
             '    {"GPU B",\n     {150, 0},\n     {90, 0},\n'
             "     2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1},\n"
@@ -212,38 +212,38 @@ class Estimate(unittest.TestCase):
 
     def test_names_of_kernels(self) -> None:
         for name, shape, way in (
-            ("v20a_v25_128x256_1x1_even2", WIDE, "even2"),
-            ("v20a_v25_128x208a_2x1_rest", PAIR, "rest"),
-            ("v20a_v25_256x160_2x2_whole", gemm_tensor.StreamK(256, 160, False, 2, 2), "whole"),
+            ("v20a_v25_128x256_1x1_even2", WIDE, "1x1_even2"),
+            ("v20a_v25_128x208a_2x1_rest", TALL, "2x1_rest"),
+            ("v20a_v25_256x160_2x2_whole", gemm_tensor.StreamK(256, 160, False), "2x2_whole"),
             ("v20a_v24_32x64_1_8", SHORT, "8"),
         ):
             self.assertEqual(gemm_tensor.Kernel.of(name), (shape, way))
             self.assertIs(type(gemm_tensor.Kernel.of(name).shape), type(shape))
 
     def test_ways_of_many_tiles(self) -> None:
-        ways = WIDE.ways(gemm_tensor.Product(4096, 4096, 4096), self.SMS)  # 512 tiles
+        ways = WIDE.ways(gemm_tensor.Product(4096, 4096, 4096), self.SMS, 1, 1)  # 512 tiles
         self.assertEqual(ways, {"whole": (128, 0), "overlap": (132, 248), "rest": (132, 116)})
-        ways = WIDE.ways(gemm_tensor.Product(1032, 4096, 1024), self.SMS)  # 192 K-tiles of a last wave
+        ways = WIDE.ways(gemm_tensor.Product(1032, 4096, 1024), self.SMS, 1, 1)  # 192 K-tiles of a last wave
         self.assertEqual(ways, {"whole": (72, 0), "overlap": (132, 144)})
-        ways = WIDE.ways(gemm_tensor.Product(128 * 132, 256, 4096), self.SMS)  # a full wave
+        ways = WIDE.ways(gemm_tensor.Product(128 * 132, 256, 4096), self.SMS, 1, 1)  # a full wave
         self.assertEqual(ways, {"whole": (132, 0)})
-        ways = WIDE.ways(gemm_tensor.Product(128 * 132, 256 * 12 + 8, 4096), self.SMS)
+        ways = WIDE.ways(gemm_tensor.Product(128 * 132, 256 * 12 + 8, 4096), self.SMS, 1, 1)
         self.assertEqual(ways, {"whole": (132, 0)})  # 13 waves
-        ways = WIDE.ways(gemm_tensor.Product(128 * 133, 256 * 12, 4096), self.SMS)
+        ways = WIDE.ways(gemm_tensor.Product(128 * 133, 256 * 12, 4096), self.SMS, 1, 1)
         self.assertEqual(list(ways), ["whole"])  # a last wave, but the 13th
 
     def test_ways_of_few_tiles(self) -> None:
-        ways = WIDE.ways(gemm_tensor.Product(512, 1024, 4096), self.SMS)  # 16 tiles
+        ways = WIDE.ways(gemm_tensor.Product(512, 1024, 4096), self.SMS, 1, 1)  # 16 tiles
         even = {f"even{parts}": (16 * parts, 16) for parts in (2, 3, 4, 6, 8)}
         self.assertEqual(ways, {"whole": (16, 0), "spread": (132, 16), **even})
-        ways = WIDE.ways(gemm_tensor.Product(512, 1024, 768), self.SMS)  # 192 K-tiles for 132 SMs
+        ways = WIDE.ways(gemm_tensor.Product(512, 1024, 768), self.SMS, 1, 1)  # 192 K-tiles for 132 SMs
         self.assertNotIn("spread", ways)
-        ways = PAIR.ways(gemm_tensor.Product(416, 1024, 192), self.SMS)  # 8 of clusters, 3 K-tiles
+        ways = TALL.ways(gemm_tensor.Product(416, 1024, 192), self.SMS, 2, 1)  # 8 of clusters, 3 K-tiles
         self.assertEqual(ways, {"whole": (8, 0), "even2": (16, 8), "even3": (24, 8)})
 
     def test_work_of_a_divided_wave(self) -> None:
         product = gemm_tensor.Product(4096, 4096, 4096)  # 512 tiles of 64 K-tiles
-        work = WIDE.works(product, self.SMS)["rest"]  # 116 divided, 396 whole
+        work = WIDE.works(product, self.SMS)["1x1_rest"]  # 116 divided, 396 whole
         self.assertEqual((work.steps, work.ends, work.sums), (57 + 3 * 64, 3 + 1, 2 * 256))
         self.assertAlmostEqual(work.lines, 512 * 64 / 249 / 132 * (128 + 256))
         self.assertEqual((work.at_once, work.ring, work.split_lines), (1, 0, 0))
@@ -251,22 +251,31 @@ class Estimate(unittest.TestCase):
         self.assertEqual((work.loads, work.apart, work.stores), (2**26, 2**26, 2**25))
 
     def test_work_of_whole_tiles(self) -> None:
-        work = PAIR.works(gemm_tensor.Product(208, 256, 72), self.SMS)["whole"]
+        work = TALL.works(gemm_tensor.Product(208, 256, 72), self.SMS)["2x1_whole"]
         self.assertEqual((work.steps, work.ends, work.sums, work.divided), (2, 1, 0, 0))
         self.assertEqual((work.loads, work.apart, work.stores), (2 * 464 * 72, 0, 2 * 208 * 256))
         self.assertAlmostEqual(work.lines, 2 / 132 * (104 + 128))  # of each of the two blocks
         self.assertEqual((work.split_lines, work.odd_lines), (work.lines, work.lines))
 
     def test_work_of_a_cluster_of_four(self) -> None:
-        four = gemm_tensor.StreamK(256, 160, False, 2, 2)  # of 512 x 320, 30 at once
-        ways = four.ways(gemm_tensor.Product(512 * 31, 320, 64), self.SMS)
+        four = gemm_tensor.StreamK(256, 160, False)  # of 512 x 320, 30 at once
+        ways = four.ways(gemm_tensor.Product(512 * 31, 320, 64), self.SMS, 2, 2)
         self.assertEqual(ways, {"whole": (16, 0), "overlap": (30, 31)})
-        work = four.works(gemm_tensor.Product(512, 320, 4096), self.SMS)["even2"]
+        work = four.works(gemm_tensor.Product(512, 320, 4096), self.SMS)["2x2_even2"]
         self.assertEqual((work.steps, work.sums), (32, 2 * 320))  # twice as many for 256 lines
         self.assertAlmostEqual(work.lines, 8 / 132 * (128 + 80))
         for rows, even in ((2048, False), (1536, True)):  # 30 clusters for four tiles, and for three
-            work = four.works(gemm_tensor.Product(rows, 320, 4096), self.SMS)["spread"]
+            work = four.works(gemm_tensor.Product(rows, 320, 4096), self.SMS)["2x2_spread"]
             self.assertEqual(work.apart, 0 if even else work.loads)
+
+    def test_the_parts_that_blocks_of_a_cluster_load_are_of_eight_rows(self) -> None:
+        product = gemm_tensor.Product(512, 4096, 4096)
+        for of, clusters in (
+            (WIDE, {"1x1", "2x1", "1x2", "2x2", "4x1", "1x4"}),
+            (TALL, {"1x1", "2x1", "1x2", "2x2", "1x4"}),  # not 208 by four
+            (gemm_tensor.StreamK(128, 136, False), {"1x1", "1x2", "1x4"}),
+        ):
+            self.assertEqual({way.split("_")[0] for way in of.works(product, self.SMS)}, clusters)
 
     def test_work_of_pushed_sums(self) -> None:
         product = gemm_tensor.Product(512, 4096, 4096)  # 1024 tiles
@@ -304,14 +313,14 @@ class Estimate(unittest.TestCase):
     def test_the_choice_is_the_least_estimate_of_shapes_with_numbers(self) -> None:
         numbers = gemm_tensor.Numbers(PACES, RATES)
         for problem, shape, way in (
-            ("4096x4096x4096", WIDE, "whole"),  # in four waves of 128
-            ("17024x256x16384", WIDE, "overlap"),  # a tile more than a wave
-            ("512x1024x4096", WIDE, "even4"),  # 16 tiles
+            ("4096x4096x4096", WIDE, "2x1_whole"),  # in four waves of 128
+            ("17024x256x16384", WIDE, "2x1_overlap"),  # a tile more than a wave
+            ("512x1024x4096", WIDE, "2x1_even4"),  # 16 tiles
             ("32x64x4096", SHORT, "8"),
         ):
             works = {
                 gemm_tensor.Kernel(of, name): work
-                for of in (PAIR, *PACES)
+                for of in (TALL, *PACES)
                 for name, work in of.works(gemm_tensor.Product.of(problem), self.SMS, 4).items()
             }
             self.assertEqual(numbers.choice(works), (shape, way), problem)
@@ -367,7 +376,7 @@ class FitOfGemm(unittest.TestCase):
 class Fit(unittest.TestCase):
     TRUE = gemm_tensor.Numbers(
         {
-            **PACES, PAIR: gemm_tensor.Pace(480, 2400), SQUARE: gemm_tensor.Pace(310, 1500),
+            **PACES, TALL: gemm_tensor.Pace(480, 2400), SQUARE: gemm_tensor.Pace(310, 1500),
         },
         RATES,
     )  # fmt: skip
@@ -488,7 +497,7 @@ class Script(unittest.TestCase):
                 return work and 5 + gemm.estimate(work, of_gemm[shape], rates) / 1000
             return us
         from tuning.gemm_tensor import Kernel, Pace, Product, PushedSums, Rates, StreamK, estimate
-        paces = {StreamK(128, 256, False, 1, 1): Pace(600, 2000), PushedSums(32, 64, 1): Pace(200, 300)}
+        paces = {StreamK(128, 256, False): Pace(600, 2000), PushedSums(32, 64, 1): Pace(200, 300)}
         def estimated(name):
             shape, way = Kernel.of(name)
             def us(m, n, k):
@@ -502,7 +511,8 @@ class Script(unittest.TestCase):
             "gemm_tensor/nt/bf16/v00b_cublaslt": lambda m, n, k: 5 + 2 * m * n * k / 3e7,
         }
         ways = ["whole", "overlap", "rest", "spread", *(f"even{n}" for n in (2, 3, 4, 6, 8, 12, 16))]
-        names = [f"v20a_v25_128x256_1x1_{way}" for way in ways]
+        clusters = ["1x1", "2x1", "1x2", "2x2", "4x1", "1x4"]
+        names = [f"v20a_v25_128x256_{cluster}_{way}" for cluster in clusters for way in ways]
         names += [f"v20a_v24_32x64_1_{parts}" for parts in (1, 2, 4, 8)]
         kernels |= {f"gemm_tensor/nt/bf16/{name}": estimated(name) for name in names}
         names = [f"v20a_{shape}_{way}" for shape in ("128x256x8_64x64_4_1_0", "64x128x16_32x64_3_3_24")

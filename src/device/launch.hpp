@@ -19,7 +19,7 @@ void record_launch(const Launch& launch);
 
 /// How a kernel is launched, from compute capability 9.0 on.
 struct LaunchOptions {
-  int cluster = 1;  ///< blocks along x; 1: as the kernel says
+  int cluster = 0;  ///< blocks along x; 0: as the kernel says
   /// It may begin before the kernel that was launched last has ended, and waits for it where it has to
   /// (device/ptx/griddepcontrol.hpp).
   bool overlapping = false;
@@ -69,7 +69,7 @@ void launch_with(LaunchOptions options, void (*kernel)(P...), dim3 grid, dim3 bl
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = attributes;
-  if (options.cluster > 1) {
+  if (options.cluster > 1) {  // every block is a cluster of one
     cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
     attribute.id = cudaLaunchAttributeClusterDimension;
     attribute.val.clusterDim = {static_cast<unsigned>(options.cluster), 1, 1};
@@ -125,7 +125,7 @@ void launch(void (*kernel)(P...), dim3 grid, dim3 block, std::size_t shared_byte
 template <class... P, class... A>
 void launch_in_clusters(void (*kernel)(P...), int cluster, dim3 grid, dim3 block,
                         std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
-  launch_with({.cluster = cluster}, kernel, grid, block, shared_bytes, stream,
+  launch_with({.cluster = cluster > 1 ? cluster : 0}, kernel, grid, block, shared_bytes, stream,
               std::forward<A>(args)...);
 }
 

@@ -27,7 +27,7 @@ bool launch_empty(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
   return true;
 }
 
-/// Launches a kernel of a product, in clusters of so many blocks; 1: as it says. A or B may be copies that
+/// Launches a kernel of a product, in clusters of so many blocks; 0: as it says. A or B may be copies that
 /// the launch before makes: the kernel begins meanwhile, and calls griddepcontrol_wait() before it reads
 /// them.
 template <class T, class C, class Kernel, class... A>

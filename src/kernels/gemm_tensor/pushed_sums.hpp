@@ -315,7 +315,7 @@ void launch_parts(const gemm_tensor::Args<typename Loads::T, C>& g, cudaStream_t
   using S = typename Loads::S;
   const int tiles_m = ladder::ceil_div(g.m, S::BM), tiles = tiles_m * ladder::ceil_div(g.n, S::BN);
   const int k_tiles = ladder::ceil_div(g.k, BK), stages = stages_of<Loads, kParts>(k_tiles);
-  launch_product(g, kernel_of<Loads, kParts, C>(), 1, tiles * kParts, kThreads<Loads>,
+  launch_product(g, kernel_of<Loads, kParts, C>(), 0, tiles * kParts, kThreads<Loads>,
                  SharedLayout<S, Loads::kA, kParts>::bytes(stages), stream, Loads(g), g.c, g.m, g.n,
                  ladder::Divisor(tiles_m), k_tiles, stages);
 }

@@ -2,7 +2,7 @@
 // a version for nt of bf16, for scripts/autotune.py to time. The names tell the rung whose kernel it is;
 // of v25 a tile's lines and width, and a if it lies across, and the blocks of a cluster along the lines
 // and beside each other: v20a_v25_128x208a_2x1_rest; of v24 rows and columns, and the blocks on an SM:
-// v20a_v24_32x64_2_4; and the way. Of the ways that a problem has a third is drawn: the numbers that are
+// v20a_v24_32x64_2_4; and the way. Of the ways that a problem has a sixth is drawn: the numbers that are
 // fitted are those of all ways, and none need be timed on every problem.
 #if defined(LADDER_ALL_TILES)
 #include "tile_shapes.hpp"
@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr std::size_t kOneIn = 3;
+constexpr std::size_t kOneIn = 6;
 
 template <class S, int kNumber>
 struct Candidate {

@@ -217,11 +217,9 @@ using Candidates =
            StreamK<128, 192, true>, StreamK<128, 176, false>, StreamK<128, 176, true>,
            StreamK<128, 160, false>, StreamK<128, 160, true>, StreamK<128, 144, false>,
            StreamK<128, 144, true>, StreamK<128, 128, false>, StreamK<128, 128, true>,
-           StreamK<128, 96, false>, StreamK<128, 96, true>, StreamK<64, 192, false>,
-           StreamK<64, 192, true>, StreamK<64, 128, false>, StreamK<64, 128, true>,
-           StreamK<64, 96, false>, StreamK<64, 96, true>, StreamK<64, 64, false>,
-           StreamK<64, 64, true>, PushedSums<16, 64, 2>, PushedSums<32, 64, 2>,
-           PushedSums<64, 64, 2>, PushedSums<96, 64, 1>, PushedSums<128, 64, 1>,
-           PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
+           StreamK<128, 96, false>, StreamK<128, 96, true>, StreamK<64, 128, false>,
+           StreamK<64, 64, false>, StreamK<64, 64, true>, PushedSums<16, 64, 2>,
+           PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>,
+           PushedSums<128, 64, 1>, PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
 
 }  // namespace
