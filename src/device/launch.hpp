@@ -104,7 +104,7 @@ void launch_with(LaunchOptions options, void (*kernel)(P...), dim3 grid, dim3 bl
   host::expect_launch_bounds(function, block);
   host::run(
       grid, block, shared_bytes,
-      options.cluster > 1 ? static_cast<unsigned>(options.cluster) : host::cluster_size(function),
+      options.cluster > 0 ? static_cast<unsigned>(options.cluster) : host::cluster_size(function),
       [&] { kernel(static_cast<P>(args)...); });
 }
 
