@@ -35,6 +35,13 @@ class Run(NamedTuple):
     rows: list[dict[str, str]]  # of the shapes, not of the library; those that passed
     vendor: dict[str, float]  # the library's least microseconds by problem
 
+    @staticmethod
+    def all(runs: list[Run]) -> Run:
+        """Of different problems on one GPU, as one."""
+        vendor = {problem: us for run in runs for problem, us in run.vendor.items()}
+        rows = [row for run in runs for row in run.rows]
+        return runs[0]._replace(rows=rows, vendor=vendor)
+
 
 @dataclass
 class Bench:

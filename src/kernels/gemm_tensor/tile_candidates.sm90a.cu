@@ -2,17 +2,13 @@
 // a version for nt of bf16, for scripts/autotune.py to time. The names tell the rung whose kernel it is;
 // of v25 a tile's lines and width, and a if it lies across, and the blocks of a cluster along the lines
 // and beside each other: v20a_v25_128x208a_2x1_rest; of v24 rows and columns, and the blocks on an SM:
-// v20a_v24_32x64_2_4; and the way. Of the ways that a problem has a sixth is drawn: the numbers that are
-// fitted are those of all ways, and none need be timed on every problem.
+// v20a_v24_32x64_2_4; and the way.
 #if defined(LADDER_ALL_TILES)
 #include "tile_shapes.hpp"
 
-#include <functional>
 #include <list>
 
 namespace {
-
-constexpr std::size_t kOneIn = 6;
 
 template <class S, int kNumber>
 struct Candidate {
@@ -25,19 +21,11 @@ struct Candidate {
     S::template launch<gemm_tensor_nt>(g, way(g), stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
-    if (!is_drawn(p)) return ladder::unsupported("not drawn");
     const Args g{nullptr, nullptr, nullptr, p.m, p.n, p.k};
     if (p.m == 0 || p.n == 0 || p.k == 0 || way(g).clusters == 0) {
       return ladder::unsupported("no such way to share it out");
     }
     return gemm_k_tiles::supports<gemm_tensor_nt>(p);
-  }
-
- private:
-  static bool is_drawn(const gemm_tensor::Problem& p) {
-    std::string name = S::name(kNumber);
-    for (const int size : {p.m, p.n, p.k}) name += "x" + std::to_string(size);
-    return std::hash<std::string>{}(name) % kOneIn == 0;
   }
 };
 
