@@ -122,17 +122,16 @@ const ladder::Register<ShortK<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bfloa
 template <class Op, class T, class C>
 double ns_of_short_k(const gemm_tensor::Args<T, C>& g) {
   // Of an H100. With 5 us for a launch the estimate is within 16 % of the times in
-  // results/h100/2026-11-25-gemm_tensor-short-k-shapes.csv and …-odd-shapes.csv. A block's K-tiles take
-  // longer beside others on its SM, and C twice as long where its rows begin anywhere. DRAM's are bytes
-  // per ns.
-  constexpr double kOfTile = 700, kOfKTile = 1900, kBeside = 350, kDram = 2344;
+  // results/h100/2026-11-25-gemm_tensor-odd-shapes.csv. A block's K-tiles take longer beside others on its
+  // SM, and C half as long again where its rows begin anywhere. DRAM's are bytes per ns.
+  constexpr double kOfTile = 200, kOfKTile = 1800, kBeside = 400, kDram = 2344;
   const int k_tiles = ladder::ceil_div(g.k, BK);
   const double m = g.m, n = g.n, k = g.k, sms = ladder::sm_count();
   const double tiles = std::ceil(m / BM) * std::ceil(n / BN);
   const double on_an_sm = std::min<double>(kBlocksPerSm, kMostShared / shared_bytes<T>(k_tiles));
   const double at_once = std::max(1., std::min(tiles / sms, on_an_sm));
   const double of_a_block = kOfTile + k_tiles * (kOfKTile + kBeside * at_once);
-  const double bytes = (m * k + k * n) * sizeof(T) + m * n * sizeof(C) * (g.n % 8 > 0 ? 2 : 1);
+  const double bytes = (m * k + k * n) * sizeof(T) + m * n * sizeof(C) * (g.n % 8 > 0 ? 1.5 : 1);
   return std::hypot(std::ceil(tiles / (sms * on_an_sm)) * of_a_block, bytes / kDram);
 }
 
