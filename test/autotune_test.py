@@ -277,6 +277,18 @@ class Estimate(unittest.TestCase):
         ):
             self.assertEqual({way.split("_")[0] for way in of.works(product, self.SMS)}, clusters)
 
+    def test_a_shape_takes_part_in_every_cluster_once(self) -> None:
+        patterns = [re.compile("^" + gemm_tensor.names(turn)) for turn in range(len(gemm_tensor.CLUSTERS))]
+        for shape in gemm_tensor.shapes_of(gemm_tensor.CANDIDATES.read_text(encoding="utf-8")):
+            tile = "x".join(map(str, shape[:2]))
+            if isinstance(shape, gemm_tensor.PushedSums):
+                name = f"nt/bf16/v20a_v24_{tile}_{shape.blocks}_8"
+                self.assertTrue(all(pattern.match(name) for pattern in patterns), name)
+                continue
+            for along, beside in gemm_tensor.CLUSTERS:
+                name = f"nt/bf16/v20a_v25_{tile}{'a' * shape.across}_{along}x{beside}_whole"
+                self.assertEqual(sum(bool(pattern.match(name)) for pattern in patterns), 1, name)
+
     def test_work_of_pushed_sums(self) -> None:
         product = gemm_tensor.Product(512, 4096, 4096)  # 1024 tiles
         work = SHORT.works(product, self.SMS, 4)["2"]  # four rounds of 528 blocks
