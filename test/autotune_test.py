@@ -274,6 +274,7 @@ class Estimate(unittest.TestCase):
             (WIDE, {"1x1", "2x1", "1x2", "2x2", "4x1", "1x4"}),
             (TALL, {"1x1", "2x1", "1x2", "2x2", "1x4"}),  # not 208 by four
             (gemm_tensor.StreamK(128, 136, False), {"1x1", "1x2", "1x4"}),
+            (gemm_tensor.StreamK(48, 128, False), {"1x1", "2x1", "1x2", "2x2", "4x1"}),
         ):
             self.assertEqual({way.split("_")[0] for way in of.works(product, self.SMS)}, clusters)
 

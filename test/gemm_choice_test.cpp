@@ -1,5 +1,5 @@
-// What gemm_tensor's v20 chooses from, on the host executor: every shape of tile that it has, in every
-// cluster, undivided and divided, whichever its estimate prefers for the problems of kernels_test.cpp. And
+// What gemm_tensor's v20 chooses from, on the host executor: every shape of tile that it has, in most of its
+// clusters, undivided or divided, whichever its estimate prefers for the problems of kernels_test.cpp. And
 // matrices that start anywhere, which callers of the library may have and the harness never makes.
 //
 // Inputs are small integers, of which bf16 holds the sums: results must be exact.
@@ -130,7 +130,7 @@ std::map<int, std::vector<Choice>> by_shape(const typename Op::template Args<bfl
   return shapes;
 }
 
-TYPED_TEST(GemmChoice, EveryShapeIsRightInEveryCluster) {
+TYPED_TEST(GemmChoice, EveryShapeIsRightInManyWays) {
   // Of one tile or two, but for small ones; the last is ragged on every side.
   Product<TypeParam> product(72, 200, 264);
   const auto shapes = by_shape<TypeParam>(product.args());
@@ -138,10 +138,9 @@ TYPED_TEST(GemmChoice, EveryShapeIsRightInEveryCluster) {
   EXPECT_EQ(shapes.rbegin()->first + 1, static_cast<int>(shapes.size())) << "a shape has no way";
   for (const auto& [shape, ways] : shapes) {
     ASSERT_GE(ways.size(), 2u) << "shape " << shape << " is not divided";
-    // A cluster has five ways: one of each, and with the next shape another one.
-    const std::size_t first =
-        static_cast<std::size_t>(shape) % std::min<std::size_t>(5, ways.size());
-    for (std::size_t i = first; i < ways.size(); i += 5) {
+    // A cluster has about five ways: of most clusters one, and with the next shape another. v24's few: all.
+    const std::size_t step = ways.size() > 5 ? 5 : 1;
+    for (std::size_t i = static_cast<std::size_t>(shape) % step; i < ways.size(); i += step) {
       const Choice& choice = ways[i];
       const std::size_t bytes = gemm_choice::workspace<TypeParam>(product.args(), choice);
       const auto lane_order = static_cast<unsigned>(i);  // odd ones: eager

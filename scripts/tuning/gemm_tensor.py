@@ -2,9 +2,9 @@
 
 Every shape of src/kernels/gemm_tensor/tile_shapes.hpp is timed in nt of bf16, on products of usual sizes and
 on random ones, in every way to share out a product, but in one cluster on each product: all of them take
-turns, and a shape has the same numbers in all. The table's numbers are those with which the
-estimate comes nearest to the times, above all to those near the least time of a product. How good the
-choices are is seen from products that the fit has not seen: a third is held out. Then all are fitted.
+turns, and a shape has the same numbers in all. The table's numbers are those with which the estimate comes
+nearest to the times, above all to those near the least time of a product. How good the choices are is seen
+from products that the fit has not seen: a third is held out. Then all are fitted.
 """
 
 from __future__ import annotations

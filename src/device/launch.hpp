@@ -52,6 +52,14 @@ inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStre
   expect_success(cudaMemsetAsync(to, byte, bytes, stream));
 }
 
+/// Of a launch in clusters of so many blocks along x.
+inline cudaLaunchAttribute cluster_attribute(int blocks) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  return attribute;
+}
+
 template <class... P, class... A>
 void launch_with(LaunchOptions options, void (*kernel)(P...), dim3 grid, dim3 block,
                  std::size_t shared_bytes, cudaStream_t stream, A&&... args) {
@@ -70,9 +78,7 @@ void launch_with(LaunchOptions options, void (*kernel)(P...), dim3 grid, dim3 bl
   config.stream = stream;
   config.attrs = attributes;
   if (options.cluster > 1) {  // every block is a cluster of one
-    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim = {static_cast<unsigned>(options.cluster), 1, 1};
+    attributes[config.numAttrs++] = cluster_attribute(options.cluster);
   }
   if (options.overlapping) {
     cudaLaunchAttribute& attribute = attributes[config.numAttrs++];

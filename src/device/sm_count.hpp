@@ -44,9 +44,7 @@ int blocks_at_once(Kernel* kernel, int cluster, int threads, std::size_t shared)
   config.gridDim = cluster;
   config.blockDim = threads;
   config.dynamicSmemBytes = shared;
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(cluster), 1, 1};
+  cudaLaunchAttribute attribute = cluster_attribute(cluster);
   config.attrs = &attribute;
   config.numAttrs = 1;
   int clusters = 0;

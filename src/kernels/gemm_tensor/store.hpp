@@ -61,10 +61,11 @@ __device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* 
   }
 }
 
+constexpr int kUnalignedRows = 4;  // that a warp stores at once
+
 /// Rows first, first + step, … of an epilogue tile, kUnalignedRows of them, go to rows `row + first`, … of C,
 /// which may begin anywhere. Eight lanes store a row: the vectors that memory has as such, shifted out of
 /// the two that hold each, and an element each of the eight that are left over at both ends.
-constexpr int kUnalignedRows = 4;
 template <class T>
 __device__ __forceinline__ void store_unaligned(T* c, int m, int n, const T* epilogue_tile,
                                                 int first, int step, int row, int column) {

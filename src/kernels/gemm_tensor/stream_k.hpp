@@ -2,6 +2,8 @@
 // blocks that load for each other as in v14, of which each launch says how many, and C in fp32 too.
 #pragma once
 
+#include "device/divisor.hpp"
+#include "device/pipeline_state.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/elect.hpp"
 #include "device/ptx/griddepcontrol.hpp"
@@ -11,9 +13,9 @@
 #include "device/sm_count.hpp"
 #include "device/uniform.hpp"
 #include "store.hpp"
-#include "tiles.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace gemm_stream_k {
 
@@ -31,10 +33,8 @@ struct Cluster {
 
   __host__ __device__ int blocks() const { return 1 << (log_along + log_beside); }
   /// Of the blocks that load into one.
-  __host__ __device__ int loaders() const { return (1 << log_along) + (1 << log_beside) - 1; }
-  __host__ __device__ int count(int of_blocks) const {
-    return of_blocks >> (log_along + log_beside);
-  }
+  __device__ int loaders() const { return (1 << log_along) + (1 << log_beside) - 1; }
+  __device__ int count(int of_blocks) const { return of_blocks >> (log_along + log_beside); }
   /// Where a block stands in it.
   __device__ int along(int block) const { return block & ((1 << log_along) - 1); }
   __device__ int beside(int block) const { return block >> log_along & ((1 << log_beside) - 1); }
@@ -81,9 +81,9 @@ struct Shape {
   static constexpr int kSumBytes = Lines * Width * static_cast<int>(sizeof(float));  // of a block
 };
 
-/// C in tiles of clusters, in the order in which they are taken: down the columns of a band of rows of
-/// them. As many rows as make a wave about as high as wide, so that those that run at the same time share
-/// their operands in the L2.
+/// C in tiles of clusters, in the order in which they are taken: as in tiles.hpp, but of sizes that the
+/// launch knows. A band has as many rows as make a wave about as high as wide, so that those that run at the
+/// same time share their operands in the L2.
 struct Order {
   /// Of that size.
   Order(int m, int n, int height, int width, int cluster)
@@ -105,9 +105,9 @@ struct Order {
   }
 
   static int rows_of_band(int height, int width, int cluster) {
-    int rows_of_band = 1;
-    while (rows_of_band * rows_of_band * height < kWave / cluster * width) ++rows_of_band;
-    return rows_of_band;
+    int band = 1;
+    while (band * band * height < kWave / cluster * width) ++band;
+    return band;
   }
 
   int rows, cols, band;
@@ -215,8 +215,7 @@ __device__ __forceinline__ void load_part(T* to, const CUtensorMap* map, int mn,
                                           std::uint16_t blocks) {
   constexpr bool kAlongK = kMajor == Major::k;
   const int first = part * ((kAlongK ? kSize : BK) >> log_parts);
-  if constexpr (kAlongK) mn += first;
-  if constexpr (!kAlongK) k += first;
+  (kAlongK ? mn : k) += first;
   to += first * (kAlongK ? BK : 64);
   if (log_parts == 0) {
     load_k_tile<kMajor, kHeld<kMajor, kSize>>(to, map, mn, k, barrier);
@@ -298,7 +297,7 @@ struct Task {
 };
 
 template <class T, class C, class S, Major kP, Major kQ>
-__device__ __forceinline__ void multiply_parts(const Task<C>& task) {
+__global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant__ Task<C> task) {
   using L = SharedLayout<S, C, kQ>;
   constexpr int kStage = L::kStage, kLines = S::kLines, kWidth = S::kWidth;
   constexpr int kConsumers = S::kConsumers, kSlices = S::kSlices;
@@ -506,10 +505,6 @@ __device__ __forceinline__ void multiply_parts(const Task<C>& task) {
   if (lane == 0) bulk_wait_group_read<0>();
 }
 
-template <class T, class C, class S, Major kP, Major kQ>
-__global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant__ Task<C> task) {
-  multiply_parts<T, C, S, kP, kQ>(task);
-}
 template <class Op, class S, class T, class C>
 auto kernel_of() {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
