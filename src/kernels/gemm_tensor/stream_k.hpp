@@ -342,14 +342,20 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
     const int issuer = ladder::uniform(threadIdx.x / 32 % 4);
     if constexpr (kConsumers > 1) setmaxnreg_dec<S::kProducerRegisters>();
     if (issuer >= kIssuers || !elect_one()) return;
-    cluster_wait();
-    griddepcontrol_wait();  // for copies of A and B
     const auto of_p = static_cast<std::uint16_t>(task.cluster.row_of(blockIdx.x)),
                of_q = static_cast<std::uint16_t>(task.cluster.column_of(blockIdx.x));
-    int turn = 0;  // whose K-tile it is
-    while (parts.next(part, this_cluster(), clusters())) {
+    int p = 0, q = 0;  // where the part's tile begins in P and in Q
+    auto next = [&] {
+      if (!parts.next(part, this_cluster(), clusters())) return false;
       const int2 at = task.order.at(part.tile);
-      const int p = line0(at), q = width0(at);
+      p = line0(at), q = width0(at);
+      return true;
+    };
+    int turn = 0;            // whose K-tile it is
+    bool has_part = next();  // found before it waits for others
+    cluster_wait();
+    griddepcontrol_wait();  // for copies of A and B
+    for (; has_part; has_part = next()) {
       for (int k_tile = part.first; k_tile < part.last; ++k_tile, state.advance()) {
         if (turn++ % kIssuers != issuer) continue;
         T* const to = ring + state.stage * kStage;
