@@ -135,40 +135,35 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   const int first = static_cast<int>(std::int64_t{k_tiles} * rank / kParts);
   const int last = static_cast<int>(std::int64_t{k_tiles} * (rank + 1) / kParts);
 
-  // A producer warp makes the mbarriers: so it need not wait for the consumers before it loads.
+  // The consumers' warps make the mbarriers, a stage or two each, as in stream_k.hpp.
   constexpr int kProducer = S::kConsumers * 128;
-  if (const int s = threadIdx.x - kProducer; s >= 0 && s < 32) {
-    if constexpr (kSplit) {
-      if (s == 0) {
-        mbarrier_init(&received, 1);
-        if (rank < kReducers) mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
+  if (const int warp = ladder::uniform(threadIdx.x / 32); warp < S::kConsumers * 4) {
+    if (elect_one()) {
+      if constexpr (kSplit) {
+        if (warp == S::kConsumers * 4 - 1) {
+          mbarrier_init(&received, 1);
+          if (rank < kReducers) mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
+        }
       }
+      for (int s = warp; s < stages; s += S::kConsumers * 4) {
+        mbarrier_init(&full[s], Loads::kArrivals);
+        mbarrier_init(&empty[s], S::kConsumers);
+      }
+      fence_proxy_async();
+      if constexpr (kSplit) fence_mbarrier_init();
     }
-    if (s < stages) {
-      mbarrier_init(&full[s], Loads::kArrivals);
-      mbarrier_init(&empty[s], S::kConsumers);
-    }
-    fence_proxy_async();
-    if constexpr (kSplit) fence_mbarrier_init();
-    __syncwarp();
-  } else if (threadIdx.x == 0) {
+  } else if (threadIdx.x == kProducer) {
     loads.prefetch();
   }
   if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
+  named_barrier_sync<kThreads<Loads>>(kReady);
 
   ladder::StagesState state{stages};
   if (threadIdx.x >= kProducer) {
-    if (threadIdx.x < kProducer + 32) {
-      named_barrier_arrive<kThreads<Loads>>(kReady);
-    } else {
-      named_barrier_sync<kThreads<Loads>>(kReady);
-    }
     loads.fill(Ring<T>{ring, full, empty, state}, row0, col0, first, last);
     if constexpr (kSplit) cluster_wait();
     return;
   }
-
-  named_barrier_sync<kThreads<Loads>>(kReady);
 
   float acc[BM / 2] = {};
   const int warpgroup = ladder::uniform(threadIdx.x / 128);

@@ -39,15 +39,13 @@ struct Cluster {
   __device__ int along(int block) const { return block & ((1 << log_along) - 1); }
   __device__ int beside(int block) const { return block >> log_along & ((1 << log_beside) - 1); }
 
-  /// Bits of the blocks beside a block, and of those along the lines, itself among them.
-  __device__ unsigned row_of(int block) const {
+  /// Bits of the blocks beside a block, and of those along the lines, itself among them; of the first.
+  unsigned row() const {
     unsigned bits = 0;
-    for (int i = along(block); i < blocks(); i += 1 << log_along) bits |= 1u << i;
+    for (int i = 0; i < 1 << log_beside; ++i) bits |= 1u << (i << log_along);
     return bits;
   }
-  __device__ unsigned column_of(int block) const {
-    return ((1u << (1 << log_along)) - 1) << (beside(block) << log_along);
-  }
+  unsigned column() const { return (1u << (1 << log_along)) - 1; }
 };
 
 /// A tile is Lines x Width; or, across, Width x Lines, multiplied as its transpose. Its lines, rows of
@@ -207,39 +205,71 @@ struct SharedLayout {
   static_assert(kMostStages >= 3);
 };
 
-/// Issues the loads of one of 2^log_parts parts of an operand's K-tile, into the blocks that need it: of
+/// What a block loads of an operand's K-tiles, into the blocks that need it: one of 2^log_parts parts, of
 /// the kSize rows of M or N; where those are contiguous, of the depth.
-template <Major kMajor, int kSize, class T>
-__device__ __forceinline__ void load_part(T* to, const CUtensorMap* map, int mn, int k,
-                                          Mbarrier* barrier, int log_parts, int part,
-                                          std::uint16_t blocks) {
-  constexpr bool kAlongK = kMajor == Major::k;
-  const int first = part * ((kAlongK ? kSize : BK) >> log_parts);
-  (kAlongK ? mn : k) += first;
-  to += first * (kAlongK ? BK : 64);
-  if (log_parts == 0) {
-    load_k_tile<kMajor, kHeld<kMajor, kSize>>(to, map, mn, k, barrier);
-  } else {
-    load_k_tile_multicast<kMajor, kHeld<kMajor, kSize>>(to, map, mn, k, barrier, blocks);
+template <Major kMajor, int kSize>
+class Share {
+ public:
+  __device__ Share(int log_parts, int part, unsigned blocks)
+      : first_(part * ((kAlongK ? kSize : BK) >> log_parts)),
+        blocks_(static_cast<std::uint16_t>(blocks)),
+        is_whole_(log_parts == 0) {}
+
+  template <class T>
+  __device__ __forceinline__ void load(T* to, const CUtensorMap* map, int mn, int k,
+                                       Mbarrier* barrier) const {
+    (kAlongK ? mn : k) += first_;
+    to += first_ * (kAlongK ? BK : 64);
+    if (is_whole_) {
+      load_k_tile<kMajor, kHeld<kMajor, kSize>>(to, map, mn, k, barrier);
+    } else {
+      load_k_tile_multicast<kMajor, kHeld<kMajor, kSize>>(to, map, mn, k, barrier, blocks_);
+    }
   }
-}
+
+ private:
+  static constexpr bool kAlongK = kMajor == Major::k;
+  int first_;
+  std::uint16_t blocks_;
+  bool is_whole_;
+};
 
 /// Rows of C that a warpgroup stages at once, of a tile across.
 template <class S>
 constexpr int kRowsAtOnce = S::kWidth % 32 == 0 ? 32 : 16;
 
+/// Where C is staged: kElements at a time, in kHeld epilogue tiles that take turns; or, behind a block's last
+/// K-tile, in the stages, so many in each, where nothing need be waited for.
+template <class T, int kElements, int kHeld, int kStage, int kOfStage>
+struct Staging {
+  T *tiles, *stages;
+  bool in_stages;
+
+  __device__ T* at(int j) const {
+    return in_stages ? stages + j / kOfStage * kStage + j % kOfStage * kElements
+                     : tiles + j % kHeld * kElements;
+  }
+  template <int kTiles>
+  __device__ __forceinline__ void wait(int j) const {
+    if (!in_stages) wait_for_epilogue_tile<kTiles, kHeld>(j);
+  }
+};
+
 /// 64 columns of C from the accumulators of its transpose, kRows rows at a time; a warpgroup's.
-template <int kRows, class T, int kAccumulators>
-__device__ __forceinline__ void store_across(const CUtensorMap& map, T* epilogue_tiles, int row,
+template <int kRows, class Tiles, int kAccumulators>
+__device__ __forceinline__ void store_across(const CUtensorMap& map, Tiles tiles, int row,
                                              int column, int barrier,
                                              const float (&acc)[kAccumulators]) {
   constexpr int kTiles = kAccumulators * 2 / kRows;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
-    T* const epilogue_tile = epilogue_tiles + j % 2 * (kRows * 64);
-    if (threadIdx.x % 128 == 0) wait_for_epilogue_tile<kTiles>(j);
-    named_barrier_sync<128>(barrier);
+    auto* const epilogue_tile = tiles.at(j);
+    using T = std::remove_pointer_t<decltype(tiles.at(j))>;
+    if (!tiles.in_stages) {
+      if (threadIdx.x % 128 == 0) tiles.template wait<kTiles>(j);
+      named_barrier_sync<128>(barrier);
+    }
 #pragma unroll
     for (int i = 0; i < kRows; i += 16) {  // four matrices: 8 rows of C left and right, 8 more
       const float* const s = acc + (j * kRows + i) / 2;
@@ -290,6 +320,7 @@ struct Task {
   bool by_tma;  // is 16-bit C stored
   int m, n, stages;
   Cluster cluster;
+  unsigned row, column;  // the cluster's
   Division division;
   Order order;
   float4* sums;  // [block][warpgroup][accumulators / 4][128]
@@ -319,31 +350,32 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
     return (((S::kAcross ? at.y : at.x) << task.cluster.log_beside) + beside()) * kWidth;
   };
 
-  // The warp that loads makes the mbarriers: so it need not wait for others before it begins.
-  constexpr int kProducer = kConsumers * 128;
-  if (const int s = threadIdx.x - kProducer; s >= 0 && s < 32) {
-    if (s < task.stages) {
+  // The last warps load. The others make the mbarriers, a stage or two each: one takes as long as ten
+  // instructions, and one warp would make them one after the other.
+  constexpr int kMakers = S::kThreads / 32 - kIssuers;
+  if (const int maker = ladder::uniform(threadIdx.x / 32); maker >= kMakers) {
+    if (elect_one()) prefetch_map(maker == kMakers ? &task.p : &task.q);
+  } else if (elect_one()) {
+    for (int s = maker; s < task.stages; s += kMakers) {
       mbarrier_init(&full[s], 1);
       mbarrier_init(&empty[s], kConsumers * task.cluster.loaders());
-      fence_proxy_async();
-      fence_mbarrier_init();
     }
-    __syncwarp();
-  } else if (threadIdx.x == 0) {
-    prefetch_map(&task.p);
-    prefetch_map(&task.q);
+    fence_proxy_async();
+    fence_mbarrier_init();
   }
   cluster_arrive_relaxed();
 
   ladder::StagesState state{task.stages};
   Parts parts(task.division, this_cluster());
   Part part;
-  if (threadIdx.x >= kProducer) {  // the producer warpgroup: setmaxnreg, few threads issue
-    const int issuer = ladder::uniform(threadIdx.x / 32 % 4);
+  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, few threads issue
+    const int issuer = ladder::uniform(threadIdx.x / 32) - kMakers;
     if constexpr (kConsumers > 1) setmaxnreg_dec<S::kProducerRegisters>();
-    if (issuer >= kIssuers || !elect_one()) return;
-    const auto of_p = static_cast<std::uint16_t>(task.cluster.row_of(blockIdx.x)),
-               of_q = static_cast<std::uint16_t>(task.cluster.column_of(blockIdx.x));
+    if (issuer < 0 || !elect_one()) return;
+    const Cluster cluster = task.cluster;
+    const Share<kP, kLines> of_p(cluster.log_beside, beside(), task.row << along());
+    const Share<kQ, kWidth> of_q(cluster.log_along, along(),
+                                 task.column << (beside() << cluster.log_along));
     int p = 0, q = 0;  // where the part's tile begins in P and in Q
     auto next = [&] {
       if (!parts.next(part, this_cluster(), clusters())) return false;
@@ -363,10 +395,8 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
         // Free in all blocks that it loads into. A new mbarrier reports the previous phase complete.
         mbarrier_wait(&empty[state.stage], state.parity ^ 1);
         mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
-        load_part<kP, kLines>(to, &task.p, p, k_tile * BK, barrier, task.cluster.log_beside,
-                              beside(), of_p);
-        load_part<kQ, kWidth>(to + kLines * BK, &task.q, q, k_tile * BK, barrier,
-                              task.cluster.log_along, along(), of_q);
+        of_p.load(to, &task.p, p, k_tile * BK, barrier);
+        of_q.load(to + kLines * BK, &task.q, q, k_tile * BK, barrier);
       }
     }
     return;
@@ -476,6 +506,10 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
       } while (task.division.begin(other) > part.tile * task.division.k_tiles);
     }
 
+    // All K-tiles of this block have come: the lines of P that a warpgroup has multiplied are its own.
+    const bool in_stages =
+        loads_after == -task.stages && task.stages >= ladder::ceil_div(kWidth, 64);
+    if (sizeof(C) == 2 && in_stages) named_barrier_sync<128>(1 + warpgroup);
     const int2 at = task.order.at(part.tile);
 #pragma unroll
     for (int i = 0; i < kSlices; ++i) {
@@ -487,7 +521,11 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
         } else {
           C* const tiles = epilogue_tiles + warpgroup * 4 * L::kHeldTiles * EpilogueTile::kElements;
           if (!S::kStoresAnyRows || task.by_tma) {
-            store_across<kRowsAtOnce<S>>(task.c, tiles, row, column, 1 + warpgroup, acc[i]);
+            constexpr int kRows = kRowsAtOnce<S>;
+            store_across<kRows>(task.c,
+                                Staging<C, kRows * 64, 2, kStage, 64 / kRows>{
+                                    tiles, reinterpret_cast<C*>(ring) + slice * BK, in_stages},
+                                row, column, 1 + warpgroup, acc[i]);
           } else {
             store_across_rows<kRowsAtOnce<S>>(task.to, task.m, task.n, tiles, row, column,
                                               1 + warpgroup, acc[i]);
@@ -500,7 +538,13 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
         } else {
           C* const tiles = epilogue_tiles + warp * L::kHeldTiles * EpilogueTile::kElements;
           if (!S::kStoresAnyRows || task.by_tma) {
-            store_epilogue_tiles<L::kHeldTiles>(task.c, tiles, row, column, acc[i]);
+            constexpr int kElements = EpilogueTile::kElements;
+            store_by_tiles(
+                task.c,
+                Staging<C, kElements, L::kHeldTiles, kStage, 1>{
+                    tiles, reinterpret_cast<C*>(ring) + slice * BK + warp % 4 * kElements,
+                    in_stages},
+                row, column, acc[i]);
           } else {
             store_rows(task.to, task.m, task.n, tiles, row, column, acc[i]);
           }
@@ -573,6 +617,8 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
                .n = g.n,
                .stages = stages,
                .cluster = cluster,
+               .row = cluster.row(),
+               .column = cluster.column(),
                .division = division,
                .order = order,
                .sums = static_cast<float4*>(g.workspace),
