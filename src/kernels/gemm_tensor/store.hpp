@@ -9,7 +9,8 @@
 
 namespace gemm_k_tiles {
 
-/// The part of C that a warp stages in shared memory for a TMA store.
+/// The part of C that a warp stages in shared memory for a TMA store. A warp has two, so that while one
+/// is stored the other is filled; or one, where shared memory is better used otherwise.
 struct EpilogueTile {
   static constexpr int kRows = 16, kCols = 64;
   static constexpr int kElements = kRows * kCols;
@@ -26,36 +27,22 @@ __device__ __forceinline__ void wait_for_epilogue_tile(int j) {
   }
 }
 
-/// A warp's two epilogue tiles: while one is stored the other is filled. Or one, where shared memory is
-/// better used otherwise.
-template <class T, int kHeld = 2>
-struct EpilogueTiles {
-  T* tiles;
-
-  __device__ T* at(int j) const { return tiles + j % kHeld * EpilogueTile::kElements; }
-  /// Until tile number j of kTiles may be filled.
-  template <int kTiles>
-  __device__ __forceinline__ void wait(int j) const {
-    wait_for_epilogue_tile<kTiles, kHeld>(j);
-  }
-};
-
 /// 16-bit C, from row `row` and column `column` on: one epilogue tile after the other, in the
 /// swizzle of TMA: chunk c of row r is stored as chunk c ^ (r % 8), so that the 8 rows of a matrix
 /// are in different banks. Where the columns are no multiple of 64, the last epilogue tile overlaps
-/// the one before. Returns before TMA has read all of them.
-template <class Tiles, int kAccumulators>
-__device__ __forceinline__ void store_by_tiles(const CUtensorMap& map, Tiles tiles, int row,
-                                               int column, const float (&acc)[kAccumulators]) {
+/// the one before. Returns before TMA has read the last two.
+template <int kHeld = 2, class T, int kAccumulators>
+__device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* epilogue_tiles,
+                                                     int row, int column,
+                                                     const float (&acc)[kAccumulators]) {
   using namespace ladder::ptx;
   constexpr int kCols = kAccumulators * 2, kTiles = ladder::ceil_div(kCols, EpilogueTile::kCols);
   const int lane = threadIdx.x % 32;
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
     const int first = min(j * EpilogueTile::kCols, kCols - EpilogueTile::kCols);
-    auto* const epilogue_tile = tiles.at(j);
-    using T = std::remove_pointer_t<decltype(tiles.at(j))>;
-    if (lane == 0) tiles.template wait<kTiles>(j);
+    T* const epilogue_tile = epilogue_tiles + j % kHeld * EpilogueTile::kElements;
+    if (lane == 0) wait_for_epilogue_tile<kTiles, kHeld>(j);
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < EpilogueTile::kCols / 16; ++i) {  // 16 x 16: four matrices, left ones first
@@ -72,14 +59,6 @@ __device__ __forceinline__ void store_by_tiles(const CUtensorMap& map, Tiles til
       bulk_commit_group();
     }
   }
-}
-
-/// From the warp's two.
-template <class T, int kAccumulators>
-__device__ __forceinline__ void store_epilogue_tiles(const CUtensorMap& map, T* epilogue_tiles,
-                                                     int row, int column,
-                                                     const float (&acc)[kAccumulators]) {
-  store_by_tiles(map, EpilogueTiles<T>{epilogue_tiles}, row, column, acc);
 }
 
 constexpr int kUnalignedRows = 4;  // that a warp stores at once

@@ -238,38 +238,18 @@ class Share {
 template <class S>
 constexpr int kRowsAtOnce = S::kWidth % 32 == 0 ? 32 : 16;
 
-/// Where C is staged: kElements at a time, in kHeld epilogue tiles that take turns; or, behind a block's last
-/// K-tile, in the stages, so many in each, where nothing need be waited for.
-template <class T, int kElements, int kHeld, int kStage, int kOfStage>
-struct Staging {
-  T *tiles, *stages;
-  bool in_stages;
-
-  __device__ T* at(int j) const {
-    return in_stages ? stages + j / kOfStage * kStage + j % kOfStage * kElements
-                     : tiles + j % kHeld * kElements;
-  }
-  template <int kTiles>
-  __device__ __forceinline__ void wait(int j) const {
-    if (!in_stages) wait_for_epilogue_tile<kTiles, kHeld>(j);
-  }
-};
-
 /// 64 columns of C from the accumulators of its transpose, kRows rows at a time; a warpgroup's.
-template <int kRows, class Tiles, int kAccumulators>
-__device__ __forceinline__ void store_across(const CUtensorMap& map, Tiles tiles, int row,
+template <int kRows, class T, int kAccumulators>
+__device__ __forceinline__ void store_across(const CUtensorMap& map, T* epilogue_tiles, int row,
                                              int column, int barrier,
                                              const float (&acc)[kAccumulators]) {
   constexpr int kTiles = kAccumulators * 2 / kRows;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
-    auto* const epilogue_tile = tiles.at(j);
-    using T = std::remove_pointer_t<decltype(tiles.at(j))>;
-    if (!tiles.in_stages) {
-      if (threadIdx.x % 128 == 0) tiles.template wait<kTiles>(j);
-      named_barrier_sync<128>(barrier);
-    }
+    T* const epilogue_tile = epilogue_tiles + j % 2 * (kRows * 64);
+    if (threadIdx.x % 128 == 0) wait_for_epilogue_tile<kTiles>(j);
+    named_barrier_sync<128>(barrier);
 #pragma unroll
     for (int i = 0; i < kRows; i += 16) {  // four matrices: 8 rows of C left and right, 8 more
       const float* const s = acc + (j * kRows + i) / 2;
@@ -506,10 +486,6 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
       } while (task.division.begin(other) > part.tile * task.division.k_tiles);
     }
 
-    // All K-tiles of this block have come: the lines of P that a warpgroup has multiplied are its own.
-    const bool in_stages =
-        loads_after == -task.stages && task.stages >= ladder::ceil_div(kWidth, 64);
-    if (sizeof(C) == 2 && in_stages) named_barrier_sync<128>(1 + warpgroup);
     const int2 at = task.order.at(part.tile);
 #pragma unroll
     for (int i = 0; i < kSlices; ++i) {
@@ -521,11 +497,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
         } else {
           C* const tiles = epilogue_tiles + warpgroup * 4 * L::kHeldTiles * EpilogueTile::kElements;
           if (!S::kStoresAnyRows || task.by_tma) {
-            constexpr int kRows = kRowsAtOnce<S>;
-            store_across<kRows>(task.c,
-                                Staging<C, kRows * 64, 2, kStage, 64 / kRows>{
-                                    tiles, reinterpret_cast<C*>(ring) + slice * BK, in_stages},
-                                row, column, 1 + warpgroup, acc[i]);
+            store_across<kRowsAtOnce<S>>(task.c, tiles, row, column, 1 + warpgroup, acc[i]);
           } else {
             store_across_rows<kRowsAtOnce<S>>(task.to, task.m, task.n, tiles, row, column,
                                               1 + warpgroup, acc[i]);
@@ -538,13 +510,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
         } else {
           C* const tiles = epilogue_tiles + warp * L::kHeldTiles * EpilogueTile::kElements;
           if (!S::kStoresAnyRows || task.by_tma) {
-            constexpr int kElements = EpilogueTile::kElements;
-            store_by_tiles(
-                task.c,
-                Staging<C, kElements, L::kHeldTiles, kStage, 1>{
-                    tiles, reinterpret_cast<C*>(ring) + slice * BK + warp % 4 * kElements,
-                    in_stages},
-                row, column, acc[i]);
+            store_epilogue_tiles<L::kHeldTiles>(task.c, tiles, row, column, acc[i]);
           } else {
             store_rows(task.to, task.m, task.n, tiles, row, column, acc[i]);
           }
