@@ -30,7 +30,7 @@ class Scratch {
 /// says whether it was accepted.
 template <class Launch>
 int fastest(int count, Launch launch) {
-  constexpr int kRounds = 5;
+  constexpr int kRounds = 9;
   int device = 0, l2_bytes = 0;
   LADDER_CUDA(cudaGetDevice(&device));
   LADDER_CUDA(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device));

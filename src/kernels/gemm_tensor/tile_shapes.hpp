@@ -209,18 +209,14 @@ struct Shapes {
   static constexpr int kCount = sizeof...(S);
 };
 
-using Candidates = Shapes<
-    StreamK<256, 160, true>, StreamK<192, 192, false>, StreamK<192, 192, true>,
-    StreamK<128, 256, false>, StreamK<128, 224, false>, StreamK<128, 224, true>,
-    StreamK<128, 208, true>, StreamK<128, 192, false>, StreamK<128, 176, false>,
-    StreamK<128, 160, false>, StreamK<128, 160, true>, StreamK<128, 144, false>,
-    StreamK<128, 128, false>, StreamK<128, 112, false>, StreamK<128, 112, true>,
-    StreamK<128, 96, false>, StreamK<128, 96, true>, StreamK<64, 256, false>,
-    StreamK<64, 192, false>, StreamK<64, 144, false>, StreamK<64, 128, false>,
-    StreamK<64, 96, false>, StreamK<64, 80, false>, StreamK<64, 64, false>, StreamK<64, 48, false>,
-    StreamK<64, 32, false>, StreamK<64, 240, true>, StreamK<64, 192, true>, StreamK<64, 144, true>,
-    StreamK<64, 112, true>, StreamK<64, 96, true>, StreamK<64, 80, true>, StreamK<64, 64, true>,
-    PushedSums<16, 64, 2>, PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>,
-    PushedSums<128, 64, 1>, PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
+using Candidates =
+    Shapes<StreamK<256, 160, true>, StreamK<192, 192, false>, StreamK<128, 256, false>,
+           StreamK<128, 224, false>, StreamK<128, 224, true>, StreamK<128, 192, false>,
+           StreamK<128, 176, false>, StreamK<128, 160, false>, StreamK<128, 160, true>,
+           StreamK<128, 128, false>, StreamK<128, 112, false>, StreamK<128, 96, true>,
+           StreamK<64, 192, false>, StreamK<64, 128, false>, StreamK<64, 96, false>,
+           StreamK<64, 144, true>, StreamK<64, 96, true>, PushedSums<16, 64, 2>,
+           PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>,
+           PushedSums<128, 64, 1>, PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
 
 }  // namespace

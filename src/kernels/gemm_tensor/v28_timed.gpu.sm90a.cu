@@ -3,7 +3,7 @@
 // Vs v20    an estimate is right within a few percent, and choices are closer together than that
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
 // Limits    compute capability 9.0; all rows start at multiples of 16 bytes. Preparing a problem takes
-//           about a hundred launches, and memory for another C
+//           about 160 launches, and memory for another C
 // Tile      as in v20
 #include "choice.hpp"
 #include "fastest.hpp"
