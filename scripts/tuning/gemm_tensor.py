@@ -116,7 +116,7 @@ class Work(NamedTuple):
     pushes: float  # doublings of the blocks that exchange sums
     starts: float  # 1 of StreamK, 0 of PushedSums
     loads: float  # bytes from memory
-    apart: float  # the same, if blocks are at different K-tiles of what they share, else 0
+    apart: float  # 1 if blocks are at different K-tiles of what they share, else 0
     stores: float  # bytes to memory
 
 
@@ -140,15 +140,17 @@ class Rates(NamedTuple):
     push: float
     start: float
     apart: float
+    scatter: float
 
 
 def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
     """In ns."""
+    lines = work.lines + gpu.split * work.split_lines + gpu.odd * work.odd_lines
     step = (
         (work.ring * gpu.latency) ** 2
         + (work.at_once * pace.k_tile) ** 2
-        + (gpu.line * (work.lines + gpu.split * work.split_lines + gpu.odd * work.odd_lines)) ** 2
-        + ((work.loads + gpu.apart * work.apart) / work.steps / gpu.dram) ** 2
+        + ((1 + gpu.scatter * work.apart) * gpu.line * lines) ** 2
+        + ((1 + gpu.apart * work.apart) * work.loads / work.steps / gpu.dram) ** 2
     ) ** 0.5
     ns = work.steps * step + work.ends * pace.tile + work.sums * gpu.sum
     ns += work.divided * gpu.divide + work.pushes * gpu.push + work.starts * gpu.start
@@ -219,7 +221,7 @@ class StreamK(NamedTuple):
         return Work(
             steps, at_once=1, ring=0, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=ends, sums=adds * self.lines / 128 * self.width,
-            divided=divided > 0, pushes=0, starts=1, loads=of.loads, apart=of.loads * apart,
+            divided=divided > 0, pushes=0, starts=1, loads=of.loads, apart=apart,
             stores=of.stores,
         )  # fmt: skip
 
@@ -296,7 +298,7 @@ class Numbers(NamedTuple):
 
 # ns of a launch first
 START = (4000.0, *Rates(dram=2500, line=1.2, split=0.5, odd=0.5, sum=8, divide=500, latency=250, push=500,
-                        start=1000, apart=0.1))
+                        start=1000, apart=0.1, scatter=0.1))
 START_PACE = Pace(k_tile=300, tile=800)
 
 

@@ -23,6 +23,7 @@ struct Rates {
   double push;     ///< ns in which blocks exchange sums, for each doubling of a cluster
   double start;    ///< ns that v25's kernels take longer to begin and to end than v24's
   double apart;    ///< by how much more is read of A and B where blocks are at different K-tiles
+  double scatter;  ///< and by how much longer do their lines take from the L2
 };
 
 /// Of a GPU and a shape of tile.
@@ -113,8 +114,9 @@ struct StreamK {
     const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? beside : along);
     const bool apart = divided > 0 && way.clusters % static_cast<int>(tiles) > 0;
     const double loads = p.loads * (apart ? 1 + gpu.apart : 1);
+    const double line = gpu.line * (apart ? 1 + gpu.scatter : 1);
     const double step =
-        std::hypot(pace.k_tile, gpu.line * active * (of_a + of_b), loads / steps / gpu.dram);
+        std::hypot(pace.k_tile, line * active * (of_a + of_b), loads / steps / gpu.dram);
     return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Lines / 128 * Width +
            (divided > 0 ? gpu.divide : 0) + gpu.start;
   }
