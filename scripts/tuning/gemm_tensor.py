@@ -273,7 +273,7 @@ class Kernel(NamedTuple):
 
     @staticmethod
     def of(name: str) -> Kernel:
-        """v20a_v25_128x208a_2x1_rest or v20a_v24_32x64_1_8"""
+        """v20a_v25_128x160a_2x1_rest or v20a_v24_32x64_1_8"""
         if found := re.fullmatch(r"v20a_v25_(\d+)x(\d+)(a?)_(\w+)", name):
             return Kernel(StreamK(int(found[1]), int(found[2]), bool(found[3])), found[4])
         if found := re.fullmatch(r"v20a_v24_(\d+)x(\d+)_(\d)_(\w+)", name):
