@@ -218,11 +218,13 @@ target_link_libraries(attention_reference_test_kernels PRIVATE GTest::gtest)
 
 # What gemm_tensor's v20 chooses from, of the kernels as the host executor's library has them
 if(NOT LADDER_SANITIZE) # under which it has no clusters
-  ladder_test_program(gemm_choice_test test/gemm_choice_test.cpp)
+  foreach(program gemm_choice_test gemm_estimates)
+    ladder_test_program(${program} test/${program}.cpp)
+    target_sources(${program} PRIVATE $<TARGET_OBJECTS:host_executor>
+      $<FILTER:$<TARGET_OBJECTS:ladder_host_kernels>,INCLUDE,/gemm_tensor/>)
+    target_link_libraries(${program} PRIVATE ladder_on_host)
+  endforeach()
   ladder_discover(gemm_choice_test on_host)
-  target_sources(gemm_choice_test PRIVATE $<TARGET_OBJECTS:host_executor>
-    $<FILTER:$<TARGET_OBJECTS:ladder_host_kernels>,INCLUDE,/gemm_tensor/>)
-  target_link_libraries(gemm_choice_test PRIVATE ladder_on_host)
 endif()
 if(LADDER_CUDA)
   add_executable(ptx_on_gpu_test test/ptx_gpu_test.cu src/harness/registry.cpp)
@@ -277,7 +279,10 @@ if(Python3_Interpreter_FOUND)
   add_test(NAME scripts.report
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/report_page_test.py)
   set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77 COST 500)
-  if(NOT LADDER_SANITIZE) # which does not count
+  if(NOT LADDER_SANITIZE) # which does not count, and has no clusters
+    add_test(NAME scripts.tuning_estimates_as_v20
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/estimates_agree_test.py
+              $<TARGET_FILE:gemm_estimates>)
     set(stepper Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/stepper_test.py $<TARGET_FILE:bench>)
     add_test(NAME scripts.stepper COMMAND ${stepper})
     add_test(NAME scripts.stepper_site COMMAND ${stepper} --full Pages)
