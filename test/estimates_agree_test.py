@@ -64,7 +64,8 @@ class Agreement(unittest.TestCase):
                   way: int) -> list[float]:  # fmt: skip
         """For each number of blocks that an SM may have room for."""
         most = MOST_OF_AN_SM if isinstance(shape, tuning.PushedSums) else 1
-        works = [self.works(op, problem, shape, blocks + 1).get(self.name(shape, way)) for blocks in range(most)]
+        name = self.name(shape, way)
+        works = [self.works(op, problem, shape, blocks).get(name) for blocks in range(1, most + 1)]
         return [tuning.estimate(work, numbers.paces[shape], numbers.rates) for work in works if work]
 
     def expected(self, op: str, shapes: list[tuning.Shape]) -> set[tuple[str, int, int]]:
