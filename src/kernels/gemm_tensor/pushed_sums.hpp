@@ -135,35 +135,47 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   const int first = static_cast<int>(std::int64_t{k_tiles} * rank / kParts);
   const int last = static_cast<int>(std::int64_t{k_tiles} * (rank + 1) / kParts);
 
-  // The consumers' warps make the mbarriers, a stage or two each, as in stream_k.hpp.
+  // As in stream_k.hpp the consumers' warps make the mbarriers, a stage or two each. Where TMA does not load,
+  // a producer warp makes them all: its loads take longer, and consumers have no registers left for more.
   constexpr int kProducer = S::kConsumers * 128;
-  if (const int warp = ladder::uniform(threadIdx.x / 32); warp < S::kConsumers * 4) {
-    if (elect_one()) {
-      if constexpr (kSplit) {
-        if (warp == S::kConsumers * 4 - 1) {
-          mbarrier_init(&received, 1);
-          if (rank < kReducers) mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
-        }
+  constexpr bool kByTma = Loads::kArrivals == 1;
+  auto make_received = [&] {
+    mbarrier_init(&received, 1);
+    if (rank < kReducers) mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
+  };
+  auto make_stage = [&](int s) {
+    mbarrier_init(&full[s], Loads::kArrivals);
+    mbarrier_init(&empty[s], S::kConsumers);
+  };
+  if constexpr (kByTma) {
+    if (const int warp = ladder::uniform(threadIdx.x / 32); warp < S::kConsumers * 4) {
+      if (elect_one()) {
+        if (kSplit && warp == S::kConsumers * 4 - 1) make_received();
+        for (int s = warp; s < stages; s += S::kConsumers * 4) make_stage(s);
+        fence_proxy_async();
+        if constexpr (kSplit) fence_mbarrier_init();
       }
-      for (int s = warp; s < stages; s += S::kConsumers * 4) {
-        mbarrier_init(&full[s], Loads::kArrivals);
-        mbarrier_init(&empty[s], S::kConsumers);
-      }
-      fence_proxy_async();
-      if constexpr (kSplit) fence_mbarrier_init();
+    } else if (threadIdx.x == kProducer) {
+      loads.prefetch();
     }
-  } else if (threadIdx.x == kProducer) {
-    loads.prefetch();
+  } else if (const int s = threadIdx.x - kProducer; s >= 0 && s < 32) {
+    if (kSplit && s == 0) make_received();
+    if (s < stages) make_stage(s);
+    fence_proxy_async();
+    if constexpr (kSplit) fence_mbarrier_init();
+    __syncwarp();
   }
   if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
-  named_barrier_sync<kThreads<Loads>>(kReady);
 
   ladder::StagesState state{stages};
   if (threadIdx.x >= kProducer) {
+    named_barrier_sync<kThreads<Loads>>(kReady);
     loads.fill(Ring<T>{ring, full, empty, state}, row0, col0, first, last);
     if constexpr (kSplit) cluster_wait();
     return;
   }
+
+  named_barrier_sync<kThreads<Loads>>(kReady);
 
   float acc[BM / 2] = {};
   const int warpgroup = ladder::uniform(threadIdx.x / 128);
