@@ -128,7 +128,6 @@ struct RealignedLoads {
       : a{g.a, Op::kTransposedA ? g.k : g.m, Op::kTransposedA ? g.m : g.k, pitch_of_a<Op>(g)},
         b{g.b, Op::kTransposedB ? g.n : g.k, Op::kTransposedB ? g.k : g.n, pitch_of_b<Op>(g)} {}
 
-
   /// By all producers.
   __device__ __forceinline__ void fill(Ring<T> ring, int row0, int col0, int first,
                                        int last) const {
