@@ -166,16 +166,14 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
     __syncwarp();
   }
   if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
+  named_barrier_sync<kThreads<Loads>>(kReady);
 
   ladder::StagesState state{stages};
   if (threadIdx.x >= kProducer) {
-    named_barrier_sync<kThreads<Loads>>(kReady);
     loads.fill(Ring<T>{ring, full, empty, state}, row0, col0, first, last);
     if constexpr (kSplit) cluster_wait();
     return;
   }
-
-  named_barrier_sync<kThreads<Loads>>(kReady);
 
   float acc[BM / 2] = {};
   const int warpgroup = ladder::uniform(threadIdx.x / 128);

@@ -330,8 +330,8 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
     return (((S::kAcross ? at.y : at.x) << task.cluster.log_beside) + beside()) * kWidth;
   };
 
-  // The last warps load. The others make the mbarriers, a stage or two each: one takes 60 cycles, and one
-  // warp would make them one after the other, whatever its lanes do.
+  // The last warps load. The others make the mbarriers, a stage or two each: one warp would make them one
+  // after the other, in a loop over its lanes.
   constexpr int kMakers = S::kThreads / 32 - kIssuers;
   if (const int maker = ladder::uniform(threadIdx.x / 32); maker >= kMakers) {
     if (elect_one()) prefetch_map(maker == kMakers ? &task.p : &task.q);
