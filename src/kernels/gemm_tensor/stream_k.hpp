@@ -81,13 +81,14 @@ struct Shape {
 
 /// C in tiles of clusters, in the order in which they are taken: as in tiles.hpp, but of sizes that the
 /// launch knows. A band has as many rows as make a wave about as high as wide, so that those that run at the
-/// same time share their operands in the L2.
+/// same time share their operands in the L2; or fewer, so that all bands are as high as each other: a low one
+/// is read for as many columns, by waves that share less.
 struct Order {
   /// Of that size.
   Order(int m, int n, int height, int width, int cluster)
       : rows(ladder::ceil_div(m, height)),
         cols(ladder::ceil_div(n, width)),
-        band(rows_of_band(height, width, cluster)),
+        band(rows_of_band(rows, height, width, cluster)),
         of_band(band * cols),
         by_band(band),
         last_height(rows % band > 0 ? rows % band : band) {}
@@ -102,10 +103,10 @@ struct Order {
     return make_int2(col, first + height.remainder(within));
   }
 
-  static int rows_of_band(int height, int width, int cluster) {
-    int band = 1;
-    while (band * band * height < kWave / cluster * width) ++band;
-    return band;
+  static int rows_of_band(int rows, int height, int width, int cluster) {
+    int most = 1;
+    while (most * most * height < kWave / cluster * width) ++most;
+    return ladder::ceil_div(rows, ladder::ceil_div(rows, most));
   }
 
   int rows, cols, band;
