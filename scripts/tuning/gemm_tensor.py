@@ -118,6 +118,7 @@ class Work(NamedTuple):
     loads: float  # bytes from memory
     apart: float  # 1 if blocks are at different K-tiles of what they share, else 0
     stores: float  # bytes to memory
+    in_turns: float = 0  # 1 if a tile ends beside the next one's K-tiles, else 0
 
 
 class Pace(NamedTuple):
@@ -143,6 +144,11 @@ class Rates(NamedTuple):
     scatter: float
 
 
+def least(a: float, b: float) -> float:
+    """Of columns, too."""
+    return (a + b - abs(a - b)) / 2
+
+
 def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
     """In ns."""
     lines = work.lines + gpu.split * work.split_lines + gpu.odd * work.odd_lines
@@ -152,7 +158,9 @@ def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
         + ((1 + gpu.scatter * work.apart) * gpu.line * lines) ** 2
         + ((1 + gpu.apart * work.apart) * work.loads / work.steps / gpu.dram) ** 2
     ) ** 0.5
-    ns = work.steps * step + work.ends * pace.tile + work.sums * gpu.sum
+    k_tiles, ends = work.steps * step, work.ends * pace.tile
+    hidden = least(ends - pace.tile, (k_tiles + ends) / 2)
+    ns = k_tiles + ends - work.in_turns * hidden + work.sums * gpu.sum
     ns += work.divided * gpu.divide + work.pushes * gpu.push + work.starts * gpu.start
     return (ns**2 + (work.stores / gpu.dram) ** 2) ** 0.5
 
@@ -170,9 +178,11 @@ class StreamK(NamedTuple):
     lines: int
     width: int
     across: bool
+    in_turns: bool = False
 
     def __str__(self) -> str:
-        return f"StreamK<{self.lines}, {self.width}, {str(self.across).lower()}>"
+        in_turns = ", true" if self.in_turns else ""
+        return f"StreamK<{self.lines}, {self.width}, {str(self.across).lower()}{in_turns}>"
 
     def takes(self, along: int, beside: int) -> bool:
         """Whether blocks of such a cluster can load parts for each other: 8 rows, of which a swizzle is."""
@@ -222,7 +232,7 @@ class StreamK(NamedTuple):
             steps, at_once=1, ring=0, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=ends, sums=adds * self.lines / 128 * self.width,
             divided=divided > 0, pushes=0, starts=1, loads=of.loads, apart=apart,
-            stores=of.stores,
+            stores=of.stores, in_turns=self.in_turns,
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, _: int = 1) -> dict[str, Work]:
@@ -273,9 +283,10 @@ class Kernel(NamedTuple):
 
     @staticmethod
     def of(name: str) -> Kernel:
-        """v20a_v25_128x160a_2x1_rest or v20a_v24_32x64_1_8"""
-        if found := re.fullmatch(r"v20a_v25_(\d+)x(\d+)(a?)_(\w+)", name):
-            return Kernel(StreamK(int(found[1]), int(found[2]), bool(found[3])), found[4])
+        """v20a_v25_128x160a_2x1_rest, v20a_v25_128x128t_1x1_whole or v20a_v24_32x64_1_8"""
+        if found := re.fullmatch(r"v20a_v25_(\d+)x(\d+)(a?)(t?)_(\w+)", name):
+            shape = StreamK(int(found[1]), int(found[2]), bool(found[3]), bool(found[4]))
+            return Kernel(shape, found[5])
         if found := re.fullmatch(r"v20a_v24_(\d+)x(\d+)_(\d)_(\w+)", name):
             return Kernel(PushedSums(*(int(found[i]) for i in (1, 2, 3))), found[4])
         fail(f"{name} is not the name of a tile's shape.")
@@ -395,7 +406,7 @@ def names(turn: int) -> str:
     """A regular expression of the kernels that take part in a turn."""
     shapes = [one for one in shapes_of(CANDIDATES.read_text(encoding="utf-8")) if isinstance(one, StreamK)]
     clusters = [CLUSTERS[(i + turn) % len(CLUSTERS)] for i in range(len(shapes))]
-    found = [f"{one.lines}x{one.width}{'a' * one.across}_{along}x{beside}"
+    found = [f"{one.lines}x{one.width}{'a' * one.across}{'t' * one.in_turns}_{along}x{beside}"
              for one, (along, beside) in zip(shapes, clusters)]  # fmt: skip
     return f"nt/bf16/v20a_(v24|v25_({'|'.join(found)}))_"
 

@@ -1,6 +1,7 @@
 // Where a ring of stages is, for those who fill it and those who empty it.
 #pragma once
 
+#include "device/divisor.hpp"
 #include "device/uniform.hpp"
 
 namespace ladder {
@@ -33,6 +34,12 @@ struct StagesState {
     if (++stage < stages) return;
     stage = 0;
     parity ^= 1;
+  }
+  /// By many; `by_stages` divides by the number of stages.
+  __device__ void advance(int many, const Divisor& by_stages) {
+    const int passes = by_stages.quotient(stage + many);
+    stage += many - passes * stages;
+    parity ^= passes & 1;
   }
 };
 

@@ -49,12 +49,15 @@ struct Cluster {
 };
 
 /// A tile is Lines x Width; or, across, Width x Lines, multiplied as its transpose. Its lines, rows of
-/// wgmma, are of the operand P, its width is of Q: A and B, or, across, B and A.
-template <int Lines, int Width, bool Across>
+/// wgmma, are of the operand P, its width is of Q: A and B, or, across, B and A. In turns, two warpgroups
+/// have a tile each: one stores its tile while the other multiplies. Otherwise they share the lines.
+template <int Lines, int Width, bool Across, bool InTurns = false>
 struct Shape {
-  static constexpr int kConsumers = Lines == 256 ? 2 : Lines / 64;
+  static constexpr bool kInTurns = InTurns;
+  static constexpr int kConsumers = InTurns || Lines == 256 ? 2 : Lines / 64;
   static constexpr int kThreads = (kConsumers + 1) * 128;
-  static constexpr int kSlices = Lines / (64 * kConsumers);  // of 64 lines, a warpgroup's
+  static constexpr int kOfTile = InTurns ? 1 : kConsumers;  // warpgroups
+  static constexpr int kSlices = Lines / (64 * kOfTile);    // of 64 lines, a warpgroup's
   /// Of a thread, from what the launch gives each.
   static constexpr int kRegisters = kConsumers == 3 ? 128 : 168;
   static constexpr int kProducerRegisters = kConsumers == 3             ? 32
@@ -63,7 +66,7 @@ struct Shape {
   static constexpr int kConsumerRegisters =
       ((kConsumers + 1) * kRegisters - kProducerRegisters) / kConsumers;
   /// Whether 16-bit C is stored where TMA can't: 192 accumulators leave no registers for that.
-  static constexpr bool kStoresAnyRows = kSlices == 1;
+  static constexpr bool kStoresAnyRows = kSlices * Width <= 256;
   /// Nor for fp32 C from its transpose.
   static constexpr bool kStoresFloats = kSlices == 1 || !Across;
   static constexpr int kLines = Lines, kWidth = Width;
@@ -300,6 +303,7 @@ struct Task {
   C* to;
   bool by_tma;  // is 16-bit C stored
   int m, n, stages;
+  ladder::Divisor by_stages;
   Cluster cluster;
   unsigned row, column;  // the cluster's
   Division division;
@@ -314,6 +318,8 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
   constexpr int kStage = L::kStage, kLines = S::kLines, kWidth = S::kWidth;
   constexpr int kConsumers = S::kConsumers, kSlices = S::kSlices;
   constexpr int kIssuers = 2;  // of loads, which take turns: a warp each
+  constexpr int kTurns =
+      3;  // a named barrier of each consumer that takes turns, behind those of epilogues
   __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
@@ -339,7 +345,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
   } else if (elect_one()) {
     for (int s = maker; s < task.stages; s += kMakers) {
       mbarrier_init(&full[s], 1);
-      mbarrier_init(&empty[s], kConsumers * task.cluster.loaders());
+      mbarrier_init(&empty[s], S::kOfTile * task.cluster.loaders());
     }
     fence_proxy_async();
     fence_mbarrier_init();
@@ -387,10 +393,11 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
   cluster_wait();  // the mbarriers of all blocks are initialised
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int warpgroup = ladder::uniform(threadIdx.x / 128);
+  const int of_tile = S::kInTurns ? 0 : warpgroup;
   // Of the first stage. Uniform, so that they are not computed again for each K-tile, which would take
   // longer than to multiply a small one.
   const std::uint64_t p0 =
-      ladder::uniform(wgmma_descriptor<kP>(ring + warpgroup * kSlices * 64 * BK));
+      ladder::uniform(wgmma_descriptor<kP>(ring + of_tile * kSlices * 64 * BK));
   const std::uint64_t q0 = ladder::uniform(wgmma_descriptor<kQ>(ring + kLines * BK));
   Mbarrier* const full0 = ladder::uniform(&full[0]);
   // Releases a stage: one thread for each block that loads into it arrives at that block's barrier. Not
@@ -411,7 +418,19 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
   constexpr unsigned kStageStep = kStage * sizeof(T) / 16, kSlice = 64 * BK * sizeof(T) / 16;
   bool is_there = false;  // the next K-tile
   C* const epilogue_tiles = reinterpret_cast<C*>(ring + task.stages * kStage);
+  int turn = 0;  // whose part it is
   while (parts.next(part, this_cluster(), clusters())) {
+    if constexpr (S::kInTurns) {
+      // Not before the other one has all K-tiles of its part: then the ring is at those of this part.
+      if (turn++ % 2 != warpgroup) {
+        const int others = part.last - part.first;
+        state.advance(others, task.by_stages);
+        loads_after -= others;
+        continue;
+      }
+      if (turn > 1) named_barrier_sync<256>(kTurns + warpgroup);
+      is_there = false;
+    }
     float acc[kSlices][kWidth / 2];
     const bool is_first = part.first == 0, is_last = part.last == task.division.k_tiles;
     bool continues = false;  // behind the first K-tile
@@ -438,6 +457,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
       previous = here;
       continues = true;
     }
+    if constexpr (S::kInTurns) named_barrier_arrive<256>(kTurns + 1 - warpgroup);
     if constexpr (kSlices == 1) {
       wgmma_wait_group<0>(acc[0]);
     } else {
@@ -447,10 +467,12 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
 
     constexpr int kQuads = kWidth / 8;  // of a slice
     auto sums_of = [&](int block) {
-      return task.sums + (std::int64_t{block} * kConsumers + warpgroup) * kSlices * kQuads * 128 +
+      return task.sums + (std::int64_t{block} * S::kOfTile + of_tile) * kSlices * kQuads * 128 +
              threadIdx.x % 128;
     };
-    auto arrived_of = [&](int block) { return &arrived[task.slot][block * kConsumers * 4 + warp]; };
+    auto arrived_of = [&](int block) {
+      return &arrived[task.slot][(block * S::kOfTile + of_tile) * 4 + warp % 4];
+    };
     if (!is_last) {  // who has the last K-tile adds
       float4* const to = sums_of(blockIdx.x);
 #pragma unroll
@@ -490,7 +512,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
     const int2 at = task.order.at(part.tile);
 #pragma unroll
     for (int i = 0; i < kSlices; ++i) {
-      const int slice = (warpgroup * kSlices + i) * 64;
+      const int slice = (of_tile * kSlices + i) * 64;
       if constexpr (S::kAcross) {
         const int row = width0(at), column = line0(at) + slice;
         if constexpr (std::is_same_v<C, float>) {
@@ -583,6 +605,7 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
                .m = g.m,
                .n = g.n,
                .stages = stages,
+               .by_stages = ladder::Divisor(stages),
                .cluster = cluster,
                .row = cluster.row(),
                .column = cluster.column(),

@@ -1,8 +1,8 @@
 // Built with LADDER_ALL_TILES: every shape of tile_shapes.hpp, with every way to share out a product, as
 // a version for nt of bf16, for scripts/autotune.py to time. The names tell the rung whose kernel it is;
-// of v25 a tile's lines and width, and a if it lies across, and the blocks of a cluster along the lines
-// and beside each other: v20a_v25_128x160a_2x1_rest; of v24 rows and columns, and the blocks on an SM:
-// v20a_v24_32x64_2_4; and the way.
+// of v25 a tile's lines and width, a if it lies across, t if warpgroups take turns, and the blocks of a
+// cluster along the lines and beside each other: v20a_v25_128x160a_2x1_rest; of v24 rows and columns, and
+// the blocks on an SM: v20a_v24_32x64_2_4; and the way.
 #if defined(LADDER_ALL_TILES)
 #include "tile_shapes.hpp"
 

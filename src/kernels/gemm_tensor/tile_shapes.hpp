@@ -70,9 +70,9 @@ struct Sizes {
 };
 
 /// v25's kernel. A way is blocks that form a cluster, a number of clusters, and of tiles that they divide.
-template <int Lines, int Width, bool Across>
+template <int Lines, int Width, bool Across, bool InTurns = false>
 struct StreamK {
-  using Shape = gemm_stream_k::Shape<Lines, Width, Across>;
+  using Shape = gemm_stream_k::Shape<Lines, Width, Across, InTurns>;
   using Cluster = gemm_stream_k::Cluster;
   using Way = gemm_stream_k::Work;
   static constexpr Cluster kClusters[] = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}};
@@ -85,9 +85,9 @@ struct StreamK {
   /// As the name of a file has it: the blocks of a cluster are those along the lines and those beside.
   static std::string name(int number) {
     const Cluster cluster = kClusters[number / kOfCluster];
-    return "v25_" + std::to_string(Lines) + "x" + std::to_string(Width) + (Across ? "a_" : "_") +
-           std::to_string(1 << cluster.log_along) + "x" + std::to_string(1 << cluster.log_beside) +
-           "_" + kDivisions[number % kOfCluster];
+    return "v25_" + std::to_string(Lines) + "x" + std::to_string(Width) + (Across ? "a" : "") +
+           (InTurns ? "t_" : "_") + std::to_string(1 << cluster.log_along) + "x" +
+           std::to_string(1 << cluster.log_beside) + "_" + kDivisions[number % kOfCluster];
   }
 
   /// Of each number. A way that a product does not have has no clusters.
@@ -117,7 +117,10 @@ struct StreamK {
     const double line = gpu.line * (apart ? 1 + gpu.scatter : 1);
     const double step =
         std::hypot(pace.k_tile, line * active * (of_a + of_b), loads / steps / gpu.dram);
-    return steps * step + (whole + tails) * pace.tile + adds * gpu.sum * Lines / 128 * Width +
+    const double k_tiles = steps * step, ends = (whole + tails) * pace.tile;
+    // A warpgroup's end beside the other one's K-tiles: of each, both are half of all.
+    const double hidden = InTurns ? std::min(ends - pace.tile, (k_tiles + ends) / 2) : 0;
+    return k_tiles + ends - hidden + adds * gpu.sum * Lines / 128 * Width +
            (divided > 0 ? gpu.divide : 0) + gpu.start;
   }
 
@@ -217,7 +220,9 @@ using Candidates =
            StreamK<128, 176, false>, StreamK<128, 160, false>, StreamK<128, 160, true>,
            StreamK<128, 128, false>, StreamK<128, 112, false>, StreamK<128, 96, true>,
            StreamK<64, 192, false>, StreamK<64, 128, false>, StreamK<64, 96, false>,
-           StreamK<64, 144, true>, StreamK<64, 96, true>, PushedSums<16, 64, 2>,
+           StreamK<64, 144, true>, StreamK<64, 96, true>, StreamK<128, 128, false, true>,
+           StreamK<128, 128, true, true>, StreamK<128, 176, true, true>,
+           StreamK<128, 192, false, true>, StreamK<64, 256, false, true>, PushedSums<16, 64, 2>,
            PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>,
            PushedSums<128, 64, 1>, PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
 
