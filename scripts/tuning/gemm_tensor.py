@@ -159,7 +159,7 @@ def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
         + ((1 + gpu.apart * work.apart) * work.loads / work.steps / gpu.dram) ** 2
     ) ** 0.5
     k_tiles, ends = work.steps * step, work.ends * pace.tile
-    hidden = least(ends - pace.tile, (k_tiles + ends) / 2)
+    hidden = least(ends - pace.tile, k_tiles / 2)
     ns = k_tiles + ends - work.in_turns * hidden + work.sums * gpu.sum
     ns += work.divided * gpu.divide + work.pushes * gpu.push + work.starts * gpu.start
     return (ns**2 + (work.stores / gpu.dram) ** 2) ** 0.5

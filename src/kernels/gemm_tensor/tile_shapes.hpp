@@ -118,8 +118,8 @@ struct StreamK {
     const double step =
         std::hypot(pace.k_tile, line * active * (of_a + of_b), loads / steps / gpu.dram);
     const double k_tiles = steps * step, ends = (whole + tails) * pace.tile;
-    // A warpgroup's end beside the other one's K-tiles: of each, both are half of all.
-    const double hidden = InTurns ? std::min(ends - pace.tile, (k_tiles + ends) / 2) : 0;
+    // The end of a warpgroup's tile beside K-tiles of the other one, which has half of them all.
+    const double hidden = InTurns ? std::min(ends - pace.tile, k_tiles / 2) : 0;
     return k_tiles + ends - hidden + adds * gpu.sum * Lines / 128 * Width +
            (divided > 0 ? gpu.divide : 0) + gpu.start;
   }
@@ -214,16 +214,17 @@ struct Shapes {
   static constexpr int kCount = sizeof...(S);
 };
 
-using Candidates =
-    Shapes<StreamK<256, 160, true>, StreamK<192, 192, false>, StreamK<128, 256, false>,
-           StreamK<128, 224, false>, StreamK<128, 224, true>, StreamK<128, 192, false>,
-           StreamK<128, 176, false>, StreamK<128, 160, false>, StreamK<128, 160, true>,
-           StreamK<128, 128, false>, StreamK<128, 112, false>, StreamK<128, 96, true>,
-           StreamK<64, 192, false>, StreamK<64, 128, false>, StreamK<64, 96, false>,
-           StreamK<64, 144, true>, StreamK<64, 96, true>, StreamK<128, 128, false, true>,
-           StreamK<128, 128, true, true>, StreamK<128, 176, true, true>,
-           StreamK<128, 192, false, true>, StreamK<64, 256, false, true>, PushedSums<16, 64, 2>,
-           PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>,
-           PushedSums<128, 64, 1>, PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
+using Candidates = Shapes<
+    StreamK<256, 160, true>, StreamK<192, 192, false>, StreamK<128, 256, false>,
+    StreamK<128, 224, false>, StreamK<128, 224, true>, StreamK<128, 192, false>,
+    StreamK<128, 176, false>, StreamK<128, 160, false>, StreamK<128, 160, true>,
+    StreamK<128, 128, false>, StreamK<128, 96, true>, StreamK<64, 192, false>,
+    StreamK<64, 128, false>, StreamK<64, 96, false>, StreamK<64, 96, true>,
+    StreamK<128, 192, false, true>, StreamK<128, 192, true, true>, StreamK<128, 176, true, true>,
+    StreamK<128, 160, false, true>, StreamK<128, 160, true, true>, StreamK<128, 144, true, true>,
+    StreamK<128, 128, false, true>, StreamK<128, 128, true, true>, StreamK<128, 112, false, true>,
+    StreamK<128, 112, true, true>, StreamK<128, 96, true, true>, PushedSums<16, 64, 2>,
+    PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>, PushedSums<128, 64, 1>,
+    PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
 
 }  // namespace
