@@ -287,7 +287,8 @@ class Estimate(unittest.TestCase):
                 self.assertTrue(all(pattern.match(name) for pattern in patterns), name)
                 continue
             for along, beside in gemm_tensor.CLUSTERS:
-                name = f"nt/bf16/v20a_v25_{tile}{'a' * shape.across}_{along}x{beside}_whole"
+                letters = "a" * shape.across + "t" * shape.in_turns
+                name = f"nt/bf16/v20a_v25_{tile}{letters}_{along}x{beside}_whole"
                 self.assertEqual(sum(bool(pattern.match(name)) for pattern in patterns), 1, name)
 
     def test_work_of_pushed_sums(self) -> None:

@@ -154,6 +154,20 @@ TYPED_TEST(GemmChoice, EveryShapeIsRightInManyWays) {
   }
 }
 
+TYPED_TEST(GemmChoice, ABlockMayHaveSeveralTiles) {
+  // 27 tiles and more of the larger shapes: warpgroups that take turns have their turn again.
+  Product<TypeParam> product(520, 1048, 136);
+  for (const auto& [shape, ways] : by_shape<TypeParam>(product.args())) {
+    const Choice& choice = ways[shape % 2];  // whole tiles, or some divided
+    const std::size_t bytes = gemm_choice::workspace<TypeParam>(product.args(), choice);
+    EXPECT_EQ(product.mistake(
+                  bytes, static_cast<unsigned>(shape),
+                  [&](const auto& args) { gemm_choice::launch<TypeParam>(args, choice, nullptr); }),
+              "")
+        << "shape " << choice.shape << ", way " << choice.way;
+  }
+}
+
 /// The version whose file is named so, of bf16.
 template <class Op>
 const ladder::Kernel& version(std::string_view name) {
