@@ -318,8 +318,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
   constexpr int kStage = L::kStage, kLines = S::kLines, kWidth = S::kWidth;
   constexpr int kConsumers = S::kConsumers, kSlices = S::kSlices;
   constexpr int kIssuers = 2;  // of loads, which take turns: a warp each
-  constexpr int kTurns =
-      3;  // a named barrier of each consumer that takes turns, behind those of epilogues
+  constexpr int kTurns = 3;    // the first of two named barriers; epilogues have 1 and 2
   __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
@@ -421,13 +420,14 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
   int turn = 0;  // whose part it is
   while (parts.next(part, this_cluster(), clusters())) {
     if constexpr (S::kInTurns) {
-      // Not before the other one has all K-tiles of its part: then the ring is at those of this part.
       if (turn++ % 2 != warpgroup) {
         const int others = part.last - part.first;
         state.advance(others, task.by_stages);
         loads_after -= others;
         continue;
       }
+      // Until the other one has waited for all K-tiles of its part: a stage further back than the last pass
+      // would have the parity of this one.
       if (turn > 1) named_barrier_sync<256>(kTurns + warpgroup);
       is_there = false;
     }
