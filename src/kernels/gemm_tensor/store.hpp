@@ -101,28 +101,69 @@ __device__ __forceinline__ void store_unaligned(T* c, int m, int n, const T* epi
   }
 }
 
-/// What store_epilogue_tiles does, where rows of C begin anywhere.
+/// The same of both epilogue tiles of a warp, kCols columns beside each other, and of all their rows. Sixteen
+/// lanes store a row, which has half as many sectors that are not stored whole as two of 64 columns.
+template <int kCols, class T>
+__device__ __forceinline__ void store_both_unaligned(T* c, int m, int n, const T* epilogue_tiles,
+                                                     int row, int column) {
+  using Vec = ladder::Vec128<T>;
+  constexpr unsigned kSize = Vec::size, kChunks = EpilogueTile::kCols / kSize, kLanes = 16;
+  static_assert(kCols > EpilogueTile::kCols && kCols <= 2 * EpilogueTile::kCols);
+  const unsigned lane = threadIdx.x % kLanes, most = max(min(n - column, kCols), 0);
+  const unsigned rows = max(min(m - row, EpilogueTile::kRows), 0);
+#pragma unroll 4
+  for (unsigned r = threadIdx.x % 32 / kLanes; r < rows; r += 32 / kLanes) {
+    T* const to = c + std::int64_t{row + r} * n + column;
+    const auto start = static_cast<unsigned>(reinterpret_cast<std::uintptr_t>(to) / sizeof(T));
+    const unsigned head = min(-start % kSize, most), vectors = (most - head) / kSize;
+    auto chunk = [&](unsigned i) {
+      return epilogue_tiles + i / kChunks * EpilogueTile::kElements + r * EpilogueTile::kCols +
+             (i ^ r) % kChunks * kSize;
+    };
+    if (lane < vectors) {
+      const Vec low = Vec::load(chunk(lane)), high = Vec::load(chunk(lane + (head > 0)));
+      ladder::shifted(low, high, static_cast<int>(head)).store_whole(to + lane * kSize + head);
+    }
+    const unsigned x = lane < head ? lane : lane + vectors * kSize;
+    if (x < most) to[x] = chunk(x / kSize)[x % kSize];
+  }
+}
+
+/// What store_epilogue_tiles does, where rows of C begin anywhere. Of more than 64 columns it takes both
+/// epilogue tiles.
 template <class T, int kAccumulators>
-__device__ __forceinline__ void store_rows(T* c, int m, int n, T* epilogue_tile, int row,
+__device__ __forceinline__ void store_rows(T* c, int m, int n, T* epilogue_tiles, int row,
                                            int column, const float (&acc)[kAccumulators]) {
-  constexpr int kCols = kAccumulators * 2, kTiles = ladder::ceil_div(kCols, EpilogueTile::kCols);
+  constexpr int kCols = kAccumulators * 2, kBoth = 2 * EpilogueTile::kCols;
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int j = 0; j < kTiles; ++j) {
-    const int first = min(j * EpilogueTile::kCols, kCols - EpilogueTile::kCols);
+  auto stage = [&](int first, int columns) {
     __syncwarp();
 #pragma unroll
-    for (int i = 0; i < EpilogueTile::kCols / 16; ++i) {  // 16 x 16: four matrices, left ones first
+    for (int i = 0; i < columns / 16; ++i) {  // 16 x 16: four matrices, left ones first
       const float* const s = acc + first / 2 + i * 8;
-      const int r = lane % 16, chunk = i * 2 + lane / 16;
+      const int r = lane % 16, chunk = i % 4 * 2 + lane / 16;
       ladder::ptx::stmatrix(
-          epilogue_tile + r * EpilogueTile::kCols + (chunk ^ r % 8) * 8,
+          epilogue_tiles + i / 4 * EpilogueTile::kElements + r * EpilogueTile::kCols +
+              (chunk ^ r % 8) * 8,
           {pack<T>(s[0], s[1]), pack<T>(s[2], s[3]), pack<T>(s[4], s[5]), pack<T>(s[6], s[7])});
     }
     __syncwarp();
+  };
+#pragma unroll
+  for (int first = 0; first + kBoth <= kCols; first += kBoth) {
+    stage(first, kBoth);
+    store_both_unaligned<kBoth>(c, m, n, epilogue_tiles, row, column + first);
+  }
+  constexpr int kRest = kCols % kBoth;
+  if constexpr (kRest > EpilogueTile::kCols) {
+    stage(kCols - kRest, kRest);
+    store_both_unaligned<kRest>(c, m, n, epilogue_tiles, row, column + kCols - kRest);
+  } else if constexpr (kRest > 0) {  // beside columns that are stored already, so that there are 64
+    constexpr int kFirst = kCols - EpilogueTile::kCols;
+    stage(kFirst, EpilogueTile::kCols);
 #pragma unroll 1
     for (int r = 0; r < EpilogueTile::kRows; r += kUnalignedRows) {
-      store_unaligned(c, m, n, epilogue_tile, r, 1, row, column + first);
+      store_unaligned(c, m, n, epilogue_tiles, r, 1, row, column + kFirst);
     }
   }
 }

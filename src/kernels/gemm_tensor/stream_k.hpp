@@ -65,10 +65,10 @@ struct Shape {
                                                                         : 40;
   static constexpr int kConsumerRegisters =
       ((kConsumers + 1) * kRegisters - kProducerRegisters) / kConsumers;
-  /// Whether 16-bit C is stored where TMA can't: 192 accumulators leave no registers for that.
-  static constexpr bool kStoresAnyRows = kSlices * Width <= 256;
-  /// Nor for fp32 C from its transpose.
+  /// Whether fp32 C is stored: of its transpose, a slice a warpgroup; more leave no registers for that.
   static constexpr bool kStoresFloats = kSlices == 1 || !Across;
+  /// Whether 16-bit C is stored where TMA can't: nor do 192 accumulators.
+  static constexpr bool kStoresAnyRows = kStoresFloats && kSlices * Width <= 256;
   static constexpr int kLines = Lines, kWidth = Width;
   static constexpr bool kAcross = Across;
   static constexpr int BM = Across ? Width : Lines, BN = Across ? Lines : Width;
@@ -199,12 +199,11 @@ struct SharedLayout {
   static constexpr int most_stages(int held) {
     return std::min<int>(16, (227 * 1024 - 2048 - epilogue(held)) / (kStage * 2));
   }
-  /// Epilogue tiles of a warp: where the other one has room for a fourth stage, one.
+  /// Epilogue tiles of a warp for TMA: where the other one has room for a fourth stage, one.
   static constexpr int kHeldTiles = most_stages(2) < 4 && most_stages(1) == 4 ? 1 : 2;
-  static constexpr std::size_t kEpilogue = epilogue(kHeldTiles);
   static constexpr int kMostStages = most_stages(kHeldTiles);
-  static constexpr std::size_t bytes(int stages) {
-    return stages * kStage * std::size_t{2} + kEpilogue + 1024;  // to begin at 1024 n
+  static constexpr std::size_t bytes(int stages, int held) {
+    return stages * kStage * std::size_t{2} + epilogue(held) + 1024;  // to begin at 1024 n
   }
   static_assert(kMostStages >= 3);
 };
@@ -531,11 +530,13 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
         if constexpr (std::is_same_v<C, float>) {
           store_pairs(task.to, task.m, task.n, row, column, acc[i]);
         } else {
-          C* const tiles = epilogue_tiles + warp * L::kHeldTiles * EpilogueTile::kElements;
+          constexpr int kTile = EpilogueTile::kElements;
           if (!S::kStoresAnyRows || task.by_tma) {
-            store_epilogue_tiles<L::kHeldTiles>(task.c, tiles, row, column, acc[i]);
+            store_epilogue_tiles<L::kHeldTiles>(
+                task.c, epilogue_tiles + warp * L::kHeldTiles * kTile, row, column, acc[i]);
           } else {
-            store_rows(task.to, task.m, task.n, tiles, row, column, acc[i]);
+            store_rows(task.to, task.m, task.n, epilogue_tiles + warp * 2 * kTile, row, column,
+                       acc[i]);
           }
         }
       }
@@ -561,7 +562,7 @@ int clusters_at_once(int blocks) {
   using L = SharedLayoutOf<Op, S, C>;
   auto of = [](int cluster) {
     const int at_once = ladder::blocks_at_once(kernel_of<Op, S, T, C>(), cluster, S::kThreads,
-                                               L::bytes(L::kMostStages));
+                                               L::bytes(L::kMostStages, L::kHeldTiles));
     return std::max(1, std::min(at_once, kMostBlocks) / cluster);
   };
   static const std::array at_once{of(1), of(2), of(4)};
@@ -595,13 +596,16 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
   const std::int64_t most =
       run + std::int64_t{ladder::ceil_div(division.tiles - work.divided, work.clusters)} *
                 division.k_tiles;
-  const int stages = static_cast<int>(std::min<std::int64_t>(L::kMostStages, most));
+  bool by_tma = false;
+  if constexpr (!std::is_same_v<C, float>) by_tma = has_aligned_rows(g.c, g.n);
+  const int held = by_tma ? L::kHeldTiles : 2;
+  const int stages = static_cast<int>(std::min<std::int64_t>(L::most_stages(held), most));
   const int blocks = work.clusters * cluster.blocks();
   Task<C> task{.p = p,
                .q = q,
                .c = {},
                .to = g.c,
-               .by_tma = false,
+               .by_tma = by_tma,
                .m = g.m,
                .n = g.n,
                .stages = stages,
@@ -614,13 +618,12 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
                .sums = static_cast<float4*>(g.workspace),
                .slot = work.divided > 0 ? static_cast<int>(ladder::next_turn() % kSlots) : 0};
   if constexpr (!std::is_same_v<C, float>) {
-    task.by_tma = has_aligned_rows(g.c, g.n);
-    if (task.by_tma) {
+    if (by_tma) {
       task.c = output_map(g.c, g.m, g.n, S::kAcross ? kRowsAtOnce<S> : EpilogueTile::kRows);
     }
   }
   launch_product(g, kernel_of<Op, S, T, C>(), cluster.blocks(), blocks, S::kThreads,
-                 L::bytes(stages), stream, task);
+                 L::bytes(stages, held), stream, task);
 }
 
 }  // namespace gemm_stream_k

@@ -25,7 +25,7 @@ struct Candidate {
     if (p.m == 0 || p.n == 0 || p.k == 0 || way(g).clusters == 0) {
       return ladder::unsupported("no such way to share it out");
     }
-    return gemm_k_tiles::supports<gemm_tensor_nt>(p);
+    return needs_aligned_rows<gemm_tensor_nt, half>(p);
   }
 };
 
