@@ -186,9 +186,10 @@ TYPED_TEST(GemmChoice, MatricesMayStartAnywhere) {
     gemm_tensor::Problem problem;
     std::vector<std::string_view> versions;
   };
-  const Case cases[] = {
-      {{72, 40, 136}, {"v20_autotuned", "v27_realigned"}},
-      {{33, 65, 41}, {"v20_autotuned", "v26_padded_rows", "v27_realigned", "v27b_short_k"}}};
+  const Case cases[] = {{{72, 40, 136}, {"v20_autotuned", "v27_realigned", "v27c_one_realigned"}},
+                        {{33, 65, 41},
+                         {"v20_autotuned", "v26_padded_rows", "v27_realigned", "v27b_short_k",
+                          "v27c_one_realigned"}}};
   const Starts all[] = {{.a = 1}, {.b = 3}, {.c = 1}, {.a = 5, .b = 4, .c = 7}};
   for (const auto& [problem, versions] : cases) {
     for (const Starts& starts : all) {

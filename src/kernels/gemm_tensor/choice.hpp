@@ -7,20 +7,33 @@
 
 namespace gemm_choice {
 
-/// Which of v20's shapes of tile, and which of its ways to share out a product.
+/// How A and B come to the tensor cores: by TMA, which wants their rows at multiples of 16 bytes; by TMA
+/// from v26's copies; or by the warps of v27, or of v27b; or by TMA and warps, as in v27c.
+enum class Operands { tma_loads, are_copied, are_realigned, are_realigned_at_once, b_is_realigned };
+
+/// One way to multiply.
 struct Choice {
-  int shape = 0, way = 0;
+  Operands operands = Operands::tma_loads;
+  int shape = 0,
+      way =
+          0;  ///< by TMA v20's tile, and how it shares out a product; v27's or v27c's, and blocks of one
   double ns = 0;  ///< by the estimate
 };
 
-/// Those with which a product takes the least time by v20's estimate, at most `most`, the fastest first.
-/// M, N and K are not 0. Rows of A and B are at multiples of 16 bytes, as pitches of the args may have it.
+/// Those with which a product takes the least time by v20's estimate, at most `most` for each way that its
+/// operands can come, the fastest first. M, N and K are not 0.
 template <class Op, class T, class C>
 std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most);
+
+/// Those by TMA. Rows of A and B are at multiples of 16 bytes, as pitches of the args may have it.
+template <class Op, class T, class C>
+std::vector<Choice> choices_by_tma(const gemm_tensor::Args<T, C>& g, std::size_t most);
 
 /// The first of them, remembered by each thread for its problems.
 template <class Op, class T, class C>
 Choice best(const gemm_tensor::Args<T, C>& g);
+template <class Op, class T, class C>
+Choice best_by_tma(const gemm_tensor::Args<T, C>& g);
 
 /// Bytes of scratch memory that one of a product's choices takes.
 template <class Op, class T, class C>

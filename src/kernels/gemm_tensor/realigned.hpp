@@ -1,19 +1,21 @@
-// The launchers of v27's kernels and v27b's, which v20 launches too. They are compiled once, there.
+// The launchers of v27's kernels, v27b's and v27c's, which v20 launches too. They are compiled once, there.
 #pragma once
 
 #include "gemm_tensor.hpp"
 
+#include <vector>
+
 namespace gemm_realigned {
 
-/// Which of v27's shapes of tile, how many blocks share one, and what that is estimated to take.
+/// Which of v27's or v27c's shapes of tile, how many blocks share one, and what that is estimated to take.
 struct Choice {
   int shape = 0, parts = 1;
-  double ns = 1e300;
+  double ns = 0;
 };
 
-/// M, N and K are at least 1.
+/// At most `most`, the fastest first. M, N and K are at least 1.
 template <class Op, class T, class C>
-Choice choose(const gemm_tensor::Args<T, C>& g);
+std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most);
 
 template <class Op, class T, class C>
 void launch(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream);
@@ -26,6 +28,14 @@ double ns_of_short_k(const gemm_tensor::Args<T, C>& g);
 
 template <class Op, class T, class C>
 void launch_short_k(const gemm_tensor::Args<T, C>& g, cudaStream_t stream);
+
+/// v27c, for few rows. The workspace has workspace_of_a() bytes, for a copy of A.
+template <class Op, class T, class C>
+std::vector<Choice> choices_of_b(const gemm_tensor::Args<T, C>& g, std::size_t most);
+template <class Op, class T, class C>
+std::size_t workspace_of_a(const gemm_tensor::Args<T, C>& g);
+template <class Op, class T, class C>
+void launch_b(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream);
 
 }  // namespace gemm_realigned
 

@@ -17,7 +17,7 @@
 // and ends, divided ones for adding up, blocks that exchange sums for that, and v25's kernels, which have
 // more to prepare, begin later. All of it runs beside DRAM writing C, in the same sense. tile_shapes.hpp has
 // the terms. Where rows of A or B do not start at multiples of 16 bytes, it is either the same kernels with
-// copies of them, as in v26, or v27's, or where K is short v27b's.
+// copies of them, as in v26, or v27's, or where K is short v27b's, or where A is small v27c's.
 //
 // scripts/autotune.py fits the numbers to times that it measures. They know nothing of a problem but what
 // the estimate sees of it, so that a problem nobody has measured is no different from others.
@@ -91,6 +91,7 @@ template <class Op, class T, class C, class... S>
 std::vector<Choice> estimates(const gemm_tensor::Args<T, C>& g, Shapes<S...>) {
   const Gpu<Tiles::kCount>& gpu = ladder::entry_of_this_gpu(kGpus);
   const Sizes sizes = Sizes::of<Op>(g);
+  const double unaligned = sizeof(C) == 2 && g.n % 8 > 0 ? sizes.m * sizes.n / sizes.sms : 0;
   std::vector<Choice> all;
   int shape = 0;
   auto consider = [&]<class Of>(Of) {
@@ -100,15 +101,14 @@ std::vector<Choice> estimates(const gemm_tensor::Args<T, C>& g, Shapes<S...>) {
       const auto way = Of::template way<Op>(number, g);
       if (way.clusters == 0) continue;
       const double ns = Of::template ns<Op, T, C>(sizes, way, pace, gpu.rates);
-      all.push_back({shape, number, std::hypot(ns, sizes.stores / gpu.rates.dram)});
+      all.push_back({gemm_choice::Operands::tma_loads, shape, number,
+                     std::hypot(ns, sizes.stores / gpu.rates.dram) + unaligned * Of::kUnaligned});
     }
     ++shape;
   };
   (consider(S{}), ...);
   return all;
 }
-
-bool is_faster(const Choice& a, const Choice& b) { return a.ns < b.ns; }
 
 /// Calls use(shape, way) with the chosen ones.
 template <class Op, class T, class C, class Use, class... S>
@@ -124,18 +124,48 @@ void with(Choice choice, const gemm_tensor::Args<T, C>& g, Use use, Shapes<S...>
 
 namespace gemm_choice {
 
+using gemm_padded_rows::Plan;
+
+template <class Op, class T, class C>
+std::vector<Choice> choices_by_tma(const gemm_tensor::Args<T, C>& g, std::size_t most) {
+  return ladder::fastest(estimates<Op>(g, Tiles{}), most);
+}
+
 template <class Op, class T, class C>
 std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most) {
-  std::vector<Choice> all = estimates<Op>(g, Tiles{});
-  const auto end = all.begin() + static_cast<std::ptrdiff_t>(std::min(most, all.size()));
-  std::partial_sort(all.begin(), end, all.end(), is_faster);
-  all.erase(end, all.end());
-  return all;
+  const Plan<Op> plan(g.m, g.n, g.k);
+  const bool aligned = plan.starts_aligned(g);
+  std::vector<Choice> all;
+  if (aligned) all = choices_by_tma<Op>(plan.pitched(g), most);
+  if (aligned && !plan.copies()) return all;
+
+  for (Choice& copied : all) {
+    copied.operands = Operands::are_copied;
+    copied.ns += gemm_padded_rows::kCopyLaunch +
+                 plan.template traffic<T>() / ladder::entry_of_this_gpu(kGpus).rates.dram;
+  }
+  for (const auto& [shape, parts, ns] : gemm_realigned::choices<Op>(g, most)) {
+    all.push_back({Operands::are_realigned, shape, parts, ns});
+  }
+  for (const auto& [shape, parts, ns] : gemm_realigned::choices_of_b<Op>(g, most)) {
+    all.push_back({Operands::b_is_realigned, shape, parts, ns});
+  }
+  if (g.k <= gemm_realigned::kShortK) {
+    all.push_back({Operands::are_realigned_at_once, 0, 0, gemm_realigned::ns_of_short_k<Op>(g)});
+  }
+  return ladder::fastest(std::move(all), all.size());
+}
+
+template <class Op, class T, class C>
+Choice best_by_tma(const gemm_tensor::Args<T, C>& g) {
+  return ladder::remembered_choice<Choice>(std::array{g.m, g.n, g.k, g.pitch_a, g.pitch_b},
+                                           [&] { return choices_by_tma<Op>(g, 1).front(); });
 }
 
 template <class Op, class T, class C>
 Choice best(const gemm_tensor::Args<T, C>& g) {
-  return ladder::remembered_choice<Choice>(std::array{g.m, g.n, g.k, g.pitch_a, g.pitch_b},
+  const int aligned = Plan<Op>(g.m, g.n, g.k).starts_aligned(g);
+  return ladder::remembered_choice<Choice>(std::array{g.m, g.n, g.k, aligned},
                                            [&] { return choices<Op>(g, 1).front(); });
 }
 
@@ -143,53 +173,43 @@ template <class Op, class T, class C>
 std::size_t workspace(const gemm_tensor::Args<T, C>& g, Choice choice) {
   std::size_t bytes = 0;
   auto add = [&](auto shape, const auto& way) { bytes = shape.workspace(way); };
-  with<Op>(choice, g, add, Tiles{});
+  switch (choice.operands) {
+    case Operands::are_realigned:
+    case Operands::are_realigned_at_once:
+      return 0;
+    case Operands::are_copied: {
+      const Plan<Op> plan(g.m, g.n, g.k);
+      with<Op>(choice, plan.pitched(g), add, Tiles{});
+      return plan.template bytes<T>() + bytes;
+    }
+    case Operands::tma_loads:
+      with<Op>(choice, g, add, Tiles{});
+  }
   return bytes;
 }
 
 template <class Op, class T, class C>
 void launch(const gemm_tensor::Args<T, C>& g, Choice choice, cudaStream_t stream) {
-  auto run = [&](auto shape, const auto& way) { shape.template launch<Op>(g, way, stream); };
-  with<Op>(choice, g, run, Tiles{});
+  auto run_on = [&](const gemm_tensor::Args<T, C>& args) {
+    auto run = [&](auto shape, const auto& way) { shape.template launch<Op>(args, way, stream); };
+    with<Op>(choice, args, run, Tiles{});
+  };
+  switch (choice.operands) {
+    case Operands::are_realigned:
+      return gemm_realigned::launch<Op>(g, {choice.shape, choice.way}, stream);
+    case Operands::are_realigned_at_once:
+      return gemm_realigned::launch_short_k<Op>(g, stream);
+    case Operands::are_copied:
+
+      return run_on(gemm_padded_rows::make_copies(Plan<Op>(g.m, g.n, g.k), g, stream));
+    case Operands::tma_loads:
+      return run_on(g);
+  }
 }
 
 }  // namespace gemm_choice
 
 namespace {
-
-using gemm_padded_rows::Plan;
-
-constexpr double kCopyLaunch = 2800;  // ns of v26's copies, of however few bytes
-
-/// That 16-bit C takes longer where its rows begin anywhere: on an H100 0.1 us for every thousand elements
-/// that an SM has of it (results/h100/2026-11-25-gemm_tensor-odd-shapes.csv).
-template <class T, class C>
-double ns_of_unaligned_rows(const gemm_tensor::Args<T, C>& g) {
-  if (sizeof(C) > 2 || g.n % 8 == 0) return 0;
-  return 0.1 * g.m * g.n / ladder::sm_count();
-}
-
-template <class Op, class T, class C>
-double ns_of_copied(const Plan<Op>& plan, const gemm_tensor::Args<T, C>& g) {
-  return kCopyLaunch + gemm_choice::best<Op>(plan.pitched(g)).ns + ns_of_unaligned_rows(g) +
-         plan.template traffic<T>() / ladder::entry_of_this_gpu(kGpus).rates.dram;
-}
-
-enum class Operands { tma_loads, are_copied, are_realigned, are_realigned_at_once };
-
-/// How A and B come to the tensor cores: by TMA where their rows can; else with copies of them, or by v27's
-/// or v27b's warps, whichever is the fastest.
-template <class Op, class T, class C>
-Operands operands(const Plan<Op>& plan, const gemm_tensor::Args<T, C>& g) {
-  const bool aligned = plan.starts_aligned(g);
-  if (aligned && !plan.copies()) return Operands::tma_loads;
-  const double realigned = gemm_realigned::choose<Op>(g).ns;
-  const double at_once =
-      g.k <= gemm_realigned::kShortK ? gemm_realigned::ns_of_short_k<Op>(g) : HUGE_VAL;
-  const double copied = aligned ? ns_of_copied(plan, g) : HUGE_VAL;
-  if (copied <= std::min(realigned, at_once)) return Operands::are_copied;
-  return realigned <= at_once ? Operands::are_realigned : Operands::are_realigned_at_once;
-}
 
 template <class Op>
 struct Autotuned {
@@ -201,26 +221,13 @@ struct Autotuned {
 
   template <class T, class C>
   static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {
-    const Plan<Op> plan(g.m, g.n, g.k);
     if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
-    const Operands how = operands(plan, g);
-    if (how == Operands::are_realigned || how == Operands::are_realigned_at_once) return 0;
-    const gemm_tensor::Args<T, C> args = plan.pitched(g);
-    return plan.template bytes<T>() + gemm_choice::workspace<Op>(args, gemm_choice::best<Op>(args));
+    return gemm_choice::workspace<Op>(g, gemm_choice::best<Op>(g));
   }
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
-    const Operands how = operands(Plan<Op>(g.m, g.n, g.k), g);
-    if (how == Operands::are_realigned_at_once) {
-      return gemm_realigned::launch_short_k<Op>(g, stream);
-    }
-    if (how == Operands::are_realigned) {
-      return gemm_realigned::launch<Op>(g, gemm_realigned::choose<Op>(g), stream);
-    }
-    const gemm_tensor::Args<T, C> args =
-        how == Operands::are_copied ? gemm_padded_rows::make_copies<Op>(g, stream) : g;
-    gemm_choice::launch<Op>(args, gemm_choice::best<Op>(args), stream);
+    gemm_choice::launch<Op>(g, gemm_choice::best<Op>(g), stream);
   }
 };
 
@@ -231,11 +238,14 @@ const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bf
 
 }  // namespace
 
-#define LADDER_INSTANTIATE(Op, T, C)                                                       \
-  template std::vector<Choice> gemm_choice::choices<Op>(const gemm_tensor::Args<T, C>&,    \
-                                                        std::size_t);                      \
-  template Choice gemm_choice::best<Op>(const gemm_tensor::Args<T, C>&);                   \
-  template std::size_t gemm_choice::workspace<Op>(const gemm_tensor::Args<T, C>&, Choice); \
+#define LADDER_INSTANTIATE(Op, T, C)                                                           \
+  template std::vector<Choice> gemm_choice::choices<Op>(const gemm_tensor::Args<T, C>&,        \
+                                                        std::size_t);                          \
+  template std::vector<Choice> gemm_choice::choices_by_tma<Op>(const gemm_tensor::Args<T, C>&, \
+                                                               std::size_t);                   \
+  template Choice gemm_choice::best<Op>(const gemm_tensor::Args<T, C>&);                       \
+  template Choice gemm_choice::best_by_tma<Op>(const gemm_tensor::Args<T, C>&);                \
+  template std::size_t gemm_choice::workspace<Op>(const gemm_tensor::Args<T, C>&, Choice);     \
   template void gemm_choice::launch<Op>(const gemm_tensor::Args<T, C>&, Choice, cudaStream_t);
 LADDER_EACH_PRODUCT(LADDER_INSTANTIATE)
 #undef LADDER_INSTANTIATE

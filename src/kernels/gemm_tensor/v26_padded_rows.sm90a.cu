@@ -97,13 +97,14 @@ struct PaddedRows {
     if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
     const Plan<Op> plan(g.m, g.n, g.k);
     const gemm_tensor::Args<T, C> args = plan.pitched(g);
-    return plan.template bytes<T>() + gemm_choice::workspace<Op>(args, gemm_choice::best<Op>(args));
+    return plan.template bytes<T>() +
+           gemm_choice::workspace<Op>(args, gemm_choice::best_by_tma<Op>(args));
   }
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
-    const gemm_tensor::Args<T, C> args = make_copies<Op>(g, stream);
-    gemm_choice::launch<Op>(args, gemm_choice::best<Op>(args), stream);
+    const gemm_tensor::Args<T, C> args = make_copies(Plan<Op>(g.m, g.n, g.k), g, stream);
+    gemm_choice::launch<Op>(args, gemm_choice::best_by_tma<Op>(args), stream);
   }
 };
 

@@ -16,74 +16,33 @@
 // A vector that lies partly outside of the matrix is left out; its elements, seven at most, are stored one
 // by one when the chunks are. wgmma reads through the asynchronous proxy, so each thread fences what it has
 // stored before its warp arrives.
-#include "realigned.hpp"
-#include "realigned_loads.hpp"
-
-#include <cmath>
+#include "realigned_tiles.hpp"
 
 namespace gemm_realigned {
 namespace {
 
-using namespace gemm_pushed_sums;
-
-template <int Rows, int Cols, int BlocksPerSm, int Groups, int Batch>
-struct Tile : Shape<Rows, Cols, BlocksPerSm> {
+template <int Rows, int Batch>
+struct Shape {
   template <class Op, class T>
-  using Loads = RealignedLoads<Op, T, Shape<Rows, Cols, BlocksPerSm>, Groups, Batch>;
+  using Loads =
+      gemm_pushed_sums::RealignedLoads<Op, T, gemm_pushed_sums::Shape<Rows, 64, 1>, 3, Batch>;
 };
 
-template <class... S>
-struct Shapes {};
-using Tiles = Shapes<Tile<32, 64, 1, 3, 6>, Tile<64, 64, 1, 3, 8>, Tile<128, 64, 1, 3, 6>>;
-
-// What they take on an H100, in ns: a K-tile, and a tile's beginning and end. DRAM's bytes per ns. Measured
-// with a forerunner that took more instructions at the matrix's end; its times are not in results/.
-constexpr double kOfKTile[] = {592, 738, 1089}, kOfTile[] = {2019, 2631, 7205};
+// The times were measured with a forerunner that took more instructions at the matrix's end; they are not in
+// results/.
+using Any = Tiles<Tile<Shape<32, 6>::Loads, 592, 2019>, Tile<Shape<64, 8>::Loads, 738, 2631>,
+                  Tile<Shape<128, 6>::Loads, 1089, 7205>>;
 constexpr double kDram = 1922;
-
-template <class Op, class S, class T, class C>
-void consider(int shape, const gemm_tensor::Args<T, C>& g, Choice& best) {
-  const int k_tiles = ladder::ceil_div(g.k, BK);
-  const double tiles =
-      static_cast<double>(ladder::ceil_div(g.m, S::BM)) * ladder::ceil_div(g.n, S::BN);
-  const double m = g.m, n = g.n, k = g.k, bytes = (m * k + k * n) * sizeof(T) + m * n * sizeof(C);
-  for (const int parts : kSplits) {
-    if (parts > k_tiles) break;
-    const double resident = resident_blocks<typename S::template Loads<Op, T>, C>(parts, k_tiles);
-    const double rounds = std::ceil(tiles * parts / resident);
-    const double of_a_block = ladder::ceil_div(k_tiles, parts) * kOfKTile[shape] + kOfTile[shape];
-    const double ns = std::hypot(rounds * of_a_block, bytes / kDram);
-    if (ns < best.ns) best = {shape, parts, ns};
-  }
-}
-
-template <class Op, class T, class C, class... S>
-Choice best_of(Shapes<S...>, const gemm_tensor::Args<T, C>& g) {
-  Choice best;
-  int shape = 0;
-  (consider<Op, S>(shape++, g, best), ...);
-  return best;
-}
-
-template <class Op, class T, class C, class... S>
-void launch_one(Shapes<S...>, const gemm_tensor::Args<T, C>& g, const Choice& choice,
-                cudaStream_t stream) {
-  int shape = 0;
-  ((shape++ == choice.shape
-        ? gemm_pushed_sums::launch<typename S::template Loads<Op, T>>(g, choice.parts, stream)
-        : void()),
-   ...);
-}
 
 }  // namespace
 
 template <class Op, class T, class C>
-Choice choose(const gemm_tensor::Args<T, C>& g) {
-  return best_of<Op>(Tiles{}, g);
+std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most) {
+  return Any::choices<Op>(g, most, kDram);
 }
 template <class Op, class T, class C>
 void launch(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream) {
-  launch_one<Op>(Tiles{}, g, choice, stream);
+  Any::launch<Op>(g, choice, stream);
 }
 
 namespace {
@@ -98,7 +57,7 @@ struct ReadAnywhere {
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
-    gemm_realigned::launch<Op>(g, choose<Op>(g), stream);
+    gemm_realigned::launch<Op>(g, choices<Op>(g, 1).front(), stream);
   }
 };
 
@@ -110,8 +69,8 @@ const ladder::Register<ReadAnywhere<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder:
 
 }  // namespace
 
-#define LADDER_INSTANTIATE(Op, T, C)                                \
-  template Choice choose<Op, T, C>(const gemm_tensor::Args<T, C>&); \
+#define LADDER_INSTANTIATE(Op, T, C)                                                           \
+  template std::vector<Choice> choices<Op, T, C>(const gemm_tensor::Args<T, C>&, std::size_t); \
   template void launch<Op, T, C>(const gemm_tensor::Args<T, C>&, const Choice&, cudaStream_t);
 LADDER_EACH_PRODUCT(LADDER_INSTANTIATE)
 #undef LADDER_INSTANTIATE

@@ -1,13 +1,15 @@
 // Idea      the sixteen choices that v20's estimate puts first are timed when a problem is first
-//           prepared, and the fastest is kept, as v00b does with what cuBLASLt proposes
+//           prepared, and the fastest is kept, as v00b does with what cuBLASLt proposes. Where A or B has
+//           to be copied or realigned, so many with copies, and v27's and v27b's
 // Vs v20    an estimate is right within a few percent, and choices are closer together than that
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
-// Limits    compute capability 9.0; all rows start at multiples of 16 bytes. Preparing a problem takes
-//           about 160 launches, and memory for another C
+// Limits    compute capability 9.0. Preparing a problem takes 160 launches and more, and memory for
+//           another C
 // Tile      as in v20
 #include "choice.hpp"
 #include "fastest.hpp"
 #include "k_tiles.hpp"
+#include "padded_rows.hpp"
 
 #include <map>
 #include <tuple>
@@ -49,16 +51,14 @@ struct Timed {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
     gemm_choice::launch<Op>(g, choice_of(g), stream);
   }
-  static ladder::Support supports(const gemm_tensor::Problem& p) {
-    return gemm_k_tiles::supports<Op>(p);
-  }
 
  private:
   /// Kept as long as the process lives.
   template <class T>
   static Choice choice_of(const gemm_tensor::Args<T>& g) {
-    static std::map<std::tuple<int, int, int>, Choice> choices;
-    const auto [at, fresh] = choices.try_emplace({g.m, g.n, g.k});
+    static std::map<std::tuple<int, int, int, bool>, Choice> choices;
+    const bool aligned = gemm_padded_rows::Plan<Op>(g.m, g.n, g.k).starts_aligned(g);
+    const auto [at, fresh] = choices.try_emplace({g.m, g.n, g.k, aligned});
     if (fresh) at->second = fastest_choice<Op>(g);
     return at->second;
   }
