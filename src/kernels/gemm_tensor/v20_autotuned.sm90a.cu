@@ -177,6 +177,8 @@ std::size_t workspace(const gemm_tensor::Args<T, C>& g, Choice choice) {
     case Operands::are_realigned:
     case Operands::are_realigned_at_once:
       return 0;
+    case Operands::b_is_realigned:
+      return gemm_realigned::workspace_of_a<Op>(g);
     case Operands::are_copied: {
       const Plan<Op> plan(g.m, g.n, g.k);
       with<Op>(choice, plan.pitched(g), add, Tiles{});
@@ -199,8 +201,9 @@ void launch(const gemm_tensor::Args<T, C>& g, Choice choice, cudaStream_t stream
       return gemm_realigned::launch<Op>(g, {choice.shape, choice.way}, stream);
     case Operands::are_realigned_at_once:
       return gemm_realigned::launch_short_k<Op>(g, stream);
+    case Operands::b_is_realigned:
+      return gemm_realigned::launch_b<Op>(g, {choice.shape, choice.way}, stream);
     case Operands::are_copied:
-
       return run_on(gemm_padded_rows::make_copies(Plan<Op>(g.m, g.n, g.k), g, stream));
     case Operands::tma_loads:
       return run_on(g);
