@@ -401,7 +401,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
   // Releases a stage: one thread for each block that loads into it arrives at that block's barrier. Not
   // after the last load into it: so a block waits for all that others do in its memory, and may end.
   int loads_after = task.division.k_tiles_of(this_cluster(), clusters()) - task.stages;
-  const bool releases = threadIdx.x % 128 < task.cluster.loaders();
+  const bool releases = static_cast<int>(threadIdx.x % 128) < task.cluster.loaders();
   const unsigned empty0 = [&] {
     const int i = threadIdx.x % 128, row = beside(), other = i - (1 << task.cluster.log_along);
     const int loader = other < 0 ? (row << task.cluster.log_along) + i
