@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -167,6 +168,22 @@ TYPED_TEST(GemmChoice, ABlockMayHaveSeveralTiles) {
               "")
         << "shape " << choice.shape << ", way " << choice.way;
   }
+}
+
+TYPED_TEST(GemmChoice, EveryWayThatOperandsComeIsRight) {
+  Product<TypeParam> product(70, 133, 141);
+  std::set<gemm_choice::Operands> seen;
+  for (const Choice& choice : gemm_choice::choices<TypeParam>(product.args(), 4)) {
+    seen.insert(choice.operands);
+    const std::size_t bytes = gemm_choice::workspace<TypeParam>(product.args(), choice);
+    EXPECT_EQ(product.mistake(
+                  bytes, 1,
+                  [&](const auto& args) { gemm_choice::launch<TypeParam>(args, choice, nullptr); }),
+              "")
+        << "operands " << static_cast<int>(choice.operands) << ", shape " << choice.shape
+        << ", way " << choice.way;
+  }
+  EXPECT_EQ(seen.size(), 4u);  // all but TMA's loads of the matrices themselves
 }
 
 /// The version whose file is named so, of bf16.

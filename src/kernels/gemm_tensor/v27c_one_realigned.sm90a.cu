@@ -99,9 +99,12 @@ Plan<Op> plan_of(const gemm_tensor::Args<T, C>& g) {
 
 template <class Op, class T, class C>
 std::vector<Choice> choices_of_b(const gemm_tensor::Args<T, C>& g, std::size_t most) {
+  const Plan<Op> plan = plan_of<Op>(g);
   std::vector<Choice> all = FewRows::choices<Op>(g, most, kDram);
-  if (!plan_of<Op>(g).copies()) return all;
-  for (Choice& choice : all) choice.ns += gemm_padded_rows::kCopyLaunch;
+  if (!plan.copies()) return all;
+  for (Choice& choice : all) {
+    choice.ns += gemm_padded_rows::kCopyLaunch + plan.template traffic<T>() / kDram;
+  }
   return all;
 }
 template <class Op, class T, class C>
