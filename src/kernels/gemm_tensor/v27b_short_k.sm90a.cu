@@ -121,10 +121,9 @@ const ladder::Register<ShortK<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bfloa
 
 template <class Op, class T, class C>
 double ns_of_short_k(const gemm_tensor::Args<T, C>& g) {
-  // Of an H100. With 5 us for a launch the estimate is within 16 % of the times in
-  // results/h100/2026-11-25-gemm_tensor-odd-shapes.csv. A block's K-tiles take longer beside others on its
-  // SM, and C half as long again where its rows begin anywhere. DRAM's are bytes per ns.
-  constexpr double kOfTile = 200, kOfKTile = 1800, kBeside = 400, kDram = 2344;
+  // Of an H100, as v27's. A block's K-tiles take longer beside others on its SM, and C half as long again
+  // where its rows begin anywhere. DRAM's are bytes per ns.
+  constexpr double kOfTile = 230, kOfKTile = 2070, kBeside = 460, kDram = 2040;
   const int k_tiles = ladder::ceil_div(g.k, BK);
   const double m = g.m, n = g.n, k = g.k, sms = ladder::sm_count();
   const double tiles = std::ceil(m / BM) * std::ceil(n / BN);
