@@ -9,7 +9,13 @@ namespace gemm_choice {
 
 /// How A and B come to the tensor cores: by TMA, which wants their rows at multiples of 16 bytes; by TMA
 /// from v26's copies; or by the warps of v27, or of v27b; or by TMA and warps, as in v27c.
-enum class Operands { tma_loads, are_copied, are_realigned, are_realigned_at_once, b_is_realigned };
+enum class Operands {
+  tma_loads,
+  are_copied,
+  are_realigned,
+  are_realigned_at_once,
+  one_is_realigned
+};
 
 /// One way to multiply.
 struct Choice {

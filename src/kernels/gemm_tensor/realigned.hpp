@@ -29,13 +29,13 @@ double ns_of_short_k(const gemm_tensor::Args<T, C>& g);
 template <class Op, class T, class C>
 void launch_short_k(const gemm_tensor::Args<T, C>& g, cudaStream_t stream);
 
-/// v27c, for few rows. The workspace has workspace_of_a() bytes, for a copy of A.
+/// v27c, for few rows or columns. The workspace has a copy of the small operand.
 template <class Op, class T, class C>
-std::vector<Choice> choices_of_b(const gemm_tensor::Args<T, C>& g, std::size_t most);
+std::vector<Choice> choices_of_one(const gemm_tensor::Args<T, C>& g, std::size_t most);
 template <class Op, class T, class C>
-std::size_t workspace_of_a(const gemm_tensor::Args<T, C>& g);
+std::size_t workspace_of_one(const gemm_tensor::Args<T, C>& g, const Choice& choice);
 template <class Op, class T, class C>
-void launch_b(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream);
+void launch_one(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream);
 
 }  // namespace gemm_realigned
 

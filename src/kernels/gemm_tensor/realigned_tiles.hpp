@@ -21,6 +21,8 @@ struct Tile {
 template <class... TileShapes>
 class Tiles {
  public:
+  static constexpr int kCount = sizeof...(TileShapes);
+
   /// At most `most`, the fastest first; `dram` is what DRAM delivers, in bytes per ns.
   template <class Op, class T, class C>
   static std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most,

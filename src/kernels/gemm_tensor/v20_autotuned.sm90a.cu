@@ -17,7 +17,7 @@
 // and ends, divided ones for adding up, blocks that exchange sums for that, and v25's kernels, which have
 // more to prepare, begin later. All of it runs beside DRAM writing C, in the same sense. tile_shapes.hpp has
 // the terms. Where rows of A or B do not start at multiples of 16 bytes, it is either the same kernels with
-// copies of them, as in v26, or v27's, or where K is short v27b's, or where A is small v27c's.
+// copies of them, as in v26, or v27's, or where K is short v27b's, or where A or B is small v27c's.
 //
 // scripts/autotune.py fits the numbers to times that it measures. They know nothing of a problem but what
 // the estimate sees of it, so that a problem nobody has measured is no different from others.
@@ -147,8 +147,8 @@ std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most) 
   for (const auto& [shape, parts, ns] : gemm_realigned::choices<Op>(g, most)) {
     all.push_back({Operands::are_realigned, shape, parts, ns});
   }
-  for (const auto& [shape, parts, ns] : gemm_realigned::choices_of_b<Op>(g, most)) {
-    all.push_back({Operands::b_is_realigned, shape, parts, ns});
+  for (const auto& [shape, parts, ns] : gemm_realigned::choices_of_one<Op>(g, most)) {
+    all.push_back({Operands::one_is_realigned, shape, parts, ns});
   }
   if (g.k <= gemm_realigned::kShortK) {
     all.push_back({Operands::are_realigned_at_once, 0, 0, gemm_realigned::ns_of_short_k<Op>(g)});
@@ -177,8 +177,8 @@ std::size_t workspace(const gemm_tensor::Args<T, C>& g, Choice choice) {
     case Operands::are_realigned:
     case Operands::are_realigned_at_once:
       return 0;
-    case Operands::b_is_realigned:
-      return gemm_realigned::workspace_of_a<Op>(g);
+    case Operands::one_is_realigned:
+      return gemm_realigned::workspace_of_one<Op>(g, {choice.shape, choice.way});
     case Operands::are_copied: {
       const Plan<Op> plan(g.m, g.n, g.k);
       with<Op>(choice, plan.pitched(g), add, Tiles{});
@@ -201,8 +201,8 @@ void launch(const gemm_tensor::Args<T, C>& g, Choice choice, cudaStream_t stream
       return gemm_realigned::launch<Op>(g, {choice.shape, choice.way}, stream);
     case Operands::are_realigned_at_once:
       return gemm_realigned::launch_short_k<Op>(g, stream);
-    case Operands::b_is_realigned:
-      return gemm_realigned::launch_b<Op>(g, {choice.shape, choice.way}, stream);
+    case Operands::one_is_realigned:
+      return gemm_realigned::launch_one<Op>(g, {choice.shape, choice.way}, stream);
     case Operands::are_copied:
       return run_on(gemm_padded_rows::make_copies(Plan<Op>(g.m, g.n, g.k), g, stream));
     case Operands::tma_loads:

@@ -1,11 +1,13 @@
 // Idea      few rows: A is small, so it is copied into padded rows, as in v26, and comes by TMA; only B, which
-//           is large and read once, goes through registers
-// Vs v27    half of what warps load, shift and store was A, the same for all blocks. They have B's chunks
-//           alone in flight now, twice as many of them, and begin with them while A is copied
-// Bound by  DRAM bandwidth, of B
+//           is large and read once, goes through registers. Few columns: the other way round
+// Vs v27    half of what warps load, shift and store was the small operand, the same for all blocks. They have
+//           chunks of the large one alone in flight now, twice as many of them, and begin with them while the
+//           small one is copied
+// Bound by  DRAM bandwidth, of the large operand
 // Limits    compute capability 9.0
-// Tile      32, 48, 64, 96 or 128 x 64, 64 deep; the consumers and the ring of v24; four groups of four producer
-//           warps take turns with the K-tiles, and one thread of a group asks for A's
+// Tile      32 to 128 x 64, or 64 x 64 and 64 x 128 with A through registers, 64 deep; the consumers and the ring
+//           of v24; four groups of four producer warps take turns with the K-tiles, and one thread of a group asks
+//           for what TMA loads of them
 #include "device/ptx/griddepcontrol.hpp"
 #include "padded_rows.hpp"
 #include "realigned_tiles.hpp"
@@ -13,49 +15,63 @@
 namespace gemm_pushed_sums {
 namespace {
 
-/// A by TMA, B through registers.
-template <class Op, class Element, class Shape, int Groups>
-struct RealignedB {
+enum class Large { a, b };
+
+/// The large operand through registers, the other one by TMA.
+template <class Op, class Element, class Shape, Large kLarge>
+struct RealignedOne {
   using T = Element;
   using S = Shape;
   static constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
-  static constexpr int kGroups = Groups, kThreads = kGroups * 128;
-  static constexpr int kArrivals = 4 + 1;  // of a group's warps, and with A's bytes
+  static constexpr int kGroups = 4, kThreads = kGroups * 128;
+  static constexpr int kArrivals = 4 + 1;  // of a group's warps, and with TMA's bytes
 
   template <class C>
-  explicit RealignedB(const gemm_tensor::Args<T, C>& g)
-      : a(operand_map(kA, g.a, g.m, g.k, S::BM, kDepth, g.pitch_a)),
-        b{g.b, Op::kTransposedB ? g.n : g.k, Op::kTransposedB ? g.k : g.n, pitch_of_b<Op>(g)} {}
+  explicit RealignedOne(const gemm_tensor::Args<T, C>& g)
+      : small(kIsB ? operand_map(kA, g.a, g.m, g.k, S::BM, kDepth, g.pitch_a)
+                   : operand_map(kB, g.b, g.n, g.k, S::BN, kDepth, g.pitch_b)) {
+    if constexpr (kIsB) {
+      large = {g.b, Op::kTransposedB ? g.n : g.k, Op::kTransposedB ? g.k : g.n, pitch_of_b<Op>(g)};
+    } else {
+      large = {g.a, Op::kTransposedA ? g.k : g.m, Op::kTransposedA ? g.m : g.k, pitch_of_a<Op>(g)};
+    }
+  }
 
   /// By all producers.
   __device__ __forceinline__ void fill(Ring<T> ring, int row0, int col0, int first,
                                        int last) const {
-    constexpr int kRowsOfA = kHeld<kA, S::BM>, kChunks = S::BN * 8 / 128;  // of a thread
+    constexpr int kRowsOfA = kHeld<kA, S::BM>, kOfSmall = kIsB ? kRowsOfA : S::BN;
+    constexpr int kChunks = kLargeRows * 8 / 128;  // of a thread
+    const int mn_large = kIsB ? col0 : row0, mn_small = kIsB ? row0 : col0;
     const int group = static_cast<int>(threadIdx.x) / 128 - S::kConsumers;
     const int thread = threadIdx.x % 128;
     for (int i = 0; i < group; ++i) ring.state.advance();
     for (int k_tile = first + group; k_tile < last; k_tile += kGroups) {
       const int k = k_tile * BK;
-      T* const to = ring.stages + ring.state.stage * (BK * (S::BN + kRowsOfA));
+      T* const b = ring.stages + ring.state.stage * (BK * (S::BN + kRowsOfA));
+      T* const a = b + S::BN * BK;
+      T* const to = kIsB ? b : a;
       Mbarrier* const full = &ring.full[ring.state.stage];
       TwoVectors both[kChunks];
 #pragma unroll
-      for (int i = 0; i < kChunks; ++i) both[i] = b.load(b.place(i * 128 + thread, col0, k));
+      for (int i = 0; i < kChunks; ++i) {
+        both[i] = large.load(large.place(i * 128 + thread, mn_large, k));
+      }
       // A new mbarrier reports the previous phase complete, so the first pass does not block.
       mbarrier_wait(&ring.empty[ring.state.stage], ring.state.parity ^ 1);
       if (thread == 0) {
-        if (k_tile < first + kGroups) griddepcontrol_wait();  // for the copy of A
-        mbarrier_arrive_expect_tx(full, BK * kRowsOfA * sizeof(T));
-        load_k_tile<kA, kRowsOfA>(to + S::BN * BK, &a, row0, k, full);
+        if (k_tile < first + kGroups) griddepcontrol_wait();  // for the copy of the small operand
+        mbarrier_arrive_expect_tx(full, BK * kOfSmall * sizeof(T));
+        load_k_tile<kIsB ? kA : kB, kOfSmall>(kIsB ? a : b, &small, mn_small, k, full);
       }
 #pragma unroll
       for (int i = 0; i < kChunks; ++i) {
         const int number = i * 128 + thread;
-        b.store(to, b.place(number, col0, k), number, both[i]);
+        large.store(to, large.place(number, mn_large, k), number, both[i]);
       }
-      if (b.is_at_edge(col0, k)) {
+      if (large.is_at_edge(mn_large, k)) {
         named_barrier_sync<128>(1 + S::kConsumers + group);  // the chunks are stored
-        if (thread < 16) b.complete(to, col0, k, thread);
+        if (thread < 16) large.complete(to, mn_large, k, thread);
       }
       fence_proxy_async();  // what was stored is seen by wgmma
       __syncwarp();
@@ -64,8 +80,13 @@ struct RealignedB {
     }
   }
 
-  CUtensorMap a;
-  Realigned<kB, S::BN, T> b;
+ private:
+  static constexpr bool kIsB = kLarge == Large::b;
+  static constexpr int kLargeRows = kIsB ? S::BN : S::BM;
+
+ public:
+  CUtensorMap small;
+  Realigned<kIsB ? kB : kA, kLargeRows, T> large;
 };
 
 }  // namespace
@@ -75,65 +96,86 @@ namespace gemm_realigned {
 namespace {
 
 using gemm_padded_rows::Plan;
+using gemm_pushed_sums::Large;
 
-template <int Rows>
+template <int Rows, int Cols, Large kLarge>
 struct Shape {
   template <class Op, class T>
-  using Loads = gemm_pushed_sums::RealignedB<Op, T, gemm_pushed_sums::Shape<Rows, 64, 1>, 4>;
+  using Loads =
+      gemm_pushed_sums::RealignedOne<Op, T, gemm_pushed_sums::Shape<Rows, Cols, 1>, kLarge>;
 };
 // Fitted to times of all of them at 12 sizes, within 10 %.
-using FewRows = Tiles<Tile<Shape<32>::Loads, 484, 1854>, Tile<Shape<48>::Loads, 517, 1960>,
-                      Tile<Shape<64>::Loads, 519, 2281>, Tile<Shape<96>::Loads, 571, 2421>,
-                      Tile<Shape<128>::Loads, 592, 2640>>;
+using FewRows = Tiles<Tile<Shape<32, 64, Large::b>::Loads, 484, 1854>,
+                      Tile<Shape<48, 64, Large::b>::Loads, 517, 1960>,
+                      Tile<Shape<64, 64, Large::b>::Loads, 519, 2281>,
+                      Tile<Shape<96, 64, Large::b>::Loads, 571, 2421>,
+                      Tile<Shape<128, 64, Large::b>::Loads, 592, 2640>>;
+using FewColumns = Tiles<Tile<Shape<64, 64, Large::a>::Loads, 519, 2281>,
+                         Tile<Shape<64, 128, Large::a>::Loads, 560, 2600>>;
 constexpr double kDram = 2500;
 
-/// A's copy alone.
+/// The small operand's copy alone.
 template <class Op, class T, class C>
-Plan<Op> plan_of(const gemm_tensor::Args<T, C>& g) {
+Plan<Op> plan_of(const gemm_tensor::Args<T, C>& g, Large large) {
   Plan<Op> plan(g.m, g.n, g.k);
   if (plan.pitch_a == 0 && !has_aligned_rows(g.a, 8)) plan.pitch_a = plan.columns_a;
-  plan.pitch_b = 0;
+  if (plan.pitch_b == 0 && !has_aligned_rows(g.b, 8)) plan.pitch_b = plan.columns_b;
+  (large == Large::a ? plan.pitch_a : plan.pitch_b) = 0;
   return plan;
+}
+/// Which is the large operand of a choice: its shapes are FewRows' and then FewColumns'.
+Large large_of(const Choice& choice) {
+  return choice.shape < FewRows::kCount ? Large::b : Large::a;
 }
 
 }  // namespace
 
 template <class Op, class T, class C>
-std::vector<Choice> choices_of_b(const gemm_tensor::Args<T, C>& g, std::size_t most) {
-  const Plan<Op> plan = plan_of<Op>(g);
+std::vector<Choice> choices_of_one(const gemm_tensor::Args<T, C>& g, std::size_t most) {
   std::vector<Choice> all = FewRows::choices<Op>(g, most, kDram);
-  if (!plan.copies()) return all;
+  for (const auto& [shape, parts, ns] : FewColumns::choices<Op>(g, most, kDram)) {
+    all.push_back({shape + FewRows::kCount, parts, ns});
+  }
   for (Choice& choice : all) {
+    const Plan<Op> plan = plan_of<Op>(g, large_of(choice));
+    if (!plan.copies()) continue;
     choice.ns += gemm_padded_rows::kCopyLaunch + plan.template traffic<T>() / kDram;
   }
-  return all;
+  return ladder::fastest(std::move(all), most);
 }
 template <class Op, class T, class C>
-std::size_t workspace_of_a(const gemm_tensor::Args<T, C>& g) {
-  return plan_of<Op>(g).template bytes<T>();
+std::size_t workspace_of_one(const gemm_tensor::Args<T, C>& g, const Choice& choice) {
+  return plan_of<Op>(g, large_of(choice)).template bytes<T>();
 }
 template <class Op, class T, class C>
-void launch_b(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream) {
-  FewRows::launch<Op>(gemm_padded_rows::make_copies(plan_of<Op>(g), g, stream), choice, stream);
+void launch_one(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream) {
+  const Large large = large_of(choice);
+  const auto args = gemm_padded_rows::make_copies(plan_of<Op>(g, large), g, stream);
+  if (large == Large::b) return FewRows::launch<Op>(args, choice, stream);
+  FewColumns::launch<Op>(args, {choice.shape - FewRows::kCount, choice.parts}, stream);
 }
 
 namespace {
 
 template <class Op>
 struct OneRealigned {
-  static constexpr ladder::Version version{"B shifted in registers, a copy of a small A by TMA"};
-  // Blocks that split K, A copied and not; two tiles of rows; rows that end within the last vector
+  static constexpr ladder::Version version{
+      "one operand shifted in registers, a copy of the other by TMA"};
+  // A copied and not, blocks that split K, several tiles of rows, rows that end within the last vector; then
+  // few columns likewise
   static constexpr gemm_tensor::Problem test_problems[] = {
-      {33, 65, 401}, {17, 130, 776}, {131, 5, 197}, {70, 140, 67}, {60, 70, 130}};
+      {33, 65, 401}, {17, 130, 776}, {131, 325, 197}, {70, 140, 67},
+      {60, 70, 130}, {650, 17, 401}, {517, 100, 203}, {300, 3, 776}};
 
   template <class T, class C>
   static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {
-    return g.m == 0 || g.n == 0 || g.k == 0 ? 0 : workspace_of_a<Op>(g);
+    if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
+    return workspace_of_one<Op>(g, choices_of_one<Op>(g, 1).front());
   }
   template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
-    launch_b<Op>(g, choices_of_b<Op>(g, 1).front(), stream);
+    launch_one<Op>(g, choices_of_one<Op>(g, 1).front(), stream);
   }
 };
 
@@ -145,11 +187,11 @@ const ladder::Register<OneRealigned<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder:
 
 }  // namespace
 
-#define LADDER_INSTANTIATE(Op, T, C)                                                  \
-  template std::vector<Choice> choices_of_b<Op, T, C>(const gemm_tensor::Args<T, C>&, \
-                                                      std::size_t);                   \
-  template std::size_t workspace_of_a<Op, T, C>(const gemm_tensor::Args<T, C>&);      \
-  template void launch_b<Op, T, C>(const gemm_tensor::Args<T, C>&, const Choice&, cudaStream_t);
+#define LADDER_INSTANTIATE(Op, T, C)                                                              \
+  template std::vector<Choice> choices_of_one<Op, T, C>(const gemm_tensor::Args<T, C>&,           \
+                                                        std::size_t);                             \
+  template std::size_t workspace_of_one<Op, T, C>(const gemm_tensor::Args<T, C>&, const Choice&); \
+  template void launch_one<Op, T, C>(const gemm_tensor::Args<T, C>&, const Choice&, cudaStream_t);
 LADDER_EACH_PRODUCT(LADDER_INSTANTIATE)
 #undef LADDER_INSTANTIATE
 
