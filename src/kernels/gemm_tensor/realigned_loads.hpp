@@ -30,11 +30,12 @@ __device__ __forceinline__ uint4 realigned(const uint4& low, const uint4& high, 
   return make_uint4(w[0], w[1], w[2], w[3]);
 }
 
-/// A matrix with rows along `kMajor`, of which tiles have kRows of M or N.
-template <Major kMajor, int kRows, class T>
+/// A matrix with rows along `kMajor`, of which tiles have kRows of M or N. Of a K-tile kDeep of the depth are
+/// loaded.
+template <Major kMajor, int kRows, class T, int kDeep = BK>
 struct Realigned {
-  static constexpr int kPerRow = kMajor == Major::mn && kRows < 64 ? kRows / 8 : 8;
-  static constexpr int kChunks = kRows * 8;  // of a K-tile
+  static constexpr int kPerRow = kMajor == Major::k ? kDeep / 8 : kRows < 64 ? kRows / 8 : 8;
+  static constexpr int kChunks = kRows * kDeep / 8;  // of a K-tile
 
   const T* matrix;
   int rows, columns, pitch;
@@ -46,7 +47,7 @@ struct Realigned {
   __device__ __forceinline__ static Place place(int number, int mn, int k) {
     const int r = number / kPerRow, column = number % kPerRow * 8;
     if constexpr (kMajor == Major::k) return {mn + r, k + column, r};
-    return {k + r % 64, mn + r / 64 * 64 + column, r};
+    return {k + r % kDeep, mn + r / kDeep * 64 + column, r / kDeep * 64 + r % kDeep};
   }
   __device__ __forceinline__ static int chunk_of(int number) { return number % kPerRow; }
 

@@ -5,7 +5,8 @@
 //           are six on an SM, and while one loads another stores
 // Bound by  DRAM bandwidth: of C, as K is short
 // Limits    compute capability 9.0; K of up to 256
-// Tile      64 x 64 and all of K, in K-tiles 64 deep; a thread has 4 chunks in flight, in two vectors each
+// Tile      64 x 64 and all of K, in K-tiles 64 deep, or one of 32; a thread has 4 chunks in flight, in two
+//           vectors each, or 2
 #include "device/divisor.hpp"
 #include "realigned.hpp"
 #include "realigned_loads.hpp"
@@ -28,10 +29,11 @@ std::size_t shared_bytes(int k_tiles) {
   return k_tiles * kKTile * sizeof(T) + 1024;  // to begin at 1024 n
 }
 
-template <class Op, class T>
+/// kDeep: of a K-tile.
+template <class Op, class T, int kDeep>
 struct Operands {
-  gemm_pushed_sums::Realigned<kMajorA<Op>, BM, T> a;
-  gemm_pushed_sums::Realigned<kMajorB<Op>, BN, T> b;
+  gemm_pushed_sums::Realigned<kMajorA<Op>, BM, T, kDeep> a;
+  gemm_pushed_sums::Realigned<kMajorB<Op>, BN, T, kDeep> b;
 };
 
 /// Loads a part of a K-tile: 64 rows of M or N.
@@ -54,9 +56,9 @@ __device__ __forceinline__ void load(T* to, const Operand& operand, int mn, int 
   if (thread < 16) operand.complete(to, mn, k, thread);
 }
 
-template <class Op, class T, class C>
+template <class Op, class T, class C, int kDeep>
 __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
-    multiply(const __grid_constant__ Operands<Op, T> of, C* c, int m, int n, int k_tiles,
+    multiply(const __grid_constant__ Operands<Op, T, kDeep> of, C* c, int m, int n, int k_tiles,
              ladder::Divisor tiles_n) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   T* const shared = ladder::dynamic_shared<T>();
@@ -78,7 +80,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
     const auto a = wgmma_descriptor<kA>(tiles + i * kKTile);
     const auto b = wgmma_descriptor<kB>(tiles + i * kKTile + BM * BK);
 #pragma unroll
-    for (int k = 0; k < BK / 16; ++k) {
+    for (int k = 0; k < kDeep / 16; ++k) {
       wgmma<BN, kA, kB, T>(acc, a + k * wgmma_step(kA), b + k * wgmma_step(kB), true);
     }
     wgmma_commit_group();
@@ -97,7 +99,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerSm)
 template <class Op>
 struct ShortK {
   static constexpr ladder::Version version{"all of a short K at once, many small blocks"};
-  // One K-tile and several; rows that end within the last vector
+  // Half a K-tile, one and several; rows that end within the last vector
   static constexpr gemm_tensor::Problem test_problems[] = {
       {259, 5, 23}, {67, 131, 64}, {70, 129, 251}};
 
@@ -121,28 +123,43 @@ const ladder::Register<ShortK<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bfloa
 
 template <class Op, class T, class C>
 double ns_of_short_k(const gemm_tensor::Args<T, C>& g) {
-  // Of an H100, as v27's. A block's K-tiles take longer beside others on its SM, and C half as long again
-  // where its rows begin anywhere. DRAM's are bytes per ns.
-  constexpr double kOfTile = 230, kOfKTile = 2070, kBeside = 460, kDram = 2040;
+  // Of an H100, as v27's. A block's K-tiles take longer beside others on its SM, less so if they are half as
+  // deep, and C half as long again where its rows begin anywhere. DRAM's are bytes per ns.
+  constexpr double kOfTile = 230, kOfKTile = 2070, kDram = 2040;
+  const double beside = g.k <= BK / 2 ? 300 : 460;
   const int k_tiles = ladder::ceil_div(g.k, BK);
   const double m = g.m, n = g.n, k = g.k, sms = ladder::sm_count();
   const double tiles = std::ceil(m / BM) * std::ceil(n / BN);
   const double on_an_sm = std::min<double>(kBlocksPerSm, kMostShared / shared_bytes<T>(k_tiles));
-  const double at_once = std::max(1., std::min(tiles / sms, on_an_sm));
-  const double of_a_block = kOfTile + k_tiles * (kOfKTile + kBeside * at_once);
+  auto of_a_block = [&](double at_once) {
+    return kOfTile + k_tiles * (kOfKTile + beside * std::max(1., at_once));
+  };
+  const double rounds = std::floor(tiles / (sms * on_an_sm)),
+               rest = tiles - rounds * sms * on_an_sm;
+  const double of_an_sm = rounds * of_a_block(on_an_sm) + (rest > 0 ? of_a_block(rest / sms) : 0);
   const double bytes = (m * k + k * n) * sizeof(T) + m * n * sizeof(C) * (g.n % 8 > 0 ? 1.5 : 1);
-  return std::hypot(std::ceil(tiles / (sms * on_an_sm)) * of_a_block, bytes / kDram);
+  return std::hypot(of_an_sm, bytes / kDram);
 }
 
-template <class Op, class T, class C>
-void launch_short_k(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
-  const Operands<Op, T> operands{
+namespace {
+
+template <int kDeep, class Op, class T, class C>
+void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
+  const Operands<Op, T, kDeep> operands{
       {g.a, Op::kTransposedA ? g.k : g.m, Op::kTransposedA ? g.m : g.k, pitch_of_a<Op>(g)},
       {g.b, Op::kTransposedB ? g.n : g.k, Op::kTransposedB ? g.k : g.n, pitch_of_b<Op>(g)}};
   const int tiles_m = ladder::ceil_div(g.m, BM), tiles_n = ladder::ceil_div(g.n, BN);
   const int k_tiles = ladder::ceil_div(g.k, BK);
-  ladder::launch(multiply<Op, T, C>, tiles_m * tiles_n, kThreads, shared_bytes<T>(k_tiles), stream,
-                 operands, g.c, g.m, g.n, k_tiles, ladder::Divisor(tiles_n));
+  ladder::launch(multiply<Op, T, C, kDeep>, tiles_m * tiles_n, kThreads, shared_bytes<T>(k_tiles),
+                 stream, operands, g.c, g.m, g.n, k_tiles, ladder::Divisor(tiles_n));
+}
+
+}  // namespace
+
+template <class Op, class T, class C>
+void launch_short_k(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
+  if (g.k <= BK / 2) return launch<BK / 2, Op>(g, stream);
+  launch<BK, Op>(g, stream);
 }
 
 #define LADDER_INSTANTIATE(Op, T, C)                                       \
