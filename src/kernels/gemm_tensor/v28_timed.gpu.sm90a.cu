@@ -1,6 +1,6 @@
 // Idea      the sixteen choices that v20's estimate puts first are timed when a problem is first
 //           prepared, and the fastest is kept, as v00b does with what cuBLASLt proposes. Where A or B has
-//           to be copied or realigned, so many with copies, and v27's and v27b's
+//           to be copied or realigned, so many with copies, and v27's to v27c's
 // Vs v20    an estimate is right within a few percent, and choices are closer together than that
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
 // Limits    compute capability 9.0. Preparing a problem takes 160 launches and more, and memory for
