@@ -20,9 +20,8 @@ enum class Operands {
 /// One way to multiply.
 struct Choice {
   Operands operands = Operands::tma_loads;
-  int shape = 0,
-      way =
-          0;  ///< by TMA v20's tile, and how it shares out a product; v27's or v27c's, and blocks of one
+  /// By TMA v20's tile, and how it shares out a product; v27's or v27c's tile, and how many blocks have one.
+  int shape = 0, way = 0;
   double ns = 0;  ///< by the estimate
 };
 

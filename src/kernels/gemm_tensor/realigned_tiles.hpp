@@ -9,8 +9,8 @@
 
 namespace gemm_realigned {
 
-/// What a tile takes on an H100, in ns: a K-tile, and the tile's beginning and end. LoadsOf<Op, T> is the policy
-/// that fills its ring.
+/// What a tile takes on an H100, in ns: a K-tile, and the tile's beginning and end. LoadsOf<Op, T> is the
+/// policy that fills its ring.
 template <template <class, class> class LoadsOf, int NsOfKTile, int NsOfTile>
 struct Tile {
   template <class Op, class T>

@@ -1,13 +1,13 @@
-// Idea      few rows: A is small, so it is copied into padded rows, as in v26, and comes by TMA; only B, which
-//           is large and read once, goes through registers. Few columns: the other way round
-// Vs v27    half of what warps load, shift and store was the small operand, the same for all blocks. They have
-//           chunks of the large one alone in flight now, twice as many of them, and begin with them while the
-//           small one is copied
+// Idea      few rows: A is small, so it is copied into padded rows, as in v26, and comes by TMA; only B,
+//           which is large and read once, goes through registers. Few columns: the other way round
+// Vs v27    half of what warps load, shift and store was the small operand, the same for all blocks. They
+//           have chunks of the large one alone in flight now, twice as many of them, and begin with them
+//           while the small one is copied
 // Bound by  DRAM bandwidth, of the large operand
 // Limits    compute capability 9.0
-// Tile      32 to 128 x 64, or 64 x 64 and 64 x 128 with A through registers, 64 deep; the consumers and the ring
-//           of v24; four groups of four producer warps take turns with the K-tiles, and one thread of a group asks
-//           for what TMA loads of them
+// Tile      32 to 128 x 64, or 64 x 64 and 64 x 128 with A through registers, 64 deep; the consumers and
+//           the ring of v24; four groups of four producer warps take turns with the K-tiles, and one thread
+//           of a group asks for what TMA loads of them
 #include "device/ptx/griddepcontrol.hpp"
 #include "padded_rows.hpp"
 #include "realigned_tiles.hpp"
