@@ -79,18 +79,18 @@ struct Plan {
 template <class T>
 void launch_copies(const Copy<T>& a, const Copy<T>& b, cudaStream_t stream);
 
-constexpr double kCopyLaunch =
-    2800;  // ns that a product takes longer for copies of however few bytes
+/// By how many ns a product takes longer for copies of however few bytes.
+constexpr double kCopyLaunch = 2800;
 
 /// Makes the copies that are planned, at the beginning of the workspace. Returns args of them, and of the
 /// workspace that lies behind.
 template <class Op, class T, class C>
 gemm_tensor::Args<T, C> make_copies(const Plan<Op>& plan, const gemm_tensor::Args<T, C>& g,
                                     cudaStream_t stream) {
+  if (!plan.copies()) return g;
   char* const copies = static_cast<char*>(g.workspace);
   T* const a = reinterpret_cast<T*>(copies);
   T* const b = reinterpret_cast<T*>(copies + plan.template bytes_a<T>());
-  if (!plan.copies()) return g;
   launch_copies<T>({g.a, a, plan.rows_a, plan.columns_a, plan.pitch_a},
                    {g.b, b, plan.rows_b, plan.columns_b, plan.pitch_b}, stream);
   gemm_tensor::Args<T, C> args = plan.pitched(g);

@@ -153,7 +153,7 @@ std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most) 
   if (g.k <= gemm_realigned::kShortK) {
     all.push_back({Operands::are_realigned_at_once, 0, 0, gemm_realigned::ns_of_short_k<Op>(g)});
   }
-  return ladder::fastest(std::move(all), all.size());
+  return ladder::fastest(all, all.size());
 }
 
 template <class Op, class T, class C>
