@@ -7,8 +7,8 @@
 //   griddepcontrol_launch_dependents();    the next may begin when all blocks have said so, or ended
 //
 // Launched without the attribute, both do nothing; so they do on the host executor, where launches
-// follow each other. Compute capability 9.0. PTX ISA, "Parallel Synchronization and Communication
-// Instructions: griddepcontrol".
+// follow each other, and before compute capability 9.0, where no launch has it. PTX ISA, "Parallel
+// Synchronization and Communication Instructions: griddepcontrol".
 #pragma once
 
 #include "device/kernel.hpp"
@@ -16,12 +16,12 @@
 namespace ladder::ptx {
 
 __device__ __forceinline__ void griddepcontrol_wait() {
-#if !defined(LADDER_HOST_EXECUTOR)
+#if !defined(LADDER_HOST_EXECUTOR) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 __device__ __forceinline__ void griddepcontrol_launch_dependents() {
-#if !defined(LADDER_HOST_EXECUTOR)
+#if !defined(LADDER_HOST_EXECUTOR) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }

@@ -60,11 +60,12 @@ std::size_t workspace_of_cluster_backward(const rmsnorm_backward::Args<T>& a);
 template <class T>
 void launch_cluster_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream);
 
-/// v34
+/// v34; overlapping: v34b
 template <class T>
 std::size_t workspace_of_rows_ahead_backward(const rmsnorm_backward::Args<T>& a);
 template <class T>
-void launch_rows_ahead_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream);
+void launch_rows_ahead_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream,
+                                bool overlapping);
 
 /// v35, for rows as short
 template <class T>

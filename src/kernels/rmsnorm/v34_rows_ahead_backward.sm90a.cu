@@ -13,6 +13,7 @@
 //           cluster of 2, 4 or 8 such blocks; of each three or four rows in shared memory
 #include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
+#include "device/ptx/griddepcontrol.hpp"
 #include "device/row_pairs_ahead.hpp"
 #include "device/sm_count.hpp"
 #include "device/warps_team.hpp"
@@ -59,7 +60,8 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
   }
   const int last = part.cols / kWhole * kWhole + threadIdx.x;  // of what is no whole 16 bytes
   if (!kAligned && last < part.cols) weight[last] = a.weight[part.first + last];
-  cluster_sync();  // all blocks have started, and their barriers exist
+  cluster_sync();                      // all blocks have started, and their barriers exist
+  griddepcontrol_launch_dependents();  // of v34b
 
   row_norm::ColumnSums<OfBlock> sums_over_rows[1];  // dweight
   auto sum_of = [&](int which, int element) -> float& {
@@ -161,7 +163,8 @@ template std::size_t workspace_of_rows_ahead_backward(
     const rmsnorm_backward::Args<ladder::bfloat16>&);
 
 template <class T>
-void launch_rows_ahead_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
+void launch_rows_ahead_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream,
+                                bool overlapping) {
   row_norm::by_columns_ahead<T>(
       a.cols,
       [&]<class Held>(Held) {
@@ -169,14 +172,15 @@ void launch_rows_ahead_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t
         ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
                        row_norm::kAheadBlock, ladder::RowStages::kBytes, stream, a,
                        static_cast<float*>(a.workspace), row_norm::stages_ahead<T, Held>(a.cols));
-        row_norm::launch_add_partials<rmsnorm_backward, T, Held>(a, clusters, stream);
+        row_norm::launch_add_partials<rmsnorm_backward, T, Held>(a, clusters, stream, overlapping);
       },
       [&] { launch_cluster_backward(a, stream); });
 }
-template void launch_rows_ahead_backward(const rmsnorm_backward::Args<float>&, cudaStream_t);
-template void launch_rows_ahead_backward(const rmsnorm_backward::Args<ladder::half>&, cudaStream_t);
+template void launch_rows_ahead_backward(const rmsnorm_backward::Args<float>&, cudaStream_t, bool);
+template void launch_rows_ahead_backward(const rmsnorm_backward::Args<ladder::half>&, cudaStream_t,
+                                         bool);
 template void launch_rows_ahead_backward(const rmsnorm_backward::Args<ladder::bfloat16>&,
-                                         cudaStream_t);
+                                         cudaStream_t, bool);
 
 struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
@@ -187,7 +191,7 @@ struct RowsAheadBackward {
   }
   template <class T>
   static void launch(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
-    launch_rows_ahead_backward(a, stream);
+    launch_rows_ahead_backward(a, stream, false);
   }
 };
 

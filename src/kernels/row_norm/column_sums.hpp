@@ -3,6 +3,7 @@
 // cluster, stores its partial sums to memory; a second launch adds those.
 #pragma once
 
+#include "device/ptx/griddepcontrol.hpp"
 #include "device/row_length.hpp"
 
 #include <type_traits>
@@ -94,6 +95,7 @@ __global__ void __launch_bounds__(kAddColumns* kAddAtOnce)
   const int lane = threadIdx.x % kAddColumns, warp = threadIdx.x / kAddColumns;
   const int c = blockIdx.x * kAddColumns + lane;
   float sums[kSums<Norm>] = {};
+  ladder::ptx::griddepcontrol_wait();  // for the partial sums
   if (c < a.cols) {
     const float* const from = partials + Held::place_of_column(c, a.cols);
 #pragma unroll 8
@@ -123,12 +125,13 @@ std::size_t bytes_of_partials(int number) {
   return static_cast<std::size_t>(number) * kSums<Norm> * Held::kPart * sizeof(float);
 }
 
+/// overlapping: with the launch before it, which makes the partial sums.
 template <class Norm, class T, class Held>
-void launch_add_partials(const typename Norm::template Args<T>& a, int number,
-                         cudaStream_t stream) {
-  ladder::launch(add_partials<Norm, T, Held>, ladder::ceil_div(a.cols, kAddColumns),
-                 kAddColumns * kAddAtOnce, 0, stream, a, static_cast<const float*>(a.workspace),
-                 number);
+void launch_add_partials(const typename Norm::template Args<T>& a, int number, cudaStream_t stream,
+                         bool overlapping = false) {
+  ladder::launch_with({.overlapping = overlapping}, add_partials<Norm, T, Held>,
+                      ladder::ceil_div(a.cols, kAddColumns), kAddColumns * kAddAtOnce, 0, stream, a,
+                      static_cast<const float*>(a.workspace), number);
 }
 
 }  // namespace row_norm

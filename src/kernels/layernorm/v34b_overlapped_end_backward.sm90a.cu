@@ -1,0 +1,30 @@
+// Idea      the second launch, which adds the blocks' sums, begins while the first one runs (programmatic
+//           dependent launch): its blocks take the place of those that end, and wait for the last
+// Vs v34    the same kernels; but when the last block has ended, the second launch needs no time to begin
+// Bound by  DRAM bandwidth, and for small matrices by the end: the teams' sums, and their trip through the L2
+// Limits    v34's
+// Tile      v34's
+#include "launchers.hpp"
+
+namespace layernorm_rows {
+namespace {
+
+struct OverlappedEndBackward {
+  static constexpr ladder::Version version{"the second launch begins while the first one runs"};
+
+  template <class T>
+  static std::size_t workspace(const layernorm_backward::Args<T>& a) {
+    return workspace_of_rows_ahead_backward(a);
+  }
+  template <class T>
+  static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
+    launch_rows_ahead_backward(a, stream, true);
+  }
+};
+
+const ladder::Register<OverlappedEndBackward, layernorm_backward, float, ladder::half,
+                       ladder::bfloat16>
+    registration;
+
+}  // namespace
+}  // namespace layernorm_rows
