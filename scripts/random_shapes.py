@@ -475,24 +475,24 @@ def panel(axes: Axes, one: Ladder, marks: dict[str, tuple[str, str]], x_limits: 
 
 
 def draw_marks(axes: Axes, points: Sequence[tuple[float, float]], colour: str, mark: str) -> None:
-    """All in one path, which keeps the file small: each mark is a line, of no length where its cap
-    makes it a dot or a square."""
+    """All in one path, which keeps the file small: each mark is a line, of next to no length where its cap
+    makes it a dot or a square. Of none, or once its ends snap to a pixel, a PNG has no mark."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Curve
 
     box = axes.get_window_extent()
     points_of = 72 / axes.get_figure().dpi  # typographic, of a pixel
 
-    def half(limits: tuple[float, float], pixels: float) -> float:
-        return float((limits[1] / limits[0]) ** (SIZE / (pixels * points_of)))
+    def half(limits: tuple[float, float], pixels: float, size: float = SIZE) -> float:
+        return float((limits[1] / limits[0]) ** (size / (pixels * points_of)))
 
-    across = half(axes.get_xlim(), box.width) if mark == "_" else 1
+    across = half(axes.get_xlim(), box.width, SIZE if mark == "_" else 1e-6) if mark != "|" else 1
     up = half(axes.get_ylim(), box.height) if mark == "|" else 1
     ends = [(x * across**side, y * up**side) for x, y in points for side in (-1, 1)]
     path = Curve(ends, [Curve.MOVETO, Curve.LINETO] * len(points))
     path.should_simplify = False
     axes.add_patch(PathPatch(
-        path, edgecolor=colour, facecolor="none", zorder=3, linewidth=SIZE if mark in "os" else 1.5,
+        path, edgecolor=colour, facecolor="none", zorder=3, snap=False, linewidth=SIZE if mark in "os" else 1.5,
         capstyle={"o": "round", "s": "projecting"}.get(mark, "butt"),
     ))  # fmt: skip
 

@@ -23,6 +23,7 @@ sys.path.insert(0, str(SCRIPT.parent))
 
 import ladder_csv  # noqa: E402
 import random_shapes  # noqa: E402
+from colours import COLOURS  # noqa: E402
 from ladder_csv import LadderError  # noqa: E402
 from random_shapes import FAMILIES, draw  # noqa: E402
 
@@ -205,9 +206,9 @@ class Table(Case):
 
 @unittest.skipUnless(CAN_DRAW, "needs matplotlib: scripts/setup")
 class Plot(Case):
-    def draw(self, *lines: list[Line]) -> Path:
+    def draw(self, *lines: list[Line], name: str = "plot.svg") -> Path:
         paths = [self.write(of, f"{i}.csv") for i, of in enumerate(lines)]
-        out = self.folder / "plot.svg"
+        out = self.folder / name
         result = self.run_script("plot", *paths, f"--out={out}")
         self.assertEqual((result.returncode, result.stderr), (0, ""))
         return out
@@ -240,6 +241,21 @@ class Plot(Case):
         text = self.draw(many(1, ("nt",), 50)).read_text(encoding="utf-8")
         paths = [d for d in text.split('d="')[1:] if d.startswith("M") and d.partition('"')[0].count("M") > 1]
         self.assertEqual(sum(d.partition('"')[0].count("M") for d in paths), 50)
+
+    def test_every_shape_has_a_dot_in_a_png(self) -> None:
+        from matplotlib.colors import to_rgb
+        from matplotlib.image import imread
+
+        dot = to_rgb(COLOURS[random_shapes.MARKS[0][0]][0])
+
+        def pixels(ratios: tuple[float, ...]) -> int:
+            shapes = [group(f"{8 << i}x64x64", 10, 10 * ratio, 20) for i, ratio in enumerate(ratios)]
+            picture = imread(self.draw(*shapes, name="plot.png"))[..., :3]
+            return int((abs(picture - dot).max(axis=2) < 0.01).sum())
+
+        ratios = (0.5, 0.6, 0.7, 1.3, 1.4, 1.5)
+        in_legend_and_one = pixels(ratios[:1])
+        self.assertGreater(pixels(ratios) - in_legend_and_one, 5 * 0.5 * in_legend_and_one / 2)
 
     def test_twice_is_the_same(self) -> None:
         first = self.draw(many(1, ("nt",))).read_bytes()
