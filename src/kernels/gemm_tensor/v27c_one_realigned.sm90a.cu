@@ -165,8 +165,8 @@ struct OneRealigned {
   // A copied and not, blocks that split K, several tiles of rows, rows that end within the last vector; then
   // few columns likewise
   static constexpr gemm_tensor::Problem test_problems[] = {
-      {33, 65, 401}, {17, 130, 776}, {131, 325, 197}, {70, 140, 67},
-      {60, 70, 130}, {650, 17, 401}, {517, 100, 203}, {300, 3, 776}};
+      {33, 65, 401}, {17, 130, 776}, {131, 133, 141}, {70, 140, 67},
+      {60, 70, 130}, {197, 17, 401}, {197, 100, 139}, {130, 3, 776}};
 
   template <class T, class C>
   static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {

@@ -22,8 +22,7 @@ struct OverlappedEndBackward {
   }
 };
 
-const ladder::Register<OverlappedEndBackward, layernorm_backward, float, ladder::half,
-                       ladder::bfloat16>
+const ladder::Register<OverlappedEndBackward, layernorm_backward, float, ladder::bfloat16>
     registration;
 
 }  // namespace
