@@ -483,11 +483,11 @@ def draw_marks(axes: Axes, points: Sequence[tuple[float, float]], colour: str, m
     box = axes.get_window_extent()
     points_of = 72 / axes.get_figure().dpi  # typographic, of a pixel
 
-    def half(limits: tuple[float, float], pixels: float, size: float = SIZE) -> float:
+    def half(limits: tuple[float, float], pixels: float, size: float) -> float:
         return float((limits[1] / limits[0]) ** (size / (pixels * points_of)))
 
-    across = half(axes.get_xlim(), box.width, SIZE if mark == "_" else 1e-6) if mark != "|" else 1
-    up = half(axes.get_ylim(), box.height) if mark == "|" else 1
+    wide, tall = {"_": (SIZE, 0), "|": (0, SIZE)}.get(mark, (1e-6, 0))
+    across, up = half(axes.get_xlim(), box.width, wide), half(axes.get_ylim(), box.height, tall)
     ends = [(x * across**side, y * up**side) for x, y in points for side in (-1, 1)]
     path = Curve(ends, [Curve.MOVETO, Curve.LINETO] * len(points))
     path.should_simplify = False

@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
   const int last = part.cols / kWhole * kWhole + threadIdx.x;  // of what is no whole 16 bytes
   if (!kAligned && last < part.cols) weight[last] = a.weight[part.first + last];
   cluster_sync();                      // all blocks have started, and their barriers exist
-  griddepcontrol_launch_dependents();  // of v34b
+  griddepcontrol_launch_dependents();  // v34b's second launch
 
   row_norm::ColumnSums<OfBlock> sums_over_rows[2];  // dweight, dbias
   auto sum_of = [&](int which, int element) -> float& {
