@@ -6,7 +6,7 @@
 //   __shared__ typename RowPairsAhead<T, kBlocks, Team, kAligned>::Storage storage;
 //   RowPairsAhead<T, kBlocks, Team, kAligned> ahead(storage, …);
 //   ahead.start();
-//   cluster_sync();                                          also: its barriers exist
+//   cluster_start<kBlocks>();
 //   for (auto row = ahead.first_row(); row < rows; row += ahead.stride()) {
 //     const auto [x, y] = ahead.wait(row);                   the parts' first columns
 //     …                                                      to registers

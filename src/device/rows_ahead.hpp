@@ -6,7 +6,7 @@
 //   __shared__ typename RowsAhead<T, kBlocks>::Storage storage;
 //   RowsAhead<T, kBlocks> ahead(storage, counters, x, rows, cols, shared, stages);
 //   if (threadIdx.x == 0) ahead.start();
-//   cluster_sync();                                          also: its barriers exist
+//   cluster_start<kBlocks>();
 //   for (auto row = ahead.wait(); row < unsigned(rows); row = ahead.wait()) {
 //     const T* const from = ahead.part_of(row);              the part's first column
 //     …                                                      to registers

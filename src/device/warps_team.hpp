@@ -1,9 +1,11 @@
 // A team of threads, as in row_team.hpp, of some warps of a block: its teams go on by themselves,
-// and never wait for each other. Not for the host executor, which has no named barriers.
+// and never wait for each other.
 #pragma once
 
 #include "device/ptx/named_barrier.hpp"
 #include "device/row_team.hpp"
+
+#include <type_traits>
 
 namespace ladder {
 
@@ -33,11 +35,13 @@ class WarpsTeam {
  public:
   static constexpr int kThreads = kThreads_, kBlock = kBlock_;
   static constexpr int kTeams = kBlock / kThreads;  // of a block
-  static_assert(kTeams < 16, "a barrier for each, and __syncthreads'");
+  static_assert(kThreads == 32 || kTeams < 16, "a barrier for each, and __syncthreads'");
 
-  struct Storage {  // in shared memory
-    float sums[2][kTeams][kThreads / 32 * 4];
+  struct Sums {
+    float of_warps[2][kTeams][kThreads / 32 * 4];
   };
+  struct Nothing {};
+  using Storage = std::conditional_t<kThreads == 32, Nothing, Sums>;  // in shared memory
   __device__ explicit WarpsTeam(Storage& storage) : storage_(storage) {}
 
   __device__ static int number() { return threadIdx.x / kThreads; }  // of the team in its block
@@ -49,26 +53,32 @@ class WarpsTeam {
   template <int kNumbers>
   __device__ void sum(float (&values)[kNumbers]) {
     constexpr int kWarps = kThreads / 32, kLanes = 32 / kNumbers;
-    const int lane = threadIdx.x % 32, warp = rank() / 32;
-    float* const of_warps = storage_.sums[stage_][number()];  // [kWarps][kNumbers]
-    const float of_warp = warp_sums<32>(values);
-    if (lane % kLanes == 0) of_warps[warp * kNumbers + lane / kLanes] = of_warp;
-    ptx::named_barrier_sync<kThreads>(1 + number());
+    constexpr int kFrom = kWarps == 1 ? kLanes : 1;  // lane i * kFrom gets the sum of number i
+    const int lane = threadIdx.x % 32;
+    float sum = warp_sums<32>(values);  // of number lane / kLanes, over the warp
+    if constexpr (kWarps == 1) {
+      __syncwarp();
+    } else {
+      const int warp = rank() / 32;
+      float* const of_warps = storage_.of_warps[stage_][number()];  // [kWarps][kNumbers]
+      if (lane % kLanes == 0) of_warps[warp * kNumbers + lane / kLanes] = sum;
+      ptx::named_barrier_sync<kThreads>(1 + number());
 
-    // Every warp adds them: cheaper than to tell the others. A lane adds every kLanes-th warp's.
-    float sum = 0;
-    const int of_lane = lane / kNumbers;
+      // Every warp adds them: cheaper than to tell the others. A lane adds every kLanes-th warp's.
+      sum = 0;
+      const int of_lane = lane / kNumbers;
 #pragma unroll
-    for (int w = 0; w < kWarps; w += kLanes) {
-      if (w + of_lane < kWarps) sum += of_warps[w * kNumbers + lane];
+      for (int w = 0; w < kWarps; w += kLanes) {
+        if (w + of_lane < kWarps) sum += of_warps[w * kNumbers + lane];
+      }
+#pragma unroll
+      for (int distance = kNumbers; distance < 32; distance *= 2) {
+        sum += __shfl_xor_sync(0xffffffffu, sum, distance);
+      }
+      stage_ ^= 1;
     }
 #pragma unroll
-    for (int distance = kNumbers; distance < 32; distance *= 2) {
-      sum += __shfl_xor_sync(0xffffffffu, sum, distance);
-    }
-#pragma unroll
-    for (int i = 0; i < kNumbers; ++i) values[i] = __shfl_sync(0xffffffffu, sum, i);
-    stage_ ^= 1;
+    for (int i = 0; i < kNumbers; ++i) values[i] = __shfl_sync(0xffffffffu, sum, i * kFrom);
   }
 
  private:

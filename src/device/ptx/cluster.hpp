@@ -190,3 +190,19 @@ __device__ __forceinline__ void mbarrier_wait_cluster(Mbarrier* barrier, unsigne
 }  // namespace ladder::ptx
 
 #endif
+
+namespace ladder::ptx {
+
+/// Barrier for all threads of a cluster of kBlocks: all blocks have started, and see the barriers that
+/// one of their threads has made visible by fence_mbarrier_init(). Copies that are on their way need
+/// not have arrived: a cluster_sync() would wait until they are no longer pending.
+template <int kBlocks>
+__device__ __forceinline__ void cluster_start() {
+  __syncthreads();
+  if constexpr (kBlocks > 1) {
+    cluster_arrive_relaxed();
+    cluster_wait();
+  }
+}
+
+}  // namespace ladder::ptx

@@ -2,6 +2,7 @@
 // and compiled for every element type, in the version that its comment names.
 #pragma once
 
+#include "kernels/row_norm/ahead_options.hpp"
 #include "layernorm.hpp"
 
 namespace layernorm_rows {
@@ -52,12 +53,12 @@ std::size_t workspace_of_cluster_backward(const layernorm_backward::Args<T>& a);
 template <class T>
 void launch_cluster_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream);
 
-/// v34; overlapping: v34b
+/// v34, v34b and v34c
 template <class T>
 std::size_t workspace_of_rows_ahead_backward(const layernorm_backward::Args<T>& a);
 template <class T>
 void launch_rows_ahead_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream,
-                                bool overlapping);
+                                row_norm::AheadOptions options);
 
 /// v35, for rows as short
 template <class T>

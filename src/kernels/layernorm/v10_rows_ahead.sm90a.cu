@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
     weight[last] = a.weight[part.first + last];
     bias[last] = a.bias[part.first + last];
   }
-  cluster_sync();  // all blocks have started, and their barriers exist
+  cluster_start<kBlocks>();
 
   const Count row_count(a.cols), block_count(part.cols);
   const Count rank_count(ladder::RowPartition<T>(a.cols, lane % kBlocks, kBlocks).cols);

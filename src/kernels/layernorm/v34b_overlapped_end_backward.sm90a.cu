@@ -18,7 +18,7 @@ struct OverlappedEndBackward {
   }
   template <class T>
   static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    launch_rows_ahead_backward(a, stream, true);
+    launch_rows_ahead_backward(a, stream, {.overlapping = true});
   }
 };
 

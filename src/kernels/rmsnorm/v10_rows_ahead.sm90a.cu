@@ -61,7 +61,7 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
   }
   const int last = part.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
   if (!kAligned && last < part.cols) weight[last] = a.weight[part.first + last];
-  cluster_sync();  // all blocks have started, and their barriers exist
+  cluster_start<kBlocks>();
 
   const float inverse_cols = 1.0f / a.cols;
 

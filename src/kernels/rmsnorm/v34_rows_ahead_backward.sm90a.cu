@@ -6,13 +6,14 @@
 //           Short rows belong to teams of a block that never wait for each other; in v32 they are
 //           several blocks, each of which leaves sums to be added
 // Bound by  DRAM bandwidth, and for small matrices by the end: the teams' sums, the second launch
-// Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Rows of fewer than 512 elements,
+// Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Rows of fewer than 256 elements,
 //           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of
 //           the vector, threads take single elements out of shared memory
-// Tile      16 elements in a thread: a row per team of 64 to 512 threads of a block of 512, or per
+// Tile      16 elements in a thread: a row per team of 32 to 512 threads of a block of 512, or per
 //           cluster of 2, 4 or 8 such blocks; of each three or four rows in shared memory
 #include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
+#include "device/in_step.hpp"
 #include "device/ptx/griddepcontrol.hpp"
 #include "device/row_pairs_ahead.hpp"
 #include "device/sm_count.hpp"
@@ -23,10 +24,13 @@
 
 namespace rmsnorm_rows {
 
+static __device__ ladder::StepCounters step_counters;  // v34c's
+
 /// partials: [of the grid's clusters][sums][Held::kPart]
 template <class T, class Held>
 __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Held::kBlocks)
-    rows_ahead_backward(rmsnorm_backward::Args<T> a, float* partials, ladder::RowStages stages) {
+    rows_ahead_backward(rmsnorm_backward::Args<T> a, float* partials, ladder::RowStages stages,
+                        bool is_in_step) {
   using namespace ladder::ptx;
   using OfBlock = typename Held::OfBlock;
   using Team = typename OfBlock::Team;
@@ -49,6 +53,7 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
   Ahead ahead(pipeline, a.x, a.dy, a.rows, a.cols, part, weight + stages.elements, stages);
   AllGather all_gather(messages);
   Team team(team_sums);
+  ladder::InStep in_step(step_counters, row_norm::kAheadOfAverage<Held>);
   ahead.start();
   if (threadIdx.x == 0) {
     all_gather.init();
@@ -60,7 +65,7 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
   }
   const int last = part.cols / kWhole * kWhole + threadIdx.x;  // of what is no whole 16 bytes
   if (!kAligned && last < part.cols) weight[last] = a.weight[part.first + last];
-  cluster_sync();                      // all blocks have started, and their barriers exist
+  cluster_start<kBlocks>();
   griddepcontrol_launch_dependents();  // v34b's second launch
 
   row_norm::ColumnSums<OfBlock> sums_over_rows[1];  // dweight
@@ -114,6 +119,10 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
     });
     float sums[] = {sum_sq, sum_gx};
     sum_over_row(sums);
+    if (is_in_step && t == 0) {
+      if (Team::number() == 0) in_step.count();
+      if (row + stages.count * ahead.stride() < a.rows) in_step.wait();
+    }
     ahead.release(row);
 
     // dx = (g - z * mean_gz) * scale
@@ -135,6 +144,7 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
 
   // All rows have been used: the same shared memory now holds the teams' sums.
   __syncthreads();
+  if (is_in_step && threadIdx.x == 0) in_step.leave();
   row_norm::store_block_partial<Held>(sums_over_rows, ladder::dynamic_shared<float>(), partials);
 }
 
@@ -164,23 +174,26 @@ template std::size_t workspace_of_rows_ahead_backward(
 
 template <class T>
 void launch_rows_ahead_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t stream,
-                                bool overlapping) {
+                                row_norm::AheadOptions options) {
   row_norm::by_columns_ahead<T>(
       a.cols,
       [&]<class Held>(Held) {
         const int clusters = clusters_of<T, Held>(a.rows);
         ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
                        row_norm::kAheadBlock, ladder::RowStages::kBytes, stream, a,
-                       static_cast<float*>(a.workspace), row_norm::stages_ahead<T, Held>(a.cols));
-        row_norm::launch_add_partials<rmsnorm_backward, T, Held>(a, clusters, stream, overlapping);
+                       static_cast<float*>(a.workspace), row_norm::stages_ahead<T, Held>(a.cols),
+                       options.in_step && row_norm::is_worth_a_step<T>(a.cols));
+        row_norm::launch_add_partials<rmsnorm_backward, T, Held>(a, clusters, stream,
+                                                                 options.overlapping);
       },
       [&] { launch_cluster_backward(a, stream); });
 }
-template void launch_rows_ahead_backward(const rmsnorm_backward::Args<float>&, cudaStream_t, bool);
+template void launch_rows_ahead_backward(const rmsnorm_backward::Args<float>&, cudaStream_t,
+                                         row_norm::AheadOptions);
 template void launch_rows_ahead_backward(const rmsnorm_backward::Args<ladder::half>&, cudaStream_t,
-                                         bool);
+                                         row_norm::AheadOptions);
 template void launch_rows_ahead_backward(const rmsnorm_backward::Args<ladder::bfloat16>&,
-                                         cudaStream_t, bool);
+                                         cudaStream_t, row_norm::AheadOptions);
 
 struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
@@ -191,7 +204,7 @@ struct RowsAheadBackward {
   }
   template <class T>
   static void launch(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
-    launch_rows_ahead_backward(a, stream, false);
+    launch_rows_ahead_backward(a, stream, {});
   }
 };
 

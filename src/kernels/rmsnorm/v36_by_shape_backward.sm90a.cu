@@ -1,10 +1,10 @@
-// Idea      the right kernel for every shape: a dispatcher, to the kernels of v35, v35b and v34b
+// Idea      the right kernel for every shape: a dispatcher, to the kernels of v35, v35b and v34c
 // Vs v35b   v35b's kernel only where no cluster holds a row, so that x and dy are read twice anyway, and
-//           v35's where a warp's lanes would have no work; everywhere else v34b, which reads them once
+//           v35's where a warp's lanes would have no work; everywhere else v34c, which reads them once
 // Bound by  DRAM bandwidth, and for small matrices by the end
-// Limits    v34b's. No two launches may overlap
+// Limits    v34c's. No two launches may overlap
 // Tile      v35's for rows of up to 512 bytes; v35b's for those of more than 65536 elements, unless they
-//           are more than 16384; v34b's for the others
+//           are more than 16384; v34c's for the others
 #include "device/short_rows.hpp"
 #include "device/split_rows.hpp"
 #include "launchers.hpp"
@@ -14,7 +14,7 @@ namespace {
 
 struct ByShapeBackward {
   static constexpr ladder::Version version{"short rows, very long ones, and the others by length"};
-  // Both of the kernels that are not v34b's.
+  // Both of the kernels that are not v34c's.
   static constexpr rmsnorm::Problem test_problems[] = {{2050, 8}, {300, 50}, {9, 65'537}};
 
   static bool is_split(int rows, int cols) {
@@ -30,7 +30,7 @@ struct ByShapeBackward {
   static void launch(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
     if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_rows_backward(a, stream);
     if (is_split(a.rows, a.cols)) return launch_split_rows_backward(a, stream);
-    launch_rows_ahead_backward(a, stream, true);
+    launch_rows_ahead_backward(a, stream, {.overlapping = true, .in_step = true});
   }
 };
 

@@ -84,25 +84,38 @@ __device__ void store_partial(const ColumnSums<Held> (&sums)[kSums], float* part
 template <class Norm>
 constexpr int kSums = Norm::kCentred ? 2 : 1;
 
-constexpr int kAddColumns = 32, kAddAtOnce = 32;
+constexpr int kAddColumns = 32;  // of a block
+constexpr int kAddInFlight = 8;  // partial sums that a warp loads at once
+constexpr int kAddMostWarps = 32;
 
-/// dweight and dbias, from all partial sums: a lane per column, a warp per partial of 32. They are
-/// added in an order that depends on their number only.
+/// dweight and dbias, from all partial sums: a lane per column, and the block's warps take turns. They
+/// are added in an order that depends on their number only.
 template <class Norm, class T, class Held>
-__global__ void __launch_bounds__(kAddColumns* kAddAtOnce)
+__global__ void __launch_bounds__(32 * kAddMostWarps)
     add_partials(typename Norm::template Args<T> a, const float* partials, int number) {
-  __shared__ float warp_sums[kSums<Norm>][kAddAtOnce][kAddColumns];
-  const int lane = threadIdx.x % kAddColumns, warp = threadIdx.x / kAddColumns;
+  static_assert(kAddColumns == 32);
+  __shared__ float warp_sums[kSums<Norm>][kAddMostWarps][kAddColumns];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
   const int c = blockIdx.x * kAddColumns + lane;
   float sums[kSums<Norm>] = {};
   ladder::ptx::griddepcontrol_wait();  // for the partial sums
   if (c < a.cols) {
     const float* const from = partials + Held::place_of_column(c, a.cols);
-#pragma unroll 8
-    for (int partial = warp; partial < number; partial += kAddAtOnce) {
+    for (int first = warp; first < number; first += kAddInFlight * warps) {
+      float in_flight[kAddInFlight][kSums<Norm>];
 #pragma unroll
-      for (int i = 0; i < kSums<Norm>; ++i) {
-        sums[i] += from[(std::int64_t{partial} * kSums<Norm> + i) * Held::kPart];
+      for (int j = 0; j < kAddInFlight; ++j) {
+        const int partial = first + j * warps;
+#pragma unroll
+        for (int i = 0; i < kSums<Norm>; ++i) {
+          const auto at = (std::int64_t{partial} * kSums<Norm> + i) * Held::kPart;
+          in_flight[j][i] = partial < number ? from[at] : 0.0f;
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < kAddInFlight; ++j) {
+#pragma unroll
+        for (int i = 0; i < kSums<Norm>; ++i) sums[i] += in_flight[j][i];
       }
     }
   }
@@ -111,13 +124,19 @@ __global__ void __launch_bounds__(kAddColumns* kAddAtOnce)
   __syncthreads();
   if (warp >= kSums<Norm> || c >= a.cols) return;
   float sum = 0;
-#pragma unroll
-  for (int w = 0; w < kAddAtOnce; ++w) sum += warp_sums[warp][w][lane];
+#pragma unroll 4
+  for (int w = 0; w < warps; ++w) sum += warp_sums[warp][w][lane];
   if constexpr (Norm::kCentred) {
     (warp == 0 ? a.dweight : a.dbias)[c] = T(sum);
   } else {
     a.dweight[c] = T(sum);
   }
+}
+
+/// Where the partial sums are few, the columns are many, and their blocks small.
+inline int threads_of_add_partials(int number) {
+  constexpr int kFewest = 4;
+  return 32 * max(kFewest, min(kAddMostWarps, ladder::ceil_div(number, kAddInFlight)));
 }
 
 template <class Norm, class Held>
@@ -130,8 +149,8 @@ template <class Norm, class T, class Held>
 void launch_add_partials(const typename Norm::template Args<T>& a, int number, cudaStream_t stream,
                          bool overlapping = false) {
   ladder::launch_with({.overlapping = overlapping}, add_partials<Norm, T, Held>,
-                      ladder::ceil_div(a.cols, kAddColumns), kAddColumns * kAddAtOnce, 0, stream, a,
-                      static_cast<const float*>(a.workspace), number);
+                      ladder::ceil_div(a.cols, kAddColumns), threads_of_add_partials(number), 0,
+                      stream, a, static_cast<const float*>(a.workspace), number);
 }
 
 }  // namespace row_norm

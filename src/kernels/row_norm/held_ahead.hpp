@@ -66,7 +66,8 @@ __device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&s
   __syncthreads();
   float* const partial = partials + std::int64_t{blockIdx.x / Held::kBlocks} * kSums * Held::kPart +
                          ladder::ptx::cluster_rank() * OfBlock::kPart;
-  for (int at = threadIdx.x * Four::size; at < kOfTeam; at += kAheadBlock * Four::size) {
+#pragma unroll 1  // done once: not worth the instructions
+  for (unsigned at = threadIdx.x * Four::size; at < kOfTeam; at += kAheadBlock * Four::size) {
     Four sum = Four::load(team_sums + at);
 #pragma unroll
     for (int other = 1; other < Team::kTeams; ++other) {
@@ -74,12 +75,23 @@ __device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&s
 #pragma unroll
       for (int e = 0; e < Four::size; ++e) sum[e] += other_sum[e];
     }
-    sum.store(partial + at / OfBlock::kPart * Held::kPart + at % OfBlock::kPart);
+    sum.store_whole(partial + at / OfBlock::kPart * Held::kPart + at % OfBlock::kPart);
   }
 }
 
-/// The shortest rows, in elements, that are a team's: of 64 threads at least.
-constexpr int kShortestAhead = 512;
+/// How many half rows a team may be ahead of the average (device/in_step.hpp). Where a row is shared by
+/// a cluster, or a block has many, they do not all come equally far at once.
+template <class Held>
+constexpr int kAheadOfAverage = Held::kBlocks == 1 && Held::OfBlock::Team::kTeams <= 2 ? 3 : 4;
+
+/// Whether a row takes longer than to ask how far the others are.
+template <class T>
+bool is_worth_a_step(int cols) {
+  return cols * sizeof(T) >= 1536;
+}
+
+/// The shortest rows, in elements, that are a team's.
+constexpr int kShortestAhead = 256;
 
 /// Calls f(HeldAhead<…>{}) with the smallest team, or cluster, that holds a row; otherwise(), where
 /// none does.
@@ -89,6 +101,7 @@ auto by_columns_ahead(int cols, F f, G otherwise) {
     return ladder::RowPartition<T>(cols, blocks - 1, blocks).cols <= kAheadBlock * kAheadElements;
   };
   auto with = [&]<class Vec>(Vec) {
+    if (cols <= 32 * kAheadElements) return f(HeldAhead<T, Vec, 1, 32>{});
     if (cols <= 64 * kAheadElements) return f(HeldAhead<T, Vec, 1, 64>{});
     if (cols <= 128 * kAheadElements) return f(HeldAhead<T, Vec, 1, 128>{});
     if (cols <= 256 * kAheadElements) return f(HeldAhead<T, Vec, 1, 256>{});

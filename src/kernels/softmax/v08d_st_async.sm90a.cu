@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
     for (int i = 0; i < stages.count; ++i) issue(first_row + i * clusters, i);
     all_gather.init();
   }
-  ladder::ptx::cluster_sync();  // all blocks have started, and their barriers exist
+  ladder::ptx::cluster_start<kBlocks>();
 
   int stage = 0;
   unsigned parity = 0;

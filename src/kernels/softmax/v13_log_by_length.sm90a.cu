@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
     ahead.start();
     all_gather.init();
   }
-  ladder::ptx::cluster_sync();  // all blocks have started, and their barriers exist
+  ladder::ptx::cluster_start<kBlocks>();
 
   for (auto row = ahead.wait(); row < static_cast<unsigned>(a.rows); row = ahead.wait()) {
     // The block has the same columns of every row. Thread t takes vectors t, t + kBlock, … of them;
