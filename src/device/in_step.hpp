@@ -1,22 +1,26 @@
 // Keeps the blocks of a persistent grid in step. Each has as many rows as the others, but SMs don't get
 // equal shares of the memory's bandwidth: where all have as many copies in flight as they like, 24 of
 // an H100's 132 SMs are done in two thirds of the time, and those that are left at the end are too few
-// to keep the DRAM busy. Here a team of threads that is ahead of the average waits before it asks for
-// another row, and the others have its share meanwhile.
+// to keep the DRAM busy. Here a block that is ahead of the slowest waits before it asks for more, and
+// the others have its share meanwhile.
 //
 //   __device__ ladder::StepCounters counters;               of the kernel, in its file
+//   __shared__ InStep::Storage storage;
 //
-//   InStep in_step(counters, ahead);
-//   for each row {                                          by one thread of each team
-//     if (it is the block's first team) in_step.count();
-//     if (there is another row to ask for) in_step.wait(), …
+//   InStep in_step(counters, storage, ahead);
+//   if (threadIdx.x == 0) in_step.init();
+//   __syncthreads();
+//   …                                                       by each warp that asks for rows:
+//   for each step {
+//     in_step.next(warp == 0);                              not before the first
+//     …                                                     asks for rows
 //   }
-//   in_step.leave();
+//   if (warp == 0) in_step.leave();
 //
-// A row has to take longer than a trip to the L2, a microsecond, and that trip is made while the team
-// is busy with the next row: the average it learns is one row old. Rows from a shared counter, as in
-// row_scheduler.hpp, need no waiting, but who has which row is another matter in every run, and with
-// it the last bits of whatever is summed over rows.
+// To ask how far the others are is a trip to the L2, of a microsecond: steps have to be longer, and
+// warps that ask for rows should do nothing else. Rows from a shared counter, as in row_scheduler.hpp,
+// need no waiting, but then who has which row is another matter in every run, and with it the last bits
+// of what is summed over rows.
 //
 // No result depends on it, and each wait ends by itself: a grid whose blocks don't all run at once, or
 // two launches that overlap and count together, are only slower. On the host executor, where blocks
@@ -27,46 +31,68 @@
 
 namespace ladder {
 
-/// In global memory; all 0 between launches.
+/// In global memory, 0 between launches.
 struct StepCounters {
-  unsigned rows, left;  // that all blocks' first teams are done with; blocks that have left
+  static constexpr int kSteps = 16;
+  struct alignas(128) Counter {
+    unsigned number;
+  };
+  Counter blocks[kSteps];  // that are done with step i, i + kSteps and so on
+  Counter left;            // blocks
 };
 
 class InStep {
  public:
-  /// half_rows: that a team may be ahead of the average, by what it knows of it
-  __device__ InStep(StepCounters& counters, int half_rows)
-      : counters_(counters), needed_(-static_cast<int>(gridDim.x) * half_rows / 2) {}
+  using Storage = int;  // in shared memory: the steps that all blocks are done with
 
-  /// By one thread of a block's first team, when it is done with a row.
-  __device__ void count() const { atomicAdd(&counters_.rows, 1u); }
+  /// ahead: steps that a block may be ahead of the slowest; 0: any
+  __device__ InStep(StepCounters& counters, Storage& storage, int ahead)
+      : counters_(counters), done_(storage), ahead_(ahead) {}
 
-  /// By one thread of any team, when it is done with a row and there is another to ask for.
-  __device__ void wait() {
+  /// By one thread, before a barrier of the block.
+  __device__ void init() const { done_ = 0; }
+
+  /// Between one step and the next, by one thread of each warp. One of them, always the same, counts the
+  /// block's steps, asks how far the others are, and tells the rest.
+  __device__ void next(bool counts) {
+    if (ahead_ == 0) return;
+    if (counts) atomicAdd(&counters_.blocks[step_ % kSteps].number, 1u);
 #if !defined(LADDER_HOST_EXECUTOR)
-    needed_ += static_cast<int>(gridDim.x);
-    for (int tries = 0; counted_ < needed_; ++tries) counted_ = tries < kTries ? rows() : kGivenUp;
-    if (counted_ < needed_ + static_cast<int>(gridDim.x)) counted_ = rows();  // for the next wait
+    const int late = ++step_ - ahead_;
+    if (late < 0) return;
+    if (counts) {
+      const unsigned all = (late / kSteps + 1) * gridDim.x;
+      volatile unsigned& blocks = counters_.blocks[late % kSteps].number;
+      bool is_done = false;
+      for (int tries = 0; tries < kTries && !is_done; ++tries) is_done = blocks >= all;
+      if (!is_done) ahead_ = kAny;
+      *static_cast<volatile int*>(&done_) = is_done ? late + 1 : kAny;
+    } else {
+      while (*static_cast<volatile int*>(&done_) <= late) {
+      }
+    }
 #endif
   }
 
-  /// By one thread of each block, when all of its teams are done.
+  /// By the thread that counts, after its last step.
   __device__ void leave() const {
-    __threadfence();  // the rows it has counted come before that it has left
+    if (ahead_ == 0) return;
+    *static_cast<volatile int*>(&done_) = kAny;
+    __threadfence();  // the steps it has counted come before that it has left
     const unsigned last = gridDim.x - 1;
-    if (atomicInc(&counters_.left, last) == last) counters_.rows = 0;  // from the limit on to 0
+    if (atomicInc(&counters_.left.number, last) == last) {  // from the limit on to 0
+      for (auto& blocks : counters_.blocks) blocks.number = 0;
+    }
   }
 
  private:
+  static constexpr int kSteps = StepCounters::kSteps;
   static constexpr int kTries = 100;  // some 60 us
-  static constexpr int kGivenUp = 1 << 30;
-
-  __device__ int rows() const {
-    return static_cast<int>(*static_cast<volatile unsigned*>(&counters_.rows));
-  }
+  static constexpr int kAny = 1 << 30;
 
   StepCounters& counters_;
-  int needed_, counted_ = 0;
+  int& done_;
+  int ahead_, step_ = 0;
 };
 
 }  // namespace ladder

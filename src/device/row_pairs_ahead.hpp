@@ -1,37 +1,41 @@
 // Rows of two matrices of the same size in flight before they are needed, as rows_ahead.hpp has
-// them of one. Each team of a block (warps_team.hpp) takes row after row, and has stages of its own
-// for those in flight; where rows are longer than a block holds, the block is one team, and one of a
-// cluster:
+// them of one, and asked for by a warp of its own, the producer. Each team of a block (warps_team.hpp)
+// takes row after row, and has stages of its own for those in flight; where rows are longer than a
+// block holds, the block is one team, and one of a cluster:
 //
 //   __shared__ typename RowPairsAhead<T, kBlocks, Team, kAligned>::Storage storage;
 //   RowPairsAhead<T, kBlocks, Team, kAligned> ahead(storage, …);
-//   ahead.start();
+//   if (it is the first thread of the producers) ahead.init();
 //   cluster_start<kBlocks>();
-//   for (auto row = ahead.first_row(); row < rows; row += ahead.stride()) {
-//     const auto [x, y] = ahead.wait(row);                   the parts' first columns
-//     …                                                      to registers
-//     barrier of the team
-//     ahead.release(row);                                    a later row may take its stage
-//     …
+//   if (it is a producer warp's first thread) ahead.produce(warp, in_step);
+//   if (it is a thread of a team) {
+//     for (auto row = ahead.first_row(); row < rows; row += ahead.stride()) {
+//       const auto [x, y] = ahead.wait(row);               the parts' first columns
+//       …                                                  to registers
+//       ahead.release();                                   a later row may take its stage
+//       …
+//     }
 //   }
 //
 // The next row may be waited for before this one is released. Hopper only; the kernel has
 // __cluster_dims__(kBlocks).
 #pragma once
 
+#include "device/in_step.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/row_partition.hpp"
 
 namespace ladder {
 
-constexpr int kMostPairs = 4;  // in flight to a team; more would only wait longer
+constexpr int kMostPairs = 3;  // in flight to a team; more would only wait longer
+constexpr int kProducers = 4;  // warps
 
 template <class T, int kBlocks, class Team, bool kAligned>
 class RowPairsAhead {
  public:
   struct Storage {  // in shared memory
-    ptx::Mbarrier full[Team::kTeams][kMostPairs];
+    ptx::Mbarrier full[Team::kTeams][kMostPairs], empty[Team::kTeams][kMostPairs];
   };
   struct Pair {
     const T *x, *y;
@@ -47,33 +51,51 @@ class RowPairsAhead {
         y_(y),
         rows_(rows),
         cols_(cols),
-        shared_(shared + Team::number() * stages.count * 2 * stages.elements),
+        shared_(shared),
         stages_(stages) {}
 
-  /// Makes the team's barriers, and issues the copies of its first rows.
-  __device__ void start() const {
-    if (Team::rank() != 0) return;
+  /// By one thread: makes the barriers.
+  __device__ void init() const {
 #pragma unroll 1  // here and below: done once, not worth the instructions
-    for (int stage = 0; stage < stages_.count; ++stage) ptx::mbarrier_init(full(stage), 1);
-    ptx::fence_proxy_async();
-#pragma unroll 1
-    for (int stage = 0; stage < stages_.count; ++stage) {
-      issue(first_row() + stage * stride(), stage);
+    for (int i = 0; i < Team::kTeams * stages_.count; ++i) {
+      const int team = i / stages_.count, stage = i % stages_.count;
+      ptx::mbarrier_init(&storage_.full[team][stage], 1);
+      ptx::mbarrier_init(&storage_.empty[team][stage], Team::kThreads / 32);
     }
+    ptx::fence_proxy_async();
   }
 
-  /// Few rows are spread over the clusters, not over the teams of the first of them.
-  __device__ static std::int64_t first_row() {
-    return std::int64_t{gridDim.x / kBlocks} * Team::number() + blockIdx.x / kBlocks;
-  }
-  __device__ static std::int64_t stride() {
-    return std::int64_t{gridDim.x / kBlocks} * Team::kTeams;
+  /// By one thread of each producer warp: issues the copies of the rows of every kProducers-th team. In
+  /// the beginning it waits for its first row, so that this is not held up by those that come later.
+  __device__ void produce(int warp, InStep& in_step) const {
+    if (warp >= Team::kTeams) return;
+    int stage = 0;
+    unsigned parity = 1;  // of the stage's phase in which it becomes empty
+    for (int round = 0; row_of(round, warp) < rows_; ++round) {
+      if (round == kFirstRounds) ptx::mbarrier_wait(&storage_.full[warp][0], 0);
+      if (round > 0) in_step.next(warp == 0);
+#pragma unroll 1
+      for (int team = warp; team < Team::kTeams; team += kProducers) {
+        if (row_of(round, team) >= rows_) break;
+        ptx::mbarrier_wait(&storage_.empty[team][stage], parity);
+        issue(row_of(round, team), team, stage);
+      }
+      if (++stage == stages_.count) {
+        stage = 0;
+        parity ^= 1;
+      }
+    }
+    if (warp == 0) in_step.leave();
   }
 
-  /// Where the parts of this row are, the first that has not been waited for.
+  /// Of the team: few rows are spread over the clusters, not over the teams of the first of them.
+  __device__ static std::int64_t first_row() { return row_of(0, Team::number()); }
+  __device__ static std::int64_t stride() { return clusters() * Team::kTeams; }
+
+  /// Where the parts of this row are, the team's first that has not been waited for.
   __device__ Pair wait(std::int64_t row) {
-    ptx::mbarrier_wait(full(next_), parity_);
-    const T* x = stage(next_);
+    ptx::mbarrier_wait(&storage_.full[Team::number()][next_], parity_);
+    const T* x = at(Team::number(), next_);
     if constexpr (!kAligned) x += RowWindow<T>::offset_of(first_element(row));
     const Pair pair{x, x + stages_.elements};
     if (++next_ == stages_.count) {
@@ -83,26 +105,31 @@ class RowPairsAhead {
     return pair;
   }
 
-  /// By all threads, which have met since they read this row, the oldest not released: another
-  /// takes its stage.
-  __device__ void release(std::int64_t row) {
-    if (Team::rank() == 0) issue(row + stages_.count * stride(), oldest_);
+  /// By all threads of a warp, when it has read its part of the oldest row that it has not released.
+  __device__ void release() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&storage_.empty[Team::number()][oldest_]);
     if (++oldest_ == stages_.count) oldest_ = 0;
   }
 
  private:
-  __device__ ptx::Mbarrier* full(int i) const { return &storage_.full[Team::number()][i]; }
-  __device__ T* stage(int i) const { return shared_ + i * 2 * stages_.elements; }
+  static constexpr int kFirstRounds = 2;
 
+  __device__ static std::int64_t clusters() { return gridDim.x / kBlocks; }
+  __device__ static std::int64_t row_of(int round, int team) {
+    return clusters() * (std::int64_t{round} * Team::kTeams + team) + blockIdx.x / kBlocks;
+  }
+  __device__ T* at(int team, int stage) const {
+    return shared_ + (team * stages_.count + stage) * 2 * stages_.elements;
+  }
   __device__ std::int64_t first_element(std::int64_t row) const {
     return row * cols_ + part_.first;
   }
 
-  __device__ void issue(std::int64_t row, int i) const {
-    if (row >= rows_) return;
+  __device__ void issue(std::int64_t row, int team, int stage) const {
     const std::int64_t from = first_element(row);
     std::int64_t begin = from, end = from + part_.cols;
-    T* const x = stage(i);
+    T* const x = at(team, stage);
     T* const y = x + stages_.elements;
     if constexpr (!kAligned) {
       const RowWindow<T> window(from, part_.cols, std::int64_t{rows_} * cols_);
@@ -115,10 +142,11 @@ class RowPairsAhead {
       end = window.end;
     }
     const auto bytes = static_cast<unsigned>((end - begin) * sizeof(T));
-    ptx::mbarrier_arrive_expect_tx(full(i), 2 * bytes);
+    ptx::Mbarrier* const full = &storage_.full[team][stage];
+    ptx::mbarrier_arrive_expect_tx(full, 2 * bytes);
     if (!kAligned && bytes == 0) return;
-    ptx::bulk_load(x, x_ + begin, bytes, full(i));
-    ptx::bulk_load(y, y_ + begin, bytes, full(i));
+    ptx::bulk_load(x, x_ + begin, bytes, full);
+    ptx::bulk_load(y, y_ + begin, bytes, full);
   }
 
   Storage& storage_;

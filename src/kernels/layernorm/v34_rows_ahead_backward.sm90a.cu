@@ -14,8 +14,11 @@
 #include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
 #include "device/in_step.hpp"
+#include "device/ptx/elect.hpp"
 #include "device/ptx/griddepcontrol.hpp"
+#include "device/ptx/setmaxnreg.hpp"
 #include "device/row_pairs_ahead.hpp"
+#include "device/row_span.hpp"
 #include "device/sm_count.hpp"
 #include "device/warps_team.hpp"
 #include "kernels/row_norm/column_sums.hpp"
@@ -28,9 +31,9 @@ static __device__ ladder::StepCounters step_counters;  // v34c's
 
 /// partials: [of the grid's clusters][sums][Held::kPart]
 template <class T, class Held>
-__global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Held::kBlocks)
+__global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(Held::kBlocks)
     rows_ahead_backward(layernorm_backward::Args<T> a, float* partials, ladder::RowStages stages,
-                        bool is_in_step) {
+                        int ahead_of_slowest) {
   using namespace ladder::ptx;
   using OfBlock = typename Held::OfBlock;
   using Team = typename OfBlock::Team;
@@ -47,16 +50,18 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
   __shared__ typename Ahead::Storage pipeline;
   __shared__ typename AllGather::Storage messages;
   __shared__ typename Team::Storage team_sums;
+  __shared__ ladder::InStep::Storage steps_done;
   T* const weight = ladder::dynamic_shared<T>();
   const ladder::RowPartition<T> part(a.cols, static_cast<int>(cluster_rank()), kBlocks);
   const int t = Team::rank(), vectors = part.cols / Vec::size;
   Ahead ahead(pipeline, a.x, a.dy, a.rows, a.cols, part, weight + stages.elements, stages);
   AllGather all_gather(messages);
   Team team(team_sums);
-  ladder::InStep in_step(step_counters, row_norm::kAheadOfAverage<Held>);
-  ahead.start();
-  if (threadIdx.x == 0) {
+  ladder::InStep in_step(step_counters, steps_done, ahead_of_slowest);
+  if (threadIdx.x == row_norm::kAheadBlock) {
     all_gather.init();
+    ahead.init();
+    in_step.init();
     mbarrier_init(&weight_loaded, 1);
     fence_proxy_async();
     const unsigned bytes = part.cols / kWhole * 16;
@@ -67,6 +72,13 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
   if (!kAligned && last < part.cols) weight[last] = a.weight[part.first + last];
   cluster_start<kBlocks>();
   griddepcontrol_launch_dependents();  // v34b's second launch
+  if (threadIdx.x >= row_norm::kAheadBlock) {
+    setmaxnreg_dec<32>();
+    const int warp = (threadIdx.x - row_norm::kAheadBlock) / 32;
+    if (elect_one()) ahead.produce(warp, in_step);
+    return;
+  }
+  setmaxnreg_inc<112>();
 
   row_norm::ColumnSums<OfBlock> sums_over_rows[2];  // dweight, dbias
   auto sum_of = [&](int which, int element) -> float& {
@@ -120,33 +132,31 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
     here = next;
     // One exchange for all sums: with d = x - mean, g * z is g * d times the scale, which is not
     // known yet; and the mean of the next row is needed when this one is done.
-    float d[kElements], dy[kElements], g[kElements];
+    Vec dy[kVectors];
+    float d[kElements], g[kElements];
     float m2 = 0, sum_g = 0, sum_gd = 0, sum_of_next = 0;
     for_each_vector([&](int k, int column) {
-      const Floats x_vec(Vec::load(here.x + column)), dy_vec(Vec::load(here.y + column));
+      dy[k] = Vec::load(here.y + column);
+      const Floats x_vec(Vec::load(here.x + column)), dy_vec(dy[k]);
       const Floats weight_vec(Vec::load(weight + column));
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) {
         const int i = k * Vec::size + e;
         d[i] = x_vec[e] - mean;
-        dy[i] = dy_vec[e];
         g[i] = dy_vec[e] * weight_vec[e];
         m2 += d[i] * d[i];
         sum_g += g[i];
         sum_gd += g[i] * d[i];
+        sum_of(1, i) += dy_vec[e];
       }
     });
+    ahead.release();
     if (row + ahead.stride() < a.rows) {
       next = ahead.wait(row + ahead.stride());
       sum_of_next = sum_of_x(next.x);
     }
     float sums[] = {m2, sum_gd, sum_g, sum_of_next};
     sum_over_row(sums);
-    if (is_in_step && t == 0) {
-      if (Team::number() == 0) in_step.count();
-      if (row + stages.count * ahead.stride() < a.rows) in_step.wait();
-    }
-    ahead.release(row);
 
     // dx = (g - mean_g - z * mean_gz) * scale
     const float scale = rsqrtf(sums[0] * inverse_cols + a.epsilon);
@@ -154,14 +164,15 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
     const float subtracted = sums[2] * inverse_cols * scale;        // mean_g * scale
     T* const dx = a.dx + row * a.cols + part.first;
     for_each_vector([&](int k, int column) {
+      if constexpr (kAligned) ladder::stay_packed(dy[k]);  // fewer registers
+      const Floats dy_vec(dy[k]);
       Vec out;
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) {
         const int i = k * Vec::size + e;
         const float z = d[i] * scale;
         out[e] = T(g[i] * scale - (z * z_factor + subtracted));
-        sum_of(0, i) += dy[i] * z;
-        sum_of(1, i) += dy[i];
+        sum_of(0, i) += dy_vec[e] * z;
       }
       out.store_whole(dx + column);
     });
@@ -169,8 +180,7 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
   }
 
   // All rows have been used: the same shared memory now holds the teams' sums.
-  __syncthreads();
-  if (is_in_step && threadIdx.x == 0) in_step.leave();
+  named_barrier_sync<row_norm::kAheadBlock>(row_norm::kAllTeams);
   row_norm::store_block_partial<Held>(sums_over_rows, ladder::dynamic_shared<float>(), partials);
 }
 
@@ -178,7 +188,7 @@ __global__ void __launch_bounds__(row_norm::kAheadBlock, 1) __cluster_dims__(Hel
 template <class T, class Held>
 int clusters_of(int rows) {
   static const int at_once =
-      ladder::blocks_at_once(rows_ahead_backward<T, Held>, Held::kBlocks, row_norm::kAheadBlock,
+      ladder::blocks_at_once(rows_ahead_backward<T, Held>, Held::kBlocks, row_norm::kAheadThreads,
                              ladder::RowStages::kBytes) /
       Held::kBlocks;
   return min(rows, max(1, at_once));  // where none can run, the launch says so
@@ -207,9 +217,9 @@ void launch_rows_ahead_backward(const layernorm_backward::Args<T>& a, cudaStream
       [&]<class Held>(Held) {
         const int clusters = clusters_of<T, Held>(a.rows);
         ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
-                       row_norm::kAheadBlock, ladder::RowStages::kBytes, stream, a,
+                       row_norm::kAheadThreads, ladder::RowStages::kBytes, stream, a,
                        static_cast<float*>(a.workspace), row_norm::stages_ahead<T, Held>(a.cols),
-                       options.in_step && row_norm::is_worth_a_step<T>(a.cols));
+                       options.in_step ? row_norm::ahead_of_slowest<T>(a.cols) : 0);
         row_norm::launch_add_partials<layernorm_backward, T, Held>(a, clusters, stream,
                                                                    options.overlapping);
       },

@@ -10,8 +10,9 @@
 
 namespace row_norm {
 
-constexpr int kAheadBlock = 512;    // threads of a block, alone on its SM
-constexpr int kAheadElements = 16;  // of a row, in a thread
+constexpr int kAheadBlock = 512;  // threads of a block's teams; it is alone on its SM
+constexpr int kAheadThreads = kAheadBlock + 128;  // and the producers' warpgroup
+constexpr int kAheadElements = 16;                // of a row, in a thread
 
 /// How a row is held: by a team of kThreads threads of each of kBlocks blocks, which has its share
 /// of the columns (device/row_partition.hpp).
@@ -43,6 +44,8 @@ ladder::RowStages stages_ahead(int cols) {
   return stages;
 }
 
+constexpr int kAllTeams = 15;  // the named barrier of a block's teams; each has one of its own
+
 /// Adds the sums of a block's teams and stores them as the block's part of its cluster's partial
 /// sums. team_sums is shared memory: [teams][kSums][OfBlock::kPart].
 ///
@@ -62,8 +65,8 @@ __device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&s
     sums[which][four].store(team_sums + Team::number() * kOfTeam + which * OfBlock::kPart +
                             OfBlock::place(four, Team::rank()));
   }
-  __syncthreads();
-  __syncthreads();
+  ladder::ptx::named_barrier_sync<kAheadBlock>(kAllTeams);
+  ladder::ptx::named_barrier_sync<kAheadBlock>(kAllTeams);
   float* const partial = partials + std::int64_t{blockIdx.x / Held::kBlocks} * kSums * Held::kPart +
                          ladder::ptx::cluster_rank() * OfBlock::kPart;
 #pragma unroll 1  // done once: not worth the instructions
@@ -79,15 +82,11 @@ __device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&s
   }
 }
 
-/// How many half rows a team may be ahead of the average (device/in_step.hpp). Where a row is shared by
-/// a cluster, or a block has many, they do not all come equally far at once.
-template <class Held>
-constexpr int kAheadOfAverage = Held::kBlocks == 1 && Held::OfBlock::Team::kTeams <= 2 ? 3 : 4;
-
-/// Whether a row takes longer than to ask how far the others are.
+/// How many rows of each team a block may be ahead of the slowest (device/in_step.hpp); 0, any, where a
+/// row takes no longer than to ask for that.
 template <class T>
-bool is_worth_a_step(int cols) {
-  return cols * sizeof(T) >= 1536;
+int ahead_of_slowest(int cols) {
+  return cols * sizeof(T) >= 2048 ? 2 : 0;
 }
 
 /// The shortest rows, in elements, that are a team's.
