@@ -5,7 +5,7 @@
 //
 //   __shared__ typename RowPairsAhead<T, kBlocks, Team, kAligned>::Storage storage;
 //   RowPairsAhead<T, kBlocks, Team, kAligned> ahead(storage, …);
-//   if (it is the first thread of the producers) ahead.init();
+//   if (it is a producer warp) ahead.start(warp);
 //   cluster_start<kBlocks>();
 //   if (it is a producer warp's first thread) ahead.produce(warp, in_step);
 //   if (it is a thread of a team) {
@@ -23,6 +23,7 @@
 
 #include "device/in_step.hpp"
 #include "device/ptx/cluster.hpp"
+#include "device/ptx/elect.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/row_partition.hpp"
 
@@ -54,32 +55,35 @@ class RowPairsAhead {
         shared_(shared),
         stages_(stages) {}
 
-  /// By one thread: makes the barriers.
-  __device__ void init() const {
-#pragma unroll 1  // here and below: done once, not worth the instructions
-    for (int i = 0; i < Team::kTeams * stages_.count; ++i) {
-      const int team = i / stages_.count, stage = i % stages_.count;
+  /// By each producer warp: makes the barriers of every kProducers-th team, and issues the copies of its
+  /// first rows.
+  __device__ void start(int warp) const {
+    const int lane = threadIdx.x % 32;
+    const int team = warp + lane / kMostPairs * kProducers, stage = lane % kMostPairs;
+    static_assert(ceil_div(Team::kTeams, kProducers) * kMostPairs <= 32);
+    if (team < Team::kTeams) {
       ptx::mbarrier_init(&storage_.full[team][stage], 1);
       ptx::mbarrier_init(&storage_.empty[team][stage], Team::kThreads / 32);
     }
     ptx::fence_proxy_async();
+    __syncwarp();
+    if (!ptx::elect_one()) return;
+#pragma unroll 1  // done once, not worth the instructions
+    for (int round = 0; round < first_rounds(); ++round) {
+      issue_round(row_of(warp) + round * stride(), warp, round, 1);
+    }
   }
 
-  /// By one thread of each producer warp: issues the copies of the rows of every kProducers-th team. In
-  /// the beginning it waits for its first row, so that this is not held up by those that come later.
+  /// By one thread of each: issues the copies of all other rows, but before its first row is there none:
+  /// it would be held up by them.
   __device__ void produce(int warp, InStep& in_step) const {
-    if (warp >= Team::kTeams) return;
-    int stage = 0;
-    unsigned parity = 1;  // of the stage's phase in which it becomes empty
-    for (int round = 0; row_of(round, warp) < rows_; ++round) {
-      if (round == kFirstRounds) ptx::mbarrier_wait(&storage_.full[warp][0], 0);
-      if (round > 0) in_step.next(warp == 0);
-#pragma unroll 1
-      for (int team = warp; team < Team::kTeams; team += kProducers) {
-        if (row_of(round, team) >= rows_) break;
-        ptx::mbarrier_wait(&storage_.empty[team][stage], parity);
-        issue(row_of(round, team), team, stage);
-      }
+    if (row_of(warp) >= rows_ || warp >= Team::kTeams) return;
+    ptx::mbarrier_wait(&storage_.full[warp][0], 0);
+    int stage = first_rounds() % stages_.count;
+    unsigned parity = first_rounds() < stages_.count;
+    for (auto first = row_of(warp) + first_rounds() * stride(); first < rows_; first += stride()) {
+      in_step.next(warp == 0);
+      issue_round(first, warp, stage, parity);
       if (++stage == stages_.count) {
         stage = 0;
         parity ^= 1;
@@ -89,7 +93,7 @@ class RowPairsAhead {
   }
 
   /// Of the team: few rows are spread over the clusters, not over the teams of the first of them.
-  __device__ static std::int64_t first_row() { return row_of(0, Team::number()); }
+  __device__ static std::int64_t first_row() { return row_of(Team::number()); }
   __device__ static std::int64_t stride() { return clusters() * Team::kTeams; }
 
   /// Where the parts of this row are, the team's first that has not been waited for.
@@ -116,14 +120,26 @@ class RowPairsAhead {
   static constexpr int kFirstRounds = 2;
 
   __device__ static std::int64_t clusters() { return gridDim.x / kBlocks; }
-  __device__ static std::int64_t row_of(int round, int team) {
-    return clusters() * (std::int64_t{round} * Team::kTeams + team) + blockIdx.x / kBlocks;
+  __device__ static std::int64_t row_of(int team) {  // its first
+    return clusters() * team + blockIdx.x / kBlocks;
   }
+  __device__ int first_rounds() const { return min(kFirstRounds, stages_.count); }
   __device__ T* at(int team, int stage) const {
     return shared_ + (team * stages_.count + stage) * 2 * stages_.elements;
   }
   __device__ std::int64_t first_element(std::int64_t row) const {
     return row * cols_ + part_.first;
+  }
+
+  /// Of the teams of a producer warp, a row each, the first of them `row`. parity: of the stage's phase in
+  /// which it becomes empty
+  __device__ void issue_round(std::int64_t row, int warp, int stage, unsigned parity) const {
+#pragma unroll 1
+    for (int team = warp; team < Team::kTeams && row < rows_; team += kProducers) {
+      ptx::mbarrier_wait(&storage_.empty[team][stage], parity);
+      issue(row, team, stage);
+      row += clusters() * kProducers;
+    }
   }
 
   __device__ void issue(std::int64_t row, int team, int stage) const {

@@ -10,7 +10,8 @@
 //           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of
 //           the vector, threads take single elements out of shared memory
 // Tile      16 elements in a thread: a row per team of 32 to 512 threads of a block of 512, or per
-//           cluster of 2, 4 or 8 such blocks; of each three or four rows in shared memory
+//           cluster of 2, 4 or 8 such blocks; of each team three rows in shared memory, which four
+//           warps ask for, the producers: no team waits for what that takes
 #include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
 #include "device/in_step.hpp"
@@ -58,9 +59,10 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   AllGather all_gather(messages);
   Team team(team_sums);
   ladder::InStep in_step(step_counters, steps_done, ahead_of_slowest);
-  if (threadIdx.x == row_norm::kAheadBlock) {
+  const int producer = static_cast<int>(threadIdx.x) / 32 - row_norm::kAheadBlock / 32;  // warp
+  if (producer >= 0) ahead.start(producer);
+  if (threadIdx.x == 0) {
     all_gather.init();
-    ahead.init();
     in_step.init();
     mbarrier_init(&weight_loaded, 1);
     fence_proxy_async();
@@ -72,10 +74,9 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   if (!kAligned && last < part.cols) weight[last] = a.weight[part.first + last];
   cluster_start<kBlocks>();
   griddepcontrol_launch_dependents();  // v34b's second launch
-  if (threadIdx.x >= row_norm::kAheadBlock) {
+  if (producer >= 0) {
     setmaxnreg_dec<32>();
-    const int warp = (threadIdx.x - row_norm::kAheadBlock) / 32;
-    if (elect_one()) ahead.produce(warp, in_step);
+    if (elect_one()) ahead.produce(producer, in_step);
     return;
   }
   setmaxnreg_inc<112>();
