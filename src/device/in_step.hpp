@@ -1,8 +1,8 @@
 // Keeps the blocks of a persistent grid in step. Each has as many rows as the others, but SMs don't get
-// equal shares of the memory's bandwidth: where all have as many copies in flight as they like, 24 of
-// an H100's 132 SMs are done in two thirds of the time, and those that are left at the end are too few
-// to keep the DRAM busy. Here a block that is ahead of the slowest waits before it asks for more, and
-// the others have its share meanwhile.
+// equal shares of the memory's bandwidth: where all have as many copies in flight as they like, those
+// that share their way to the L2 with fewer others get more, and are done long before them; and at the
+// end the slowest are alone, too few to keep the DRAM busy. Here a block that is ahead of the slowest
+// waits before it asks for more, and the others have its share meanwhile.
 //
 //   __device__ ladder::StepCounters counters;               of the kernel, in its file
 //   __shared__ InStep::Storage storage;

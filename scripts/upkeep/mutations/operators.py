@@ -36,7 +36,8 @@ HOPPER = {
     "mbarrier_init", "mbarrier_arrive", "mbarrier_arrive_expect_tx", "mbarrier_arrive_remote",
     "mbarrier_arrive_expect_tx_remote", "mbarrier_expect_tx", "mbarrier_wait",
     "mbarrier_wait_cluster", "named_barrier_arrive", "named_barrier_sync", "cluster_sync",
-    "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait", "fence_mbarrier_init",
+    "cluster_start", "cluster_arrive", "cluster_arrive_relaxed", "cluster_wait",
+    "fence_mbarrier_init",
     "fence_proxy_async", "bulk_commit_group", "bulk_wait_group", "bulk_wait_group_read",
     "wgmma_fence", "wgmma_commit_group", "wgmma_wait_group", "griddepcontrol_wait",
 }  # fmt: skip

@@ -208,6 +208,9 @@ template void launch_rows_ahead_backward(const rmsnorm_backward::Args<ladder::bf
 
 struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
+  // So many rows that stages are used again: of a warp, of teams, of a block and of a cluster.
+  static constexpr rmsnorm::Problem test_problems[] = {
+      {150, 264}, {70, 1000}, {30, 3001}, {9, 8000}, {5, 9001}};
 
   template <class T>
   static std::size_t workspace(const rmsnorm_backward::Args<T>& a) {

@@ -1,7 +1,7 @@
-// Idea      no SM gets ahead of the others: a team that is waits before it asks for another row
+// Idea      no SM gets ahead of the others: one that is waits before it asks for another row
 // Vs v34b   the same kernels; but the memory's bandwidth is shared equally, so that all blocks end
-//           together. Before, 24 of an H100's 132 SMs were done in two thirds of the time, and at the
-//           end too few were left to keep the DRAM busy
+//           together. Before, some SMs were done long before the others, and at the end too few were
+//           left to keep the DRAM busy
 // Bound by  DRAM bandwidth, and for small matrices by the end
 // Limits    v34's. Rows of less than 2 KB are v34b's: they take no longer than to ask how far the
 //           others are. Launches that overlap count together, and are slower
