@@ -8,8 +8,7 @@
 //   __shared__ InStep::Storage storage;
 //
 //   InStep in_step(counters, storage, ahead);
-//   if (threadIdx.x == 0) in_step.init();
-//   __syncthreads();
+//   if (threadIdx.x == 0) in_step.init();                   before a barrier of the block
 //   …                                                       by each warp that asks for rows:
 //   for each step {
 //     in_step.next(warp == 0);                              not before the first
