@@ -48,10 +48,6 @@ constexpr int kAllTeams = 15;  // the named barrier of a block's teams; each has
 
 /// Adds the sums of a block's teams and stores them as the block's part of its cluster's partial
 /// sums. team_sums is shared memory: [teams][kSums][OfBlock::kPart].
-///
-/// One barrier is enough. With two, compute-sanitizer's racecheck (2025.3) finds nothing; with one, where
-/// the teams have been at their named barriers unequally often, it takes the stores before it and the
-/// loads behind it for a race.
 template <class Held, int kSums>
 __device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&sums)[kSums],
                                     float* team_sums, float* partials) {
@@ -65,7 +61,6 @@ __device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&s
     sums[which][four].store(team_sums + Team::number() * kOfTeam + which * OfBlock::kPart +
                             OfBlock::place(four, Team::rank()));
   }
-  ladder::ptx::named_barrier_sync<kAheadBlock>(kAllTeams);
   ladder::ptx::named_barrier_sync<kAheadBlock>(kAllTeams);
   float* const partial = partials + std::int64_t{blockIdx.x / Held::kBlocks} * kSums * Held::kPart +
                          ladder::ptx::cluster_rank() * OfBlock::kPart;
