@@ -22,8 +22,8 @@
 // of what is summed over rows.
 //
 // No result depends on it, and each wait ends by itself: a grid whose blocks don't all run at once, or
-// two launches that overlap and count together, are only slower. On the host executor, where blocks
-// follow each other, nobody waits.
+// launches that overlap and count together, and those after them, are only slower. On the host
+// executor, where blocks follow each other, nobody waits.
 #pragma once
 
 #include "device/kernel.hpp"
