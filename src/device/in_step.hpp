@@ -16,8 +16,8 @@
 //   }
 //   if (warp == 0) in_step.leave();
 //
-// To ask how far the others are is a trip to the L2, of a microsecond: steps have to be longer, and
-// warps that ask for rows should do nothing else. Rows from a shared counter, as in row_scheduler.hpp,
+// To ask how far the others are is a trip to the L2: steps have to take longer, and warps that ask for
+// rows should do nothing else. Rows from a shared counter, as in row_scheduler.hpp,
 // need no waiting, but then who has which row is another matter in every run, and with it the last bits
 // of what is summed over rows.
 //
@@ -86,7 +86,7 @@ class InStep {
 
  private:
   static constexpr int kSteps = StepCounters::kSteps;
-  static constexpr int kTries = 100;  // some 60 us
+  static constexpr int kTries = 100;  // trips to the L2: longer than blocks are apart
   static constexpr int kAny = 1 << 30;
 
   StepCounters& counters_;

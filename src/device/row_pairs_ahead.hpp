@@ -1,13 +1,13 @@
 // Rows of two matrices of the same size in flight before they are needed, as rows_ahead.hpp has
-// them of one, and asked for by a warp of its own, the producer. Each team of a block (warps_team.hpp)
-// takes row after row, and has stages of its own for those in flight; where rows are longer than a
-// block holds, the block is one team, and one of a cluster:
+// them of one, and asked for by warps of their own, the producers. Each team of a block
+// (warps_team.hpp) takes row after row, and has stages of its own for those in flight; where rows are
+// longer than a block holds, the block is one team, and one of a cluster:
 //
 //   __shared__ typename RowPairsAhead<T, kBlocks, Team, kAligned>::Storage storage;
 //   RowPairsAhead<T, kBlocks, Team, kAligned> ahead(storage, …);
 //   if (it is a producer warp) ahead.start(warp);
 //   cluster_start<kBlocks>();
-//   if (it is a producer warp's first thread) ahead.produce(warp, in_step);
+//   if (it is one thread of a producer warp) ahead.produce(warp, in_step);
 //   if (it is a thread of a team) {
 //     for (auto row = ahead.first_row(); row < rows; row += ahead.stride()) {
 //       const auto [x, y] = ahead.wait(row);               the parts' first columns
@@ -74,8 +74,8 @@ class RowPairsAhead {
     }
   }
 
-  /// By one thread of each: issues the copies of all other rows, but before its first row is there none:
-  /// it would be held up by them.
+  /// By one thread of each: issues the copies of all other rows, as stages become empty. It waits for
+  /// its first row before, which they would hold up.
   __device__ void produce(int warp, InStep& in_step) const {
     if (row_of(warp) >= rows_ || warp >= Team::kTeams) return;
     ptx::mbarrier_wait(&storage_.full[warp][0], 0);
@@ -131,8 +131,8 @@ class RowPairsAhead {
     return row * cols_ + part_.first;
   }
 
-  /// Of the teams of a producer warp, a row each, the first of them `row`. parity: of the stage's phase in
-  /// which it becomes empty
+  /// For each team of a producer warp a row, the first of them `row`. parity: of the stage's phase in which
+  /// it becomes empty
   __device__ void issue_round(std::int64_t row, int warp, int stage, unsigned parity) const {
 #pragma unroll 1
     for (int team = warp; team < Team::kTeams && row < rows_; team += kProducers) {
