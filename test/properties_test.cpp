@@ -452,6 +452,17 @@ TEST(LayerNorm, GradientsOfAConstantAreCounts) {
   });
 }
 
+// Elements that are all equal are their own mean, and with dy = 1 and weights of 1 nothing is left of
+// dx. eps alone makes the scale of such rows, 316: a mean that is off by one unit in the last place, as
+// it is where the sum is multiplied by the rounded inverse of 1000, gives 0.1.
+TEST(LayerNorm, GradientsOfEqualElementsAreZero) {
+  for_each_kernel("layernorm", {"backward"}, [](const Kernel& kernel, Device& device) {
+    const InputSet equal{"equal",
+                         [](std::uint64_t, int input) { return input == 0 ? 1000.0 : 1.0; }};
+    for (const double dx : results(kernel, "5x1000", equal, device)) EXPECT_NEAR(dx, 0, 1e-2);
+  });
+}
+
 // Sixty-fourths below 1, of which every type holds the sums too.
 double sixty_fourth_value(std::uint64_t bits, int) { return static_cast<double>(bits % 64) / 64; }
 

@@ -118,6 +118,8 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
     }
   };
 
+  // The mean of x is divided by the length: times its inverse, which is rounded, equal elements would
+  // not be their mean.
   const float inverse_cols = 1.0f / a.cols;
   auto row = ahead.first_row();
   typename Ahead::Pair here{}, next{};
@@ -126,7 +128,7 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
     next = ahead.wait(row);
     float sum[] = {sum_of_x(next.x)};
     sum_over_row(sum);
-    mean = sum[0] * inverse_cols;
+    mean = sum[0] / a.cols;
   }
   mbarrier_wait(&weight_loaded, 0);
   for (; row < a.rows; row += ahead.stride()) {
@@ -177,7 +179,7 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
       }
       out.store_whole(dx + column);
     });
-    mean = sums[3] * inverse_cols;
+    mean = sums[3] / a.cols;
   }
 
   // All rows have been used: the same shared memory now holds the teams' sums.
