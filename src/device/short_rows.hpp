@@ -286,7 +286,7 @@ class ShortRowsOfWords {
           word = *reinterpret_cast<const unsigned*>(row + (lane() + k * kLanes) * kOfWord);
           word = (word & keep_[k]) | (pads & ~keep_[k]);
         }
-        std::memcpy(held[s].element + k * kOfWord, &word, sizeof word);
+        std::memcpy(static_cast<void*>(held[s].element + k * kOfWord), &word, sizeof word);
       }
     }
   }
