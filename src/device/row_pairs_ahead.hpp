@@ -3,8 +3,9 @@
 // (warps_team.hpp) takes row after row, and has stages of its own for those in flight; where rows are
 // longer than a block holds, the block is one team, and one of a cluster:
 //
-//   __shared__ typename RowPairsAhead<T, kBlocks, Team, kAligned>::Storage storage;
-//   RowPairsAhead<T, kBlocks, Team, kAligned> ahead(storage, …);
+//   using Ahead = RowPairsAhead<T, kBlocks, Team, kAligned, kRows>;
+//   __shared__ typename Ahead::Storage storage;
+//   Ahead ahead(storage, …);
 //   if (it is a producer warp) ahead.start(warp);
 //   cluster_start<kBlocks>();
 //   if (it is one thread of a producer warp) ahead.produce(warp, in_step);
@@ -17,7 +18,9 @@
 //     }
 //   }
 //
-// The next row may be waited for before this one is released. Hopper only; the kernel has
+// The next row may be waited for before this one is released. Where rows are so short that to ask for
+// each would keep the producers too busy, a stage has kRows of them, which are neighbours: then `row`
+// above is the first, and there may be fewer at the matrix's end. Hopper only; the kernel has
 // __cluster_dims__(kBlocks).
 #pragma once
 
@@ -32,8 +35,10 @@ namespace ladder {
 constexpr int kMostPairs = 3;  // in flight to a team; more would only wait longer
 constexpr int kProducers = 4;  // warps
 
-template <class T, int kBlocks, class Team, bool kAligned>
+template <class T, int kBlocks, class Team, bool kAligned, int kRows = 1>
 class RowPairsAhead {
+  static_assert(kRows == 1 || kBlocks == 1, "parts of rows are no neighbours");
+
  public:
   struct Storage {  // in shared memory
     ptx::Mbarrier full[Team::kTeams][kMostPairs], empty[Team::kTeams][kMostPairs];
@@ -43,7 +48,7 @@ class RowPairsAhead {
   };
 
   /// The matrices start at multiples of 16 bytes, and if kAligned all of their rows. In `shared`,
-  /// which starts at one of 128, each team has stages.count stages of a pair.
+  /// which starts at one of 128, each team has stages.count stages of kRows pairs.
   __device__ RowPairsAhead(Storage& storage, const T* x, const T* y, int rows, int cols,
                            const RowPartition<T>& part, T* shared, const RowStages& stages)
       : storage_(storage),
@@ -94,7 +99,7 @@ class RowPairsAhead {
 
   /// Of the team: few rows are spread over the clusters, not over the teams of the first of them.
   __device__ static std::int64_t first_row() { return row_of(Team::number()); }
-  __device__ static std::int64_t stride() { return clusters() * Team::kTeams; }
+  __device__ static std::int64_t stride() { return clusters() * Team::kTeams * kRows; }
 
   /// Where the parts of this row are, the team's first that has not been waited for.
   __device__ Pair wait(std::int64_t row) {
@@ -121,7 +126,7 @@ class RowPairsAhead {
 
   __device__ static std::int64_t clusters() { return gridDim.x / kBlocks; }
   __device__ static std::int64_t row_of(int team) {  // its first
-    return clusters() * team + blockIdx.x / kBlocks;
+    return (clusters() * team + blockIdx.x / kBlocks) * kRows;
   }
   __device__ int first_rounds() const { return min(kFirstRounds, stages_.count); }
   __device__ T* at(int team, int stage) const {
@@ -131,24 +136,25 @@ class RowPairsAhead {
     return row * cols_ + part_.first;
   }
 
-  /// For each team of a producer warp a row, the first of them `row`. parity: of the stage's phase in which
-  /// it becomes empty
+  /// For each team of a producer warp a stage's rows, the first of them `row`. parity: of the stage's
+  /// phase in which it becomes empty
   __device__ void issue_round(std::int64_t row, int warp, int stage, unsigned parity) const {
 #pragma unroll 1
     for (int team = warp; team < Team::kTeams && row < rows_; team += kProducers) {
       ptx::mbarrier_wait(&storage_.empty[team][stage], parity);
       issue(row, team, stage);
-      row += clusters() * kProducers;
+      row += clusters() * kProducers * kRows;
     }
   }
 
   __device__ void issue(std::int64_t row, int team, int stage) const {
     const std::int64_t from = first_element(row);
-    std::int64_t begin = from, end = from + part_.cols;
+    const int elements = part_.cols * static_cast<int>(min(std::int64_t{kRows}, rows_ - row));
+    std::int64_t begin = from, end = from + elements;
     T* const x = at(team, stage);
     T* const y = x + stages_.elements;
     if constexpr (!kAligned) {
-      const RowWindow<T> window(from, part_.cols, std::int64_t{rows_} * cols_);
+      const RowWindow<T> window(from, elements, std::int64_t{rows_} * cols_);
 #pragma unroll 1
       for (auto at = window.end; at < end; ++at) {  // the matrix's last bytes
         x[at - window.begin] = x_[at];

@@ -40,13 +40,14 @@ struct RowSpan {
 
 /// Makes the compiler convert the elements again where they are used next: what it made of them
 /// before would need more registers than it has for all of a row.
-template <class T>
-__device__ void stay_packed([[maybe_unused]] Vec128<T>& vector) {
+template <class Vec>
+__device__ void stay_packed([[maybe_unused]] Vec& vector) {
 #if !defined(LADDER_HOST_EXECUTOR)
-  unsigned words[4];
-  std::memcpy(words, &vector, 16);
-  asm volatile("" : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3]));
-  std::memcpy(&vector, words, 16);
+  unsigned words[sizeof vector / 4];
+  std::memcpy(words, &vector, sizeof words);
+#pragma unroll
+  for (unsigned& word : words) asm volatile("" : "+r"(word));
+  std::memcpy(&vector, words, sizeof words);
 #endif
 }
 

@@ -1,4 +1,4 @@
-// 128-bit vectors: the widest load and store of one thread, one instruction each.
+// 128-bit vectors: the widest load and store of one thread, one instruction each; and half of them.
 #pragma once
 
 #include "device/kernel.hpp"
@@ -47,6 +47,29 @@ struct alignas(16) Vec128 {
   }
   __device__ void store_streaming(T* to) const {
     __stcs(reinterpret_cast<uint4*>(to), *reinterpret_cast<const uint4*>(element));
+  }
+};
+
+/// 8 bytes of elements, where a warp has more lanes than a row has wider vectors.
+template <class T>
+struct alignas(8) Vec64 {
+  static constexpr int size = 8 / sizeof(T);
+  T element[size];
+
+  __host__ __device__ T& operator[](int i) { return element[i]; }
+  __host__ __device__ const T& operator[](int i) const { return element[i]; }
+
+  /// from and to must be multiples of 8 bytes.
+  __device__ static Vec64 load(const T* from) {
+    Vec64 v;
+    *reinterpret_cast<uint2*>(v.element) = *reinterpret_cast<const uint2*>(from);
+    return v;
+  }
+  /// Never split into narrower stores, as nvcc may where the elements were computed.
+  __device__ void store_whole(T* to) const {
+    uint2 words;
+    std::memcpy(&words, element, sizeof words);
+    __stwb(reinterpret_cast<uint2*>(to), words);
   }
 };
 

@@ -10,8 +10,9 @@
 //           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of
 //           the vector, threads take single elements out of shared memory
 // Tile      16 elements in a thread: a row per team of 32 to 512 threads of a block of 512, or per
-//           cluster of 2, 4 or 8 such blocks; of each team three rows in shared memory, which four
-//           warps ask for, the producers: no team waits for what that takes
+//           cluster of 2, 4 or 8 such blocks; of each team three rows in shared memory (in 16 bits
+//           three pairs of rows of up to 512 elements), which four warps ask for, the producers: no
+//           team waits for what that takes
 #include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
 #include "device/in_step.hpp"
@@ -45,7 +46,8 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   constexpr int kElements = OfBlock::kElements;
   constexpr bool kAligned = Vec::size > 1;
   constexpr int kWhole = 16 / sizeof(T);  // elements of 16 bytes
-  using Ahead = ladder::RowPairsAhead<T, kBlocks, Team, kAligned>;
+  using Ahead = ladder::RowPairsAhead<T, kBlocks, Team, kAligned, Held::kRows>;
+  using Pair = typename Ahead::Pair;
   using AllGather = ladder::ClusterAllGather<float4, kBlocks>;
   __shared__ Mbarrier weight_loaded;
   __shared__ typename Ahead::Storage pipeline;
@@ -118,72 +120,81 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
     }
   };
 
-  // The mean of x is divided by the length: times its inverse, which is rounded, equal elements would
-  // not be their mean.
   const float inverse_cols = 1.0f / a.cols;
-  auto row = ahead.first_row();
-  typename Ahead::Pair here{}, next{};
+  // Times the inverse, which is rounded, equal elements would not be their mean: what is left of the sum
+  // is divided, too.
+  auto mean_of = [&](float sum) {
+    const float rounded = sum * inverse_cols;
+    return fmaf(fmaf(-rounded, static_cast<float>(a.cols), sum), inverse_cols, rounded);
+  };
+  auto first = ahead.first_row();  // of a stage
+  Pair next{};
   float mean = 0;
-  if (row < a.rows) {
-    next = ahead.wait(row);
+  if (first < a.rows) {
+    next = ahead.wait(first);
     float sum[] = {sum_of_x(next.x)};
     sum_over_row(sum);
-    mean = sum[0] / a.cols;
+    mean = mean_of(sum[0]);
   }
   mbarrier_wait(&weight_loaded, 0);
-  for (; row < a.rows; row += ahead.stride()) {
-    here = next;
-    // One exchange for all sums: with d = x - mean, g * z is g * d times the scale, which is not
-    // known yet; and the mean of the next row is needed when this one is done.
-    Vec dy[kVectors];
-    float d[kElements], g[kElements];
-    float m2 = 0, sum_g = 0, sum_gd = 0, sum_of_next = 0;
-    for_each_vector([&](int k, int column) {
-      dy[k] = Vec::load(here.y + column);
-      const Floats x_vec(Vec::load(here.x + column)), dy_vec(dy[k]);
-      const Floats weight_vec(Vec::load(weight + column));
+  for (; first < a.rows; first += ahead.stride()) {
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) {
-        const int i = k * Vec::size + e;
-        d[i] = x_vec[e] - mean;
-        g[i] = dy_vec[e] * weight_vec[e];
-        m2 += d[i] * d[i];
-        sum_g += g[i];
-        sum_gd += g[i] * d[i];
-        sum_of(1, i) += dy_vec[e];
+    for (int r = 0; r < Held::kRows; ++r) {
+      const auto row = first + r;
+      if (r > 0 && row == a.rows) break;
+      const Pair here = next;
+      // One exchange for all sums: with d = x - mean, g * z is g * d times the scale, which is not
+      // known yet; and the mean of the next row is needed when this one is done.
+      Vec dy[kVectors];
+      float d[kElements], g[kElements];
+      float m2 = 0, sum_g = 0, sum_gd = 0, sum_of_next = 0;
+      for_each_vector([&](int k, int column) {
+        dy[k] = Vec::load(here.y + column);
+        const Floats x_vec(Vec::load(here.x + column)), dy_vec(dy[k]);
+        const Floats weight_vec(Vec::load(weight + column));
+#pragma unroll
+        for (int e = 0; e < Vec::size; ++e) {
+          const int i = k * Vec::size + e;
+          d[i] = x_vec[e] - mean;
+          g[i] = dy_vec[e] * weight_vec[e];
+          m2 += d[i] * d[i];
+          sum_g += g[i];
+          sum_gd += g[i] * d[i];
+          sum_of(1, i) += dy_vec[e];
+        }
+      });
+      const bool is_last = r + 1 == Held::kRows || row + 1 == a.rows;  // of its stage
+      if (is_last) ahead.release();
+      const auto next_row = is_last ? first + ahead.stride() : row + 1;
+      if (next_row < a.rows) {
+        next = is_last ? ahead.wait(next_row) : Pair{here.x + a.cols, here.y + a.cols};
+        sum_of_next = sum_of_x(next.x);
       }
-    });
-    ahead.release();
-    if (row + ahead.stride() < a.rows) {
-      next = ahead.wait(row + ahead.stride());
-      sum_of_next = sum_of_x(next.x);
-    }
-    float sums[] = {m2, sum_gd, sum_g, sum_of_next};
-    sum_over_row(sums);
+      float sums[] = {m2, sum_gd, sum_g, sum_of_next};
+      sum_over_row(sums);
 
-    // dx = (g - mean_g - z * mean_gz) * scale
-    const float scale = rsqrtf(sums[0] * inverse_cols + a.epsilon);
-    const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
-    const float subtracted = sums[2] * inverse_cols * scale;        // mean_g * scale
-    T* const dx = a.dx + row * a.cols + part.first;
-    for_each_vector([&](int k, int column) {
-      if constexpr (kAligned) ladder::stay_packed(dy[k]);  // fewer registers
-      const Floats dy_vec(dy[k]);
-      Vec out;
+      // dx = (g - mean_g - z * mean_gz) * scale
+      const float scale = rsqrtf(sums[0] * inverse_cols + a.epsilon);
+      const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
+      const float subtracted = sums[2] * inverse_cols * scale;        // mean_g * scale
+      T* const dx = a.dx + row * a.cols + part.first;
+      for_each_vector([&](int k, int column) {
+        if constexpr (kAligned) ladder::stay_packed(dy[k]);  // fewer registers
+        const Floats dy_vec(dy[k]);
+        Vec out;
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) {
-        const int i = k * Vec::size + e;
-        const float z = d[i] * scale;
-        out[e] = T(g[i] * scale - (z * z_factor + subtracted));
-        sum_of(0, i) += dy_vec[e] * z;
-      }
-      out.store_whole(dx + column);
-    });
-    mean = sums[3] / a.cols;
+        for (int e = 0; e < Vec::size; ++e) {
+          const int i = k * Vec::size + e;
+          const float z = d[i] * scale;
+          out[e] = T(g[i] * scale - (z * z_factor + subtracted));
+          sum_of(0, i) += dy_vec[e] * z;
+        }
+        out.store_whole(dx + column);
+      });
+      mean = mean_of(sums[3]);
+    }
   }
 
-  // All rows have been used: the same shared memory now holds the teams' sums.
-  named_barrier_sync<row_norm::kAheadBlock>(row_norm::kAllTeams);
   row_norm::store_block_partial<Held>(sums_over_rows, ladder::dynamic_shared<float>(), partials);
 }
 
@@ -222,7 +233,7 @@ void launch_rows_ahead_backward(const layernorm_backward::Args<T>& a, cudaStream
         ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
                        row_norm::kAheadThreads, ladder::RowStages::kBytes, stream, a,
                        static_cast<float*>(a.workspace), row_norm::stages_ahead<T, Held>(a.cols),
-                       options.in_step ? row_norm::ahead_of_slowest<T>(a.cols) : 0);
+                       options.in_step ? row_norm::kAheadOfSlowest : 0);
         row_norm::launch_add_partials<layernorm_backward, T, Held>(a, clusters, stream,
                                                                    options.overlapping);
       },
@@ -239,7 +250,7 @@ struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
   // So many rows that stages are used again: of a warp, of teams, of a block and of a cluster.
   static constexpr layernorm::Problem test_problems[] = {
-      {150, 264}, {70, 1000}, {30, 3001}, {9, 8000}, {5, 9001}};
+      {401, 264}, {203, 400}, {203, 333}, {70, 1000}, {30, 3001}, {9, 8000}, {5, 9001}};
 
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {

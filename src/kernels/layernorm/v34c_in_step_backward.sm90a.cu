@@ -3,8 +3,7 @@
 //           together. Before, some SMs were done long before the others, and at the end too few were
 //           left to keep the DRAM busy
 // Bound by  DRAM bandwidth, and for small matrices by the end
-// Limits    v34's. Rows of less than 2 KB are v34b's: they take no longer than to ask how far the
-//           others are. Launches that overlap count together, and are slower
+// Limits    v34's. Launches that overlap count together, and are slower
 // Tile      v34's
 #include "launchers.hpp"
 

@@ -10,8 +10,9 @@
 //           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of
 //           the vector, threads take single elements out of shared memory
 // Tile      16 elements in a thread: a row per team of 32 to 512 threads of a block of 512, or per
-//           cluster of 2, 4 or 8 such blocks; of each team three rows in shared memory, which four
-//           warps ask for, the producers: no team waits for what that takes
+//           cluster of 2, 4 or 8 such blocks; of each team three rows in shared memory (in 16 bits
+//           three pairs of rows of up to 512 elements), which four warps ask for, the producers: no
+//           team waits for what that takes
 #include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
 #include "device/in_step.hpp"
@@ -45,7 +46,7 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   constexpr int kElements = OfBlock::kElements;
   constexpr bool kAligned = Vec::size > 1;
   constexpr int kWhole = 16 / sizeof(T);  // elements of 16 bytes
-  using Ahead = ladder::RowPairsAhead<T, kBlocks, Team, kAligned>;
+  using Ahead = ladder::RowPairsAhead<T, kBlocks, Team, kAligned, Held::kRows>;
   using AllGather = ladder::ClusterAllGather<float4, kBlocks>;
   __shared__ Mbarrier weight_loaded;
   __shared__ typename Ahead::Storage pipeline;
@@ -110,52 +111,55 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   };
 
   const float inverse_cols = 1.0f / a.cols;
-  auto row = ahead.first_row();
   mbarrier_wait(&weight_loaded, 0);
-  for (; row < a.rows; row += ahead.stride()) {
-    const auto here = ahead.wait(row);
-    // One exchange for both sums: g * z is g * x times the scale, which is not known yet.
-    Vec dy[kVectors];
-    float x[kElements], g[kElements];
-    float sum_sq = 0, sum_gx = 0;
-    for_each_vector([&](int k, int column) {
-      dy[k] = Vec::load(here.y + column);
-      const Floats x_vec(Vec::load(here.x + column)), dy_vec(dy[k]);
-      const Floats weight_vec(Vec::load(weight + column));
+  for (auto first = ahead.first_row(); first < a.rows; first += ahead.stride()) {
+    const auto of_first = ahead.wait(first);
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) {
-        const int i = k * Vec::size + e;
-        x[i] = x_vec[e];
-        g[i] = dy_vec[e] * weight_vec[e];
-        sum_sq += x[i] * x[i];
-        sum_gx += g[i] * x[i];
-      }
-    });
-    ahead.release();
-    float sums[] = {sum_sq, sum_gx};
-    sum_over_row(sums);
+    for (int r = 0; r < Held::kRows; ++r) {  // of a stage
+      const auto row = first + r;
+      if (r > 0 && row == a.rows) break;
+      const typename Ahead::Pair here{of_first.x + r * a.cols, of_first.y + r * a.cols};
+      // One exchange for both sums: g * z is g * x times the scale, which is not known yet.
+      Vec dy[kVectors];
+      float x[kElements], g[kElements];
+      float sum_sq = 0, sum_gx = 0;
+      for_each_vector([&](int k, int column) {
+        dy[k] = Vec::load(here.y + column);
+        const Floats x_vec(Vec::load(here.x + column)), dy_vec(dy[k]);
+        const Floats weight_vec(Vec::load(weight + column));
+#pragma unroll
+        for (int e = 0; e < Vec::size; ++e) {
+          const int i = k * Vec::size + e;
+          x[i] = x_vec[e];
+          g[i] = dy_vec[e] * weight_vec[e];
+          sum_sq += x[i] * x[i];
+          sum_gx += g[i] * x[i];
+        }
+      });
+      if (r + 1 == Held::kRows || row + 1 == a.rows) ahead.release();
+      float sums[] = {sum_sq, sum_gx};
+      sum_over_row(sums);
 
-    // dx = (g - z * mean_gz) * scale
-    const float scale = rsqrtf(sums[0] * inverse_cols + a.epsilon);
-    const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
-    T* const dx = a.dx + row * a.cols + part.first;
-    for_each_vector([&](int k, int column) {
-      if constexpr (kAligned) ladder::stay_packed(dy[k]);  // fewer registers
-      const Floats dy_vec(dy[k]);
-      Vec out;
+      // dx = (g - z * mean_gz) * scale
+      const float scale = rsqrtf(sums[0] * inverse_cols + a.epsilon);
+      const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
+      T* const dx = a.dx + row * a.cols + part.first;
+      for_each_vector([&](int k, int column) {
+        if constexpr (kAligned) ladder::stay_packed(dy[k]);  // fewer registers
+        const Floats dy_vec(dy[k]);
+        Vec out;
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) {
-        const int i = k * Vec::size + e;
-        const float z = x[i] * scale;
-        out[e] = T(g[i] * scale - z * z_factor);
-        sum_of(0, i) += dy_vec[e] * z;
-      }
-      out.store_whole(dx + column);
-    });
+        for (int e = 0; e < Vec::size; ++e) {
+          const int i = k * Vec::size + e;
+          const float z = x[i] * scale;
+          out[e] = T(g[i] * scale - z * z_factor);
+          sum_of(0, i) += dy_vec[e] * z;
+        }
+        out.store_whole(dx + column);
+      });
+    }
   }
 
-  // All rows have been used: the same shared memory now holds the teams' sums.
-  named_barrier_sync<row_norm::kAheadBlock>(row_norm::kAllTeams);
   row_norm::store_block_partial<Held>(sums_over_rows, ladder::dynamic_shared<float>(), partials);
 }
 
@@ -193,7 +197,7 @@ void launch_rows_ahead_backward(const rmsnorm_backward::Args<T>& a, cudaStream_t
         ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
                        row_norm::kAheadThreads, ladder::RowStages::kBytes, stream, a,
                        static_cast<float*>(a.workspace), row_norm::stages_ahead<T, Held>(a.cols),
-                       options.in_step ? row_norm::ahead_of_slowest<T>(a.cols) : 0);
+                       options.in_step ? row_norm::kAheadOfSlowest : 0);
         row_norm::launch_add_partials<rmsnorm_backward, T, Held>(a, clusters, stream,
                                                                  options.overlapping);
       },
@@ -210,7 +214,7 @@ struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
   // So many rows that stages are used again: of a warp, of teams, of a block and of a cluster.
   static constexpr rmsnorm::Problem test_problems[] = {
-      {150, 264}, {70, 1000}, {30, 3001}, {9, 8000}, {5, 9001}};
+      {401, 264}, {203, 400}, {203, 333}, {70, 1000}, {30, 3001}, {9, 8000}, {5, 9001}};
 
   template <class T>
   static std::size_t workspace(const rmsnorm_backward::Args<T>& a) {

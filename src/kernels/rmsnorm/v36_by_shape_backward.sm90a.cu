@@ -3,10 +3,11 @@
 //           v35's where a warp's lanes would have no work; everywhere else v34c, which reads them once
 // Bound by  DRAM bandwidth, and for small matrices by the end
 // Limits    v34c's. No two launches may overlap
-// Tile      v35's for rows of up to 512 bytes; v35b's for those of more than 65536 elements, unless they
-//           are more than 16384; v34c's for the others
+// Tile      v35's for rows of up to 512 bytes, but of fewer than 256 elements; v35b's for those of more
+//           than 65536 elements, unless they are more than 16384; v34c's for the others
 #include "device/short_rows.hpp"
 #include "device/split_rows.hpp"
+#include "kernels/row_norm/held_ahead.hpp"
 #include "launchers.hpp"
 
 namespace rmsnorm_rows {
@@ -17,18 +18,22 @@ struct ByShapeBackward {
   // Both of the kernels that are not v34c's.
   static constexpr rmsnorm::Problem test_problems[] = {{2050, 8}, {300, 50}, {9, 65'537}};
 
+  template <class T>
+  static bool is_short(int cols) {
+    return cols <= ladder::kLongestShortRow<T> && cols < row_norm::kShortestAhead;
+  }
   static bool is_split(int rows, int cols) {
     return cols > kLongestOfCluster && rows <= ladder::kMostSplitRows;
   }
   template <class T>
   static std::size_t workspace(const rmsnorm_backward::Args<T>& a) {
-    if (a.cols <= ladder::kLongestShortRow<T>) return workspace_of_short_rows_backward(a);
+    if (is_short<T>(a.cols)) return workspace_of_short_rows_backward(a);
     if (is_split(a.rows, a.cols)) return workspace_of_split_rows_backward(a);
     return workspace_of_rows_ahead_backward(a);
   }
   template <class T>
   static void launch(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
-    if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_rows_backward(a, stream);
+    if (is_short<T>(a.cols)) return launch_short_rows_backward(a, stream);
     if (is_split(a.rows, a.cols)) return launch_split_rows_backward(a, stream);
     launch_rows_ahead_backward(a, stream, {.overlapping = true, .in_step = true});
   }

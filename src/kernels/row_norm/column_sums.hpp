@@ -5,6 +5,7 @@
 
 #include "device/ptx/griddepcontrol.hpp"
 #include "device/row_length.hpp"
+#include "device/sm_count.hpp"
 
 #include <type_traits>
 
@@ -84,19 +85,18 @@ __device__ void store_partial(const ColumnSums<Held> (&sums)[kSums], float* part
 template <class Norm>
 constexpr int kSums = Norm::kCentred ? 2 : 1;
 
-constexpr int kAddColumns = 32;  // of a block
 constexpr int kAddInFlight = 8;  // partial sums that a warp loads at once
 constexpr int kAddMostWarps = 32;
 
-/// dweight and dbias, from all partial sums: a lane per column, and the block's warps take turns. They
-/// are added in an order that depends on their number only.
+/// dweight and dbias, from all partial sums: a lane per column, and so many warps take turns. They are
+/// added in an order that depends on their number only.
 template <class Norm, class T, class Held>
 __global__ void __launch_bounds__(32 * kAddMostWarps)
-    add_partials(typename Norm::template Args<T> a, const float* partials, int number) {
-  static_assert(kAddColumns == 32);
-  __shared__ float warp_sums[kSums<Norm>][kAddMostWarps][kAddColumns];
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  const int c = blockIdx.x * kAddColumns + lane;
+    add_partials(typename Norm::template Args<T> a, const float* partials, int number, int warps) {
+  __shared__ float warp_sums[kSums<Norm>][kAddMostWarps][32];
+  const int lane = threadIdx.x % 32, of_block = threadIdx.x / 32, warp = of_block % warps;
+  const int columns = blockDim.x / warps;  // of the block
+  const int c = blockIdx.x * columns + of_block / warps * 32 + lane;
   float sums[kSums<Norm>] = {};
   ladder::ptx::griddepcontrol_wait();  // for the partial sums
   if (c < a.cols) {
@@ -120,23 +120,17 @@ __global__ void __launch_bounds__(32 * kAddMostWarps)
     }
   }
 #pragma unroll
-  for (int i = 0; i < kSums<Norm>; ++i) warp_sums[i][warp][lane] = sums[i];
+  for (int i = 0; i < kSums<Norm>; ++i) warp_sums[i][of_block][lane] = sums[i];
   __syncthreads();
   if (warp >= kSums<Norm> || c >= a.cols) return;
   float sum = 0;
 #pragma unroll 4
-  for (int w = 0; w < warps; ++w) sum += warp_sums[warp][w][lane];
+  for (int w = 0; w < warps; ++w) sum += warp_sums[warp][of_block - warp + w][lane];
   if constexpr (Norm::kCentred) {
     (warp == 0 ? a.dweight : a.dbias)[c] = T(sum);
   } else {
     a.dweight[c] = T(sum);
   }
-}
-
-/// Where the partial sums are few, the columns are many, and their blocks small.
-inline int threads_of_add_partials(int number) {
-  constexpr int kFewest = 4;
-  return 32 * max(kFewest, min(kAddMostWarps, ladder::ceil_div(number, kAddInFlight)));
 }
 
 template <class Norm, class Held>
@@ -148,9 +142,13 @@ std::size_t bytes_of_partials(int number) {
 template <class Norm, class T, class Held>
 void launch_add_partials(const typename Norm::template Args<T>& a, int number, cudaStream_t stream,
                          bool overlapping = false) {
+  const int warps = max(2, min(kAddMostWarps, ladder::ceil_div(number, kAddInFlight)));
+  // Where the partial sums are few, the columns are many: then a block has more of them, because to
+  // launch many small blocks takes longer than the sums.
+  const int columns = 32 * max(1, min(kAddMostWarps / warps, a.cols / 32 / ladder::sm_count()));
   ladder::launch_with({.overlapping = overlapping}, add_partials<Norm, T, Held>,
-                      ladder::ceil_div(a.cols, kAddColumns), threads_of_add_partials(number), 0,
-                      stream, a, static_cast<const float*>(a.workspace), number);
+                      ladder::ceil_div(a.cols, columns), columns * warps, 0, stream, a,
+                      static_cast<const float*>(a.workspace), number, warps);
 }
 
 }  // namespace row_norm

@@ -21,6 +21,8 @@ struct HeldAhead {
   using Share = ladder::RowPartition<T>;
   using OfBlock = Held<ladder::WarpsTeam<kThreads, kAheadBlock>, Vec, kAheadElements>;
   static constexpr int kBlocks = kBlocks_;
+  static constexpr int kRows =
+      kThreads == 32 && sizeof(T) == 2 ? 2 : 1;           // of a stage: at least 1 KB
   static constexpr int kPart = kBlocks * OfBlock::kPart;  // floats that hold a row's sums
 
   /// Where a part has column c: the blocks' sums follow each other.
@@ -31,13 +33,13 @@ struct HeldAhead {
   }
 };
 
-/// Stages of shared memory: one for the block's weights, and of each team two for every row on its
-/// way, x and dy. Three rows have room at least: one is summed up, the mean of the next one is
-/// needed by then, and another is being copied.
+/// Stages of shared memory: one for the block's weights, and of each team two for every kRows rows on
+/// their way, x and dy. Three of those have room at least: one is summed up, the mean of the next one
+/// is needed by then, and another is being copied.
 template <class T, class Held>
 ladder::RowStages stages_ahead(int cols) {
   constexpr int kTeams = Held::OfBlock::Team::kTeams;
-  auto stages = ladder::row_stages<T>(cols, Held::kBlocks, 0);
+  auto stages = ladder::row_stages<T>(Held::kRows * cols, Held::kBlocks, 0);
   const auto bytes = stages.elements * sizeof(T);
   const auto all = static_cast<int>(ladder::RowStages::kBytes / bytes);
   stages.count = min(ladder::kMostPairs, (all - 1) / (2 * kTeams));
@@ -47,7 +49,8 @@ ladder::RowStages stages_ahead(int cols) {
 constexpr int kAllTeams = 15;  // the named barrier of a block's teams; each has one of its own
 
 /// Adds the sums of a block's teams and stores them as the block's part of its cluster's partial
-/// sums. team_sums is shared memory: [teams][kSums][OfBlock::kPart].
+/// sums. By the threads of all teams. team_sums is shared memory, in which the rows have been:
+/// [teams][kSums][OfBlock::kPart].
 template <class Held, int kSums>
 __device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&sums)[kSums],
                                     float* team_sums, float* partials) {
@@ -55,15 +58,26 @@ __device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&s
   using Team = typename OfBlock::Team;
   using Four = typename OfBlock::Four;
   constexpr int kOfTeam = kSums * OfBlock::kPart;
+  auto for_each_four = [&](auto use) {
 #pragma unroll
-  for (int i = 0; i < kSums * OfBlock::kFours; ++i) {
-    const int which = i / OfBlock::kFours, four = i % OfBlock::kFours;
-    sums[which][four].store(team_sums + Team::number() * kOfTeam + which * OfBlock::kPart +
-                            OfBlock::place(four, Team::rank()));
-  }
-  ladder::ptx::named_barrier_sync<kAheadBlock>(kAllTeams);
+    for (int i = 0; i < kSums * OfBlock::kFours; ++i) {
+      const int which = i / OfBlock::kFours, four = i % OfBlock::kFours;
+      use(sums[which][four], which, OfBlock::place(four, Team::rank()));
+    }
+  };
   float* const partial = partials + std::int64_t{blockIdx.x / Held::kBlocks} * kSums * Held::kPart +
                          ladder::ptx::cluster_rank() * OfBlock::kPart;
+  if constexpr (Team::kTeams == 1) {
+    for_each_four([&](const Four& sum, int which, int place) {
+      sum.store_whole(partial + which * Held::kPart + place);
+    });
+    return;
+  }
+  ladder::ptx::named_barrier_sync<kAheadBlock>(kAllTeams);  // all rows have been used
+  for_each_four([&](const Four& sum, int which, int place) {
+    sum.store(team_sums + Team::number() * kOfTeam + which * OfBlock::kPart + place);
+  });
+  ladder::ptx::named_barrier_sync<kAheadBlock>(kAllTeams);
 #pragma unroll 1  // done once: not worth the instructions
   for (unsigned at = threadIdx.x * Four::size; at < kOfTeam; at += kAheadBlock * Four::size) {
     Four sum = Four::load(team_sums + at);
@@ -77,12 +91,8 @@ __device__ void store_block_partial(const ColumnSums<typename Held::OfBlock> (&s
   }
 }
 
-/// How many rows of each team a block may be ahead of the slowest (device/in_step.hpp); 0, any, where a
-/// row takes no longer than to ask for that.
-template <class T>
-int ahead_of_slowest(int cols) {
-  return cols * sizeof(T) >= 2048 ? 2 : 0;
-}
+/// How many stages of each team a block may be ahead of the slowest (device/in_step.hpp).
+constexpr int kAheadOfSlowest = 2;
 
 /// The shortest rows, in elements, that are a team's.
 constexpr int kShortestAhead = 256;
@@ -105,6 +115,13 @@ auto by_columns_ahead(int cols, F f, G otherwise) {
     return f(HeldAhead<T, Vec, 8, kAheadBlock>{});
   };
   if (cols < kShortestAhead || !holds(8)) return otherwise();
+  if constexpr (sizeof(T) == 2) {
+    // Of wider vectors a warp has a second round for a few lanes only.
+    const bool has_idle_lanes = cols <= 32 * kAheadElements * 3 / 4;
+    if (has_idle_lanes && cols % ladder::Vec128<T>::size == 0) {
+      return f(HeldAhead<T, ladder::Vec64<T>, 1, 32>{});
+    }
+  }
   return cols % ladder::Vec128<T>::size == 0 ? with(ladder::Vec128<T>{}) : with(ladder::Vec1<T>{});
 }
 
