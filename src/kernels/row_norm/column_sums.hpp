@@ -88,34 +88,41 @@ constexpr int kSums = Norm::kCentred ? 2 : 1;
 constexpr int kAddInFlight = 8;  // partial sums that a warp loads at once
 constexpr int kAddMostWarps = 32;
 
-/// dweight and dbias, from all partial sums: a lane per column, and so many warps take turns. They are
-/// added in an order that depends on their number only.
+/// dweight and dbias, from all partial sums: a lane per column, and the warps of 32 columns take turns.
+/// They are added in an order that depends on their number only.
 template <class Norm, class T, class Held>
 __global__ void __launch_bounds__(32 * kAddMostWarps)
-    add_partials(typename Norm::template Args<T> a, const float* partials, int number, int warps) {
+    add_partials(typename Norm::template Args<T> a, const float* partials, int number) {
   __shared__ float warp_sums[kSums<Norm>][kAddMostWarps][32];
-  const int lane = threadIdx.x % 32, of_block = threadIdx.x / 32, warp = of_block % warps;
-  const int columns = blockDim.x / warps;  // of the block
-  const int c = blockIdx.x * columns + of_block / warps * 32 + lane;
+  const int lane = threadIdx.x, warp = threadIdx.y, warps = blockDim.y;
+  const int c = (blockIdx.x * blockDim.z + threadIdx.z) * 32 + lane;
+  const int of_block = threadIdx.z * warps + warp;
   float sums[kSums<Norm>] = {};
-  ladder::ptx::griddepcontrol_wait();  // for the partial sums
-  if (c < a.cols) {
-    const float* const from = partials + Held::place_of_column(c, a.cols);
-    for (int first = warp; first < number; first += kAddInFlight * warps) {
-      float in_flight[kAddInFlight][kSums<Norm>];
+  // The first round is a rehearsal without partial sums: while the launch before ends, which makes them,
+  // it brings the instructions.
+#pragma unroll 1
+  for (int round = 0; round < 2; ++round) {
+    const bool is_rehearsal = round == 0;
+    if (!is_rehearsal) ladder::ptx::griddepcontrol_wait();
+    const int there = is_rehearsal ? 0 : number;
+    if (c < a.cols) {
+      const float* const from = partials + Held::place_of_column(c, a.cols);
+      for (int first = warp; first < number; first += kAddInFlight * warps) {
+        float in_flight[kAddInFlight][kSums<Norm>];
 #pragma unroll
-      for (int j = 0; j < kAddInFlight; ++j) {
-        const int partial = first + j * warps;
+        for (int j = 0; j < kAddInFlight; ++j) {
+          const int partial = first + j * warps;
 #pragma unroll
-        for (int i = 0; i < kSums<Norm>; ++i) {
-          const auto at = (std::int64_t{partial} * kSums<Norm> + i) * Held::kPart;
-          in_flight[j][i] = partial < number ? from[at] : 0.0f;
+          for (int i = 0; i < kSums<Norm>; ++i) {
+            const auto at = (std::int64_t{partial} * kSums<Norm> + i) * Held::kPart;
+            in_flight[j][i] = partial < there ? from[at] : 0.0f;
+          }
         }
-      }
 #pragma unroll
-      for (int j = 0; j < kAddInFlight; ++j) {
+        for (int j = 0; j < kAddInFlight; ++j) {
 #pragma unroll
-        for (int i = 0; i < kSums<Norm>; ++i) sums[i] += in_flight[j][i];
+          for (int i = 0; i < kSums<Norm>; ++i) sums[i] += in_flight[j][i];
+        }
       }
     }
   }
@@ -125,7 +132,7 @@ __global__ void __launch_bounds__(32 * kAddMostWarps)
   if (warp >= kSums<Norm> || c >= a.cols) return;
   float sum = 0;
 #pragma unroll 4
-  for (int w = 0; w < warps; ++w) sum += warp_sums[warp][of_block - warp + w][lane];
+  for (int w = 0; w < warps; ++w) sum += warp_sums[warp][threadIdx.z * warps + w][lane];
   if constexpr (Norm::kCentred) {
     (warp == 0 ? a.dweight : a.dbias)[c] = T(sum);
   } else {
@@ -145,10 +152,11 @@ void launch_add_partials(const typename Norm::template Args<T>& a, int number, c
   const int warps = max(2, min(kAddMostWarps, ladder::ceil_div(number, kAddInFlight)));
   // Where the partial sums are few, the columns are many: then a block has more of them, because to
   // launch many small blocks takes longer than the sums.
-  const int columns = 32 * max(1, min(kAddMostWarps / warps, a.cols / 32 / ladder::sm_count()));
+  constexpr int kMostWarps = 16;  // of such a block, so that an SM has several
+  const int groups = max(1, min(kMostWarps / warps, a.cols / 32 / ladder::sm_count()));
   ladder::launch_with({.overlapping = overlapping}, add_partials<Norm, T, Held>,
-                      ladder::ceil_div(a.cols, columns), columns * warps, 0, stream, a,
-                      static_cast<const float*>(a.workspace), number, warps);
+                      ladder::ceil_div(a.cols, 32 * groups), dim3(32, warps, groups), 0, stream, a,
+                      static_cast<const float*>(a.workspace), number);
 }
 
 }  // namespace row_norm
