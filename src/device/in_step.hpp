@@ -16,10 +16,10 @@
 //   }
 //   if (warp == 0) in_step.leave();
 //
-// To ask how far the others are is a trip to the L2: steps have to take longer, and warps that ask for
-// rows should do nothing else. Rows from a shared counter, as in row_scheduler.hpp,
-// need no waiting, but then who has which row is another matter in every run, and with it the last bits
-// of what is summed over rows.
+// To ask how far the others are is a trip to the L2: a step has to take longer, and warps that ask for
+// rows should do nothing else. Rows from a shared counter, as in row_scheduler.hpp, need no waiting, but
+// then who has which row is another matter in every run, and with it the last bits of what is summed
+// over rows.
 //
 // No result depends on it, and each wait ends by itself: a grid whose blocks don't all run at once, or
 // launches that overlap and count together, and those after them, are only slower. On the host
