@@ -21,8 +21,8 @@ struct HeldAhead {
   using Share = ladder::RowPartition<T>;
   using OfBlock = Held<ladder::WarpsTeam<kThreads, kAheadBlock>, Vec, kAheadElements>;
   static constexpr int kBlocks = kBlocks_;
-  static constexpr int kRows =
-      kThreads == 32 && sizeof(T) == 2 ? 2 : 1;           // of a stage: at least 1 KB
+  /// Of a stage, which has 1 KB at least.
+  static constexpr int kRows = kThreads == 32 && sizeof(T) == 2 ? 2 : 1;
   static constexpr int kPart = kBlocks * OfBlock::kPart;  // floats that hold a row's sums
 
   /// Where a part has column c: the blocks' sums follow each other.
