@@ -35,7 +35,7 @@ namespace ladder {
 constexpr int kMostPairs = 3;  // in flight to a team; more would only wait longer
 constexpr int kProducers = 4;  // warps
 
-template <class T, int kBlocks, class Team, bool kAligned, int kRows = 1>
+template <class T, int kBlocks, class Team, bool kAligned, int kRows>
 class RowPairsAhead {
   static_assert(kRows == 1 || kBlocks == 1, "parts of rows are no neighbours");
 
