@@ -87,14 +87,15 @@ std::vector<double> results(const Kernel& kernel, const char* problem, const Inp
 /// Calls test(kernel, device) for every version of a family's operation on every device that runs
 /// it, unless it refuses kProblem.
 template <class F>
-void for_each_kernel(std::string_view family, std::initializer_list<std::string_view> ops, F test) {
+void for_each_kernel(std::string_view family, std::initializer_list<std::string_view> ops,
+                     const char* text, F test) {
   int tested = 0;
   for (const auto& device : devices()) {
     for (const Kernel& kernel : device->kernels()) {
       if (kernel.family != family || std::ranges::find(ops, kernel.op) == ops.end()) continue;
       if (!architecture_supports(kernel.file, device->info()).ok) continue;
       const Family& of = family_of(kernel);
-      const auto problem = of.parse(kProblem);
+      const auto problem = of.parse(text);
       if (problem && !supports(kernel, *problem).ok) continue;
       SCOPED_TRACE(full_name(kernel));
       test(kernel, *device);
@@ -102,6 +103,10 @@ void for_each_kernel(std::string_view family, std::initializer_list<std::string_
     }
   }
   EXPECT_GT(tested, 0);
+}
+template <class F>
+void for_each_kernel(std::string_view family, std::initializer_list<std::string_view> ops, F test) {
+  for_each_kernel(family, ops, kProblem, test);
 }
 
 // Steps of 1/32 from -4 to 4, which bf16 holds, and a gate of 1.
@@ -450,6 +455,20 @@ TEST(LayerNorm, GradientsOfAConstantAreCounts) {
     for (const double dx : out[0]) EXPECT_NEAR(dx, 0, 1e-5);
     for (const double dbias : out[2]) EXPECT_EQ(dbias, kRows);
   });
+}
+
+// Elements that are all equal are their own mean, so that the bias is all there is of y. eps alone makes
+// the scale of such rows, 316: a mean that is off by one unit in the last place, as it is where the sum is
+// multiplied by the rounded inverse of 119 or of 1000, gives 0.02 more.
+TEST(LayerNorm, EqualElementsBecomeTheBias) {
+  for (const char* problem : {"5x119", "5x1000"}) {
+    for_each_kernel("layernorm", {"", "add"}, problem, [&](const Kernel& kernel, Device& device) {
+      const InputSet equal{"equal", [](std::uint64_t, int input) {
+                             return input == 0 || input == 3 ? 1000.0 : 1.0;
+                           }};
+      for (const double y : results(kernel, problem, equal, device)) EXPECT_NEAR(y, 1, 1e-3);
+    });
+  }
 }
 
 // Elements that are all equal are their own mean, and with dy = 1 and weights of 1 nothing is left of

@@ -8,6 +8,7 @@
 // Limits    rows of up to 512 bytes; x and y start at multiples of 16 bytes
 // Tile      256 threads with 64 bytes each: device/short_rows.hpp
 #include "device/floats.hpp"
+#include "device/mean.hpp"
 #include "device/row_team.hpp"
 #include "device/short_rows.hpp"
 #include "launchers.hpp"
@@ -33,7 +34,7 @@ __global__ void __launch_bounds__(Rows::kBlock) short_rows(layernorm::Args<T> a)
     float sum = 0, m2 = 0;  // m2: the sum of squared deviations
 #pragma unroll
     for (int e = 0; e < Rows::kElements; ++e) sum += d[e];
-    const float mean = ladder::warp_sum<Rows::kLanes>(sum) * inverse_cols;
+    const float mean = ladder::mean(ladder::warp_sum<Rows::kLanes>(sum), a.cols, inverse_cols);
 #pragma unroll
     for (int e = 0; e < Rows::kElements; ++e) {
       d.element[e] -= mean;

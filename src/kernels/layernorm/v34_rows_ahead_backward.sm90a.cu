@@ -16,6 +16,7 @@
 #include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
 #include "device/in_step.hpp"
+#include "device/mean.hpp"
 #include "device/ptx/elect.hpp"
 #include "device/ptx/griddepcontrol.hpp"
 #include "device/ptx/setmaxnreg.hpp"
@@ -121,12 +122,7 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   };
 
   const float inverse_cols = 1.0f / a.cols;
-  // Times the inverse, which is rounded, equal elements would not be their mean: what is left of the sum
-  // is divided, too.
-  auto mean_of = [&](float sum) {
-    const float rounded = sum * inverse_cols;
-    return fmaf(fmaf(-rounded, static_cast<float>(a.cols), sum), inverse_cols, rounded);
-  };
+  auto mean_of = [&](float sum) { return ladder::mean(sum, a.cols, inverse_cols); };
   auto first = ahead.first_row();  // of a stage
   Pair next{};
   float mean = 0;
