@@ -138,10 +138,10 @@ const Exception kExceptions[] = {
     // Its threads stride over the elements: the last is not one of an edge's.
     {"elementwise/relu/f32/v10_.*", ".*", true},
     // Their warps or clusters take ten thousand rows each and more, for a minute.
-    {"(layernorm|rmsnorm)/backward/.*/v3[2-46]_.*", "1073741824x5", false},
-    {"(layernorm|rmsnorm)/backward/.*/v3[346]_.*", "6710886.*|524301x8192", false},
+    {"(layernorm|rmsnorm)/backward/.*/v3[2-46][bc]?_.*", "1073741824x5", false},
+    {"(layernorm|rmsnorm)/backward/.*/v3[346][bc]?_.*", "6710886.*|524301x8192", false},
     // Their blocks take every so many rows: the last is not one of an edge's.
-    {"(layernorm|rmsnorm)/backward/.*/v3[2-46]_.*", ".*", true},
+    {"(layernorm|rmsnorm)/backward/.*/v3[2-46][bc]?_.*", ".*", true},
     // Tiles of the last wave are two blocks' work.
     {"gemm/f32/v18_.*", "83884.*", true},
     // A launch before copies B, of which here a few blocks run.
