@@ -33,6 +33,7 @@ class ShortRows {
   using Held = Vec;
   static constexpr int kLanes = kLanes_, kSteps = kSteps_;
   static constexpr int kElements = Vec::size, kVectors = kSteps;
+  static constexpr int kNeighbours = kAligned ? Vec::size : 1;  // a lane's, side by side in a row
   static constexpr int kBlock = 256;
   static constexpr int kAtOnce = kBlock / kLanes;   // rows of a block, one of each lane
   static constexpr int kOfTile = kAtOnce * kSteps;  // rows
@@ -55,9 +56,6 @@ class ShortRows {
   __device__ static int column(int e) {
     return kAligned ? lane() * Vec::size + e : lane() + e * kLanes;
   }
-  /// The other way: which lane has column c, as which of its elements.
-  __device__ static int lane_of(int c) { return kAligned ? c / Vec::size : c % kLanes; }
-  __device__ static int element_of(int c) { return kAligned ? c % Vec::size : c / kLanes; }
   __device__ bool has_column(int e) const { return column(e) < cols_; }
 
   /// This lane's elements of one row that all rows share.
@@ -191,6 +189,7 @@ class ShortRowsOfWords {
   using Vec = Vec128<T>;
   static constexpr int kLanes = kLanes_, kWords = kWords_, kSteps = kSteps_;
   static constexpr int kOfWord = 4 / sizeof(T), kElements = kWords * kOfWord;
+  static constexpr int kNeighbours = kOfWord;  // a lane's, side by side in a row
   static constexpr int kBlock = 256;
   static constexpr int kAtOnce = kBlock / kLanes;   // rows of a block, one of each lane
   static constexpr int kOfTile = kAtOnce * kSteps;  // rows
@@ -233,9 +232,6 @@ class ShortRowsOfWords {
   __device__ bool has_column(int e) const {
     return static_cast<unsigned>(column(e)) < static_cast<unsigned>(cols_);
   }
-  /// Which lane has column c, as which of its elements, of rows that start at a word's beginning.
-  __device__ static int lane_of(int c) { return c / kOfWord % kLanes; }
-  __device__ static int element_of(int c) { return c / kOfWord / kLanes * kOfWord + c % kOfWord; }
 
   /// This lane's elements of one row that all rows share.
   __device__ Held load_columns(const T* from) const {

@@ -5,11 +5,36 @@
 
 #include "device/ptx/griddepcontrol.hpp"
 #include "device/row_length.hpp"
+#include "device/row_partition.hpp"
 #include "device/sm_count.hpp"
 
+#include <bit>
 #include <type_traits>
 
 namespace row_norm {
+
+/// Where a block's or cluster's partial sums of a row's columns are, in floats. A column is element e of
+/// vector v, which is thread v % threads' vector number v / threads; what a thread moves at once lies
+/// side by side with what its neighbours move. The parts of a cluster's blocks follow each other.
+struct PartLayout {
+  /// All but the floats of a block are powers of two.
+  constexpr PartLayout(unsigned vec, unsigned at_once, unsigned threads, int block, int cluster = 1)
+      : log_vec(std::countr_zero(vec)),
+        log_four(std::countr_zero(at_once)),
+        log_threads(std::countr_zero(threads)),
+        of_block(block),
+        blocks(cluster) {}
+
+  int log_vec, log_four, log_threads;
+  int of_block, blocks;  ///< floats of a block, and blocks of a cluster
+
+  __device__ int place_of_column(int c) const {
+    const int v = c >> log_vec, e = c & ((1 << log_vec) - 1);
+    const int four = (v >> log_threads << (log_vec - log_four)) + (e >> log_four);
+    const int t = v & ((1 << log_threads) - 1);
+    return (((four << log_threads) + t) << log_four) + (e & ((1 << log_four) - 1));
+  }
+};
 
 /// How a row is held: by a team, kElements elements in each thread. Thread t has vectors t,
 /// t + kThreads, … of the row.
@@ -27,12 +52,7 @@ struct Held {
 
   /// Where a part has four number i of thread t: neighbouring threads' lie side by side.
   __device__ static int place(int i, int t) { return (i * Team::kThreads + t) * Four::size; }
-  /// Where it has column c of a row, whatever the row's length.
-  __device__ static int place_of_column(int c, [[maybe_unused]] int cols) {
-    const int v = c / Vec::size, e = c % Vec::size;
-    const int four = v / Team::kThreads * (Vec::size / Four::size) + e / Four::size;
-    return place(four, v % Team::kThreads) + e % Four::size;
-  }
+  static constexpr PartLayout kLayout{Vec::size, Four::size, Team::kThreads, kPart};
 };
 
 /// A thread's accumulators of one sum over the rows.
@@ -89,14 +109,23 @@ constexpr int kAddInFlight = 8;  // partial sums that a warp loads at once
 constexpr int kAddMostWarps = 32;
 
 /// dweight and dbias, from all partial sums: a lane per column, and the warps of 32 columns take turns.
-/// They are added in an order that depends on their number only.
-template <class Norm, class T, class Held>
-__global__ void __launch_bounds__(32 * kAddMostWarps)
-    add_partials(typename Norm::template Args<T> a, const float* partials, int number) {
+/// They are added in an order that depends on their number only. Static, since the host executor knows
+/// no kernel's launch bounds that several files have in common.
+template <class Norm, class T>
+static __global__ void __launch_bounds__(32 * kAddMostWarps)
+    add_partials(typename Norm::template Args<T> a, const float* partials, int number,
+                 PartLayout layout) {
   __shared__ float warp_sums[kSums<Norm>][kAddMostWarps][32];
   const int lane = threadIdx.x, warp = threadIdx.y, warps = blockDim.y;
   const int c = (blockIdx.x * blockDim.z + threadIdx.z) * 32 + lane;
   const int of_block = threadIdx.z * warps + warp;
+  const int part = layout.of_block * layout.blocks;
+  int rank = 0, first_column = 0;  // of the block that has the column
+  if (layout.blocks > 1) {
+    rank = ladder::RowPartition<T>::rank_of(c, a.cols, layout.blocks);
+    first_column = ladder::RowPartition<T>(a.cols, rank, layout.blocks).first;
+  }
+  const int place = rank * layout.of_block + layout.place_of_column(c - first_column);
   float sums[kSums<Norm>] = {};
   // The first round is a rehearsal without partial sums: while the launch before ends, which makes them,
   // it brings the instructions.
@@ -106,7 +135,7 @@ __global__ void __launch_bounds__(32 * kAddMostWarps)
     if (!is_rehearsal) ladder::ptx::griddepcontrol_wait();
     const int there = is_rehearsal ? 0 : number;
     if (c < a.cols) {
-      const float* const from = partials + Held::place_of_column(c, a.cols);
+      const float* const from = partials + place;
       for (int first = warp; first < number; first += kAddInFlight * warps) {
         float in_flight[kAddInFlight][kSums<Norm>];
 #pragma unroll
@@ -114,7 +143,7 @@ __global__ void __launch_bounds__(32 * kAddMostWarps)
           const int partial = first + j * warps;
 #pragma unroll
           for (int i = 0; i < kSums<Norm>; ++i) {
-            const auto at = (std::int64_t{partial} * kSums<Norm> + i) * Held::kPart;
+            const auto at = (std::int64_t{partial} * kSums<Norm> + i) * part;
             in_flight[j][i] = partial < there ? from[at] : 0.0f;
           }
         }
@@ -154,9 +183,9 @@ void launch_add_partials(const typename Norm::template Args<T>& a, int number, c
   // launch many small blocks takes longer than the sums.
   constexpr int kMostWarps = 16;  // of such a block, so that an SM has several
   const int groups = max(1, min(kMostWarps / warps, a.cols / 32 / ladder::sm_count()));
-  ladder::launch_with({.overlapping = overlapping}, add_partials<Norm, T, Held>,
+  ladder::launch_with({.overlapping = overlapping}, add_partials<Norm, T>,
                       ladder::ceil_div(a.cols, 32 * groups), dim3(32, warps, groups), 0, stream, a,
-                      static_cast<const float*>(a.workspace), number);
+                      static_cast<const float*>(a.workspace), number, Held::kLayout);
 }
 
 }  // namespace row_norm

@@ -18,19 +18,13 @@ constexpr int kAheadElements = 16;                // of a row, in a thread
 /// of the columns (device/row_partition.hpp).
 template <class T, class Vec, int kBlocks_, int kThreads>
 struct HeldAhead {
-  using Share = ladder::RowPartition<T>;
   using OfBlock = Held<ladder::WarpsTeam<kThreads, kAheadBlock>, Vec, kAheadElements>;
   static constexpr int kBlocks = kBlocks_;
   /// Of a stage, which has 1 KB at least.
   static constexpr int kRows = kThreads == 32 && sizeof(T) == 2 ? 2 : 1;
   static constexpr int kPart = kBlocks * OfBlock::kPart;  // floats that hold a row's sums
-
-  /// Where a part has column c: the blocks' sums follow each other.
-  __device__ static int place_of_column(int c, int cols) {
-    const int rank = Share::rank_of(c, cols, kBlocks);
-    const int first = Share(cols, rank, kBlocks).first;
-    return rank * OfBlock::kPart + OfBlock::place_of_column(c - first, cols);
-  }
+  static constexpr PartLayout kLayout{Vec::size, OfBlock::Four::size, kThreads, OfBlock::kPart,
+                                      kBlocks};
 };
 
 /// Stages of shared memory: one for the block's weights, and of each team two for every kRows rows on

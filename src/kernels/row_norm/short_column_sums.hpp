@@ -55,10 +55,7 @@ struct ShortColumnSums {
 template <class Rows>
 struct HeldShort {
   static constexpr int kPart = Rows::kLanes * Rows::kElements;
-
-  __device__ static int place_of_column(int c, [[maybe_unused]] int cols) {
-    return Rows::element_of(c) * Rows::kLanes + Rows::lane_of(c);
-  }
+  static constexpr PartLayout kLayout{Rows::kNeighbours, 1, Rows::kLanes, kPart};
 };
 
 }  // namespace row_norm
