@@ -37,7 +37,9 @@ DEPTH = 64  # of a K-tile
 ELEMENT = 2  # bytes
 LINE = 64  # elements: 128 bytes
 SECTOR = 16  # elements: 32 bytes
-CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4))  # blocks along the lines, and beside
+CLUSTERS = (  # blocks along the lines, and beside
+    (1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4), (2, 4), (4, 2),
+)  # fmt: skip
 EVEN = (2, 3, 4, 6, 8, 12, 16)  # parts of a tile
 FEW_WAVES = 12  # beyond, the last one is not worth dividing
 PARTS = (1, 2, 4, 8)  # of PushedSums: the blocks of a cluster

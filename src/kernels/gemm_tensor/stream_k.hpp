@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 namespace gemm_stream_k {
 
@@ -316,6 +317,10 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
   using L = SharedLayout<S, C, kQ>;
   constexpr int kStage = L::kStage, kLines = S::kLines, kWidth = S::kWidth;
   constexpr int kConsumers = S::kConsumers, kSlices = S::kSlices;
+  // K-tiles of an iteration. wgmma reads its descriptors from uniform registers, which the next K-tile's must
+  // not overwrite before the last wgmma has begun: two K-tiles have registers of their own. Where the products
+  // of a K-tile take longer than that, there is nothing to gain.
+  constexpr int kUnrolled = S::kLines == 64 || (kSlices == 1 && kWidth <= 128) ? 2 : 1;
   constexpr int kIssuers = 2;  // of loads, which take turns: a warp each
   constexpr int kTurns = 3;    // the first of two named barriers; epilogues have 1 and 2
   __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
@@ -434,6 +439,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
     const bool is_first = part.first == 0, is_last = part.last == task.division.k_tiles;
     bool continues = false;  // behind the first K-tile
     int previous = 0;        // the previous K-tile's stage
+#pragma unroll kUnrolled
     for (int left = part.last - part.first; left > 0; --left) {
       const unsigned stage = ladder::uniform(state.stage);
       const std::uint64_t p = p0 + stage * kStageStep, q = q0 + stage * kStageStep;
@@ -556,7 +562,7 @@ template <class Op, class S, class C>
 using SharedLayoutOf = SharedLayout<S, C, S::kAcross ? kMajorA<Op> : kMajorB<Op>>;
 
 /// How many clusters of so many blocks run at the same time, and not more than there is room for in
-/// `arrived`. At most 4 blocks.
+/// `arrived`. Of at most 8 blocks.
 template <class Op, class S, class T, class C>
 int clusters_at_once(int blocks) {
   using L = SharedLayoutOf<Op, S, C>;
@@ -565,8 +571,8 @@ int clusters_at_once(int blocks) {
                                                L::bytes(L::kMostStages, L::kHeldTiles));
     return std::max(1, std::min(at_once, kMostBlocks) / cluster);
   };
-  static const std::array at_once{of(1), of(2), of(4)};
-  return at_once[blocks / 2];
+  static const std::array at_once{of(1), of(2), of(4), of(8)};
+  return at_once[std::bit_width(static_cast<unsigned>(blocks)) - 1];
 }
 
 /// Clusters that are at work, and how many tiles they divide among them; the other tiles are whole.

@@ -2,7 +2,7 @@
 //           problem the shape and the way to share it out that an estimate says is the fastest
 // Vs v24    the shape follows from the problem, not the problem's time from the shape: large tiles,
 //           persistent and with a divided last wave, for what the tensor cores are busy with; small
-//           ones, many on an SM, for what is over soon; up to four blocks in a cluster, which load for
+//           ones, many on an SM, for what is over soon; up to eight blocks in a cluster, which load for
 //           each other, along the lines, beside each other or both, where the L2 would be too slow
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
 // Limits    compute capability 9.0
@@ -48,38 +48,38 @@ using Tiles = Shapes<
     StreamK<128, 256, false>,
     StreamK<128, 224, false>,
     StreamK<128, 224, true>,
+    StreamK<128, 208, false>,
     StreamK<128, 192, false>,
     StreamK<128, 176, false>,
-    StreamK<128, 160, false>,
-    StreamK<128, 160, true>,
-    StreamK<128, 128, false>,
+    StreamK<128, 144, false>,
     StreamK<128, 96, true>,
     StreamK<64, 192, false>,
     StreamK<64, 128, false>,
     StreamK<64, 96, false>,
     StreamK<64, 96, true>,
+    StreamK<64, 80, false>,
     StreamK<128, 192, false, true>,
-    StreamK<128, 176, true, true>,
+    StreamK<128, 192, true, true>,
+    StreamK<128, 160, false, true>,
     StreamK<128, 160, true, true>,
+    StreamK<128, 128, false, true>,
     StreamK<128, 128, true, true>,
     StreamK<128, 112, false, true>,
-    StreamK<128, 112, true, true>,
     PushedSums<16, 64, 2>,
     PushedSums<32, 64, 2>,
     PushedSums<64, 64, 2>,
     PushedSums<96, 64, 1>,
     PushedSums<128, 64, 1>,
-    PushedSums<96, 128, 1>,
-    PushedSums<128, 128, 1>>;
+    PushedSums<96, 128, 1>>;
 constexpr Gpu<28> kGpus[] = {
     {"NVIDIA H100 80GB HBM3",
-     {675, 593, 522, 472, 486, 394, 357, 339, 362, 280, 239, 247, 177, 147, 157, 432, 359, 342, 277, 260, 278, 1, 1, 95, 52, 51, 168, 239},
-     {2068, 1313, 1365, 1338, 1358, 1020, 985, 1051, 940, 757, 622, 564, 396, 337, 450, 1700, 3292, 1632, 1247, 788, 1579, 366, 461, 728, 1216, 1662, 2070, 2369},
-     2481, 1.299, 0.3025, 0.5381, 6.883, 1182, 157, 465.1, 1607, 0.09306, 0.1117},
+     {699, 638, 557, 509, 515, 456, 431, 391, 354, 239, 243, 170, 143, 146, 143, 428, 438, 369, 355, 289, 276, 252, 1, 2, 113, 103, 99, 192},
+     {1273, 710, 639, 733, 801, 869, 430, 413, 367, 368, 440, 246, 158, 315, 178, 836, 1265, 822, 1001, 437, 692, 459, 296, 340, 378, 638, 1045, 1372},
+     2630, 1.318, 0.7461, 0.0991, 7.491, 1533, 146.6, 752.3, 1471, 0.1024, 0.1182},
     {"NVIDIA H200",
-     {743, 628, 565, 492, 519, 426, 389, 349, 373, 290, 242, 248, 186, 155, 168, 449, 381, 355, 291, 259, 282, 15, 11, 93, 46, 63, 172, 236},
-     {2142, 1497, 1396, 1560, 1547, 1041, 1107, 1284, 1128, 845, 696, 768, 486, 455, 565, 1863, 3432, 1842, 1307, 917, 1706, 415, 515, 840, 1303, 1756, 2232, 2528},
-     3455, 1.03, 0.357, 0.6304, 6.726, 1268, 163.4, 463.8, 1490, 0.1102, 0.05816},
+     {733, 643, 580, 506, 516, 451, 451, 394, 317, 233, 233, 171, 137, 145, 132, 455, 446, 377, 360, 293, 275, 258, 1, 40, 107, 103, 110, 179},
+     {1598, 860, 968, 1155, 1244, 1446, 549, 522, 1093, 694, 756, 439, 512, 615, 574, 1271, 1613, 1130, 1452, 868, 1188, 951, 442, 481, 634, 944, 1331, 1873},
+     3507, 1.109, 0.1934, 0.7956, 7.012, 1350, 132.4, 506.1, 1441, 0.08368, 0.07272},
 };
 // autotune:end
 // clang-format on
