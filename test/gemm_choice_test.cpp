@@ -159,6 +159,7 @@ TYPED_TEST(GemmChoice, ABlockMayHaveSeveralTiles) {
   // 27 tiles and more of the larger shapes: warpgroups that take turns have their turn again.
   Product<TypeParam> product(520, 1048, 136);
   for (const auto& [shape, ways] : by_shape<TypeParam>(product.args())) {
+    if (ways.size() < 5) continue;  // v24's: of a block only one
     // Whole tiles or some divided, of another cluster with the next shape.
     const Choice& choice = ways[static_cast<std::size_t>(shape) * 5 % ways.size()];
     const std::size_t bytes = gemm_choice::workspace<TypeParam>(product.args(), choice);

@@ -184,7 +184,7 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   constexpr unsigned kStageStep = kStage * sizeof(T) / 16;  // as descriptors count
   bool is_there = false;                                    // the next K-tile
   int previous = 0;                                         // the previous K-tile's stage
-#pragma unroll 2  // as in stream_k.hpp: for uniform registers of their own
+#pragma unroll(kByTma ? 2 : 1)  // as in stream_k.hpp; other loads take longer
   for (int k_tile = first; k_tile < last; ++k_tile) {
     const unsigned stage = ladder::uniform(state.stage);
     const std::uint64_t b = b0 + stage * kStageStep, a = a0 + stage * kStageStep;
