@@ -56,15 +56,15 @@ TALL = gemm_tensor.StreamK(128, 208, True)
 SHORT = gemm_tensor.PushedSums(32, 64, 1)
 SQUARE = gemm_tensor.PushedSums(128, 128, 1)
 PACES = {WIDE: gemm_tensor.Pace(520, 1900), SHORT: gemm_tensor.Pace(210, 120)}
-RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15, 0.1)
+RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15, 0.1, 0.06)
 SOURCE_TENSOR = """above
 // autotune:begin
 using Tiles = Shapes<
     StreamK<128, 256, false>,
     PushedSums<32, 64, 1>>;
 constexpr Gpu<2> kGpus[] = {
-    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15, 0.1},
-    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1, 0.2},
+    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15, 0.1, 0.06},
+    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1, 0.2, 0.05},
 };
 // autotune:end
 below
@@ -110,7 +110,7 @@ class Tables(unittest.TestCase):
         self.assertIn("using Tiles = Shapes<\n    PushedSums<32, 64, 1>,\n    StreamK<128, 208, true>>;", text)
         of_b = (
             '    {"GPU B",\n     {150, 0},\n     {90, 0},\n'
-            "     2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1, 0.2},\n"
+            "     2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1, 0.2, 0.05},\n"
         )
         self.assertIn(of_b, text)
         table = gemm_tensor.parse(text)
@@ -317,11 +317,12 @@ class Estimate(unittest.TestCase):
     def test_the_estimate_by_hand(self) -> None:
         work = gemm_tensor.Work(10, 2, 1, 100, 50, 20, 3, 256, 1, 3, 1, 4e6, 1, 43000)
         rates = RATES._replace(latency=400)
-        for ring, latency in ((0, 0), (1, 400)):
+        for ring, latency, eight in ((0, 0, 0), (1, 400, 0), (0, 0, 1)):
             line, loads = 1.1 * 1.88 * (100 + 0.3 * 50 + 0.2 * 20), 4.6e6 / 10 / 2150
-            step = (latency**2 + (2 * 300) ** 2 + line**2 + loads**2) ** 0.5
+            step = (latency**2 + (2 * 300) ** 2 + line**2 + loads**2) ** 0.5 * (1 + 0.06 * eight)
             ns = 10 * step + 3 * 500 + 256 * 8.72 + 2300 + 3 * 804 + 2000
-            found = gemm_tensor.estimate(work._replace(ring=ring), gemm_tensor.Pace(300, 500), rates)
+            seen = work._replace(ring=ring, eight=eight)
+            found = gemm_tensor.estimate(seen, gemm_tensor.Pace(300, 500), rates)
             self.assertAlmostEqual(found, (ns**2 + 20**2) ** 0.5)
 
     def test_the_choice_is_the_least_estimate_of_shapes_with_numbers(self) -> None:
@@ -416,7 +417,7 @@ class Fit(unittest.TestCase):
         return {
             **rates._asdict(), "split": split, "odd": split + rates.line * rates.odd,
             "start": rates.start + numbers.paces[WIDE].tile, "apart": 1 + rates.apart,
-            "scatter": 1 + rates.scatter,
+            "scatter": 1 + rates.scatter, "eight": 1 + rates.eight,
         }  # fmt: skip
 
     def expect_true(self, numbers: gemm_tensor.Numbers, within: float) -> None:
@@ -517,7 +518,7 @@ class Script(unittest.TestCase):
             shape, way = Kernel.of(name)
             def us(m, n, k):
                 work = shape.works(Product(m, n, k), 6, 2).get(way)
-                rates = Rates(2000, 2.5, 0.25, 0.1, 8, 1500, 80, 700, 1600, 0.2, 0.1)
+                rates = Rates(2000, 2.5, 0.25, 0.1, 8, 1500, 80, 700, 1600, 0.2, 0.1, 0.05)
                 return work and 5 + estimate(work, paces[shape], rates) / 1000
             return us
         kernels = {
@@ -526,7 +527,7 @@ class Script(unittest.TestCase):
             "gemm_tensor/nt/bf16/v00b_cublaslt": lambda m, n, k: 5 + 2 * m * n * k / 3e7,
         }
         ways = ["whole", "overlap", "rest", "spread", *(f"even{n}" for n in (2, 3, 4, 6, 8, 12, 16))]
-        clusters = ["1x1", "2x1", "1x2", "2x2", "4x1", "1x4"]
+        clusters = ["1x1", "2x1", "1x2", "2x2", "4x1", "1x4", "2x4", "4x2"]
         names = [f"v20a_v25_128x256_{cluster}_{way}" for cluster in clusters for way in ways]
         names += [f"v20a_v24_32x64_1_{parts}" for parts in (1, 2, 4, 8)]
         kernels |= {f"gemm_tensor/nt/bf16/{name}": estimated(name) for name in names}

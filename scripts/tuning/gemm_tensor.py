@@ -121,6 +121,7 @@ class Work(NamedTuple):
     apart: float  # 1 if blocks are at different K-tiles of what they share, else 0
     stores: float  # bytes to memory
     in_turns: float = 0  # 1 if a tile ends beside the next one's K-tiles, else 0
+    eight: float = 0  # 1 of a cluster of eight that has several tiles, else 0
 
 
 class Pace(NamedTuple):
@@ -144,6 +145,7 @@ class Rates(NamedTuple):
     start: float
     apart: float
     scatter: float
+    eight: float
 
 
 def least(a: float, b: float) -> float:
@@ -159,7 +161,7 @@ def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
         + (work.at_once * pace.k_tile) ** 2
         + ((1 + gpu.scatter * work.apart) * gpu.line * lines) ** 2
         + ((1 + gpu.apart * work.apart) * work.loads / work.steps / gpu.dram) ** 2
-    ) ** 0.5
+    ) ** 0.5 * (1 + gpu.eight * work.eight)
     k_tiles, ends = work.steps * step, work.ends * pace.tile
     hidden = least(ends - pace.tile, k_tiles / 2)
     ns = k_tiles + ends - work.in_turns * hidden + work.sums * gpu.sum
@@ -234,7 +236,7 @@ class StreamK(NamedTuple):
             steps, at_once=1, ring=0, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=ends, sums=adds * self.lines / 128 * self.width,
             divided=divided > 0, pushes=0, starts=1, loads=of.loads, apart=apart,
-            stores=of.stores, in_turns=self.in_turns,
+            stores=of.stores, in_turns=self.in_turns, eight=along * beside == 8 and tiles > clusters,
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, _: int = 1) -> dict[str, Work]:
@@ -311,7 +313,7 @@ class Numbers(NamedTuple):
 
 # ns of a launch first
 START = (4000.0, *Rates(dram=2500, line=1.2, split=0.5, odd=0.5, sum=8, divide=500, latency=250, push=500,
-                        start=1000, apart=0.1, scatter=0.1))
+                        start=1000, apart=0.1, scatter=0.1, eight=0.05))
 START_PACE = Pace(k_tile=300, tile=800)
 
 

@@ -24,6 +24,8 @@ struct Rates {
   double start;    ///< ns that v25's kernels take longer to begin and to end than v24's
   double apart;    ///< by how much more is read of A and B where blocks are at different K-tiles
   double scatter;  ///< and by how much longer do their lines take from the L2
+  double
+      eight;  ///< by how much longer do K-tiles take of clusters of eight that have several tiles
 };
 
 /// Of a GPU and a shape of tile.
@@ -119,7 +121,9 @@ struct StreamK {
     const bool apart = divided > 0 && way.clusters % static_cast<int>(tiles) > 0;
     const double loads = p.loads * (apart ? 1 + gpu.apart : 1);
     const double line = gpu.line * (apart ? 1 + gpu.scatter : 1);
+    const bool eight = cluster.blocks() == 8 && tiles > clusters;
     const double step =
+        (1 + eight * gpu.eight) *
         std::hypot(pace.k_tile, line * active * (of_a + of_b), loads / steps / gpu.dram);
     const double k_tiles = steps * step, ends = (whole + tails) * pace.tile;
     // The end of a warpgroup's tile beside K-tiles of the other one, which has half of them all.
