@@ -24,8 +24,7 @@ struct Rates {
   double start;    ///< ns that v25's kernels take longer to begin and to end than v24's
   double apart;    ///< by how much more is read of A and B where blocks are at different K-tiles
   double scatter;  ///< and by how much longer do their lines take from the L2
-  double
-      eight;  ///< by how much longer do K-tiles take of clusters of eight that have several tiles
+  double eight;    ///< by how much longer do K-tiles take of eight blocks with several tiles
 };
 
 /// Of a GPU and a shape of tile.
