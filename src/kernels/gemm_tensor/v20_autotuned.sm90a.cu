@@ -13,10 +13,11 @@
 // for its share of A and B, all at the same time, but not quite: the square root of the sum of squares. Rows
 // of 128 bytes that do not begin at a multiple of 128 lie in two lines, and at an odd multiple of 16 in five
 // sectors. Blocks that divide tiles in runs are at different K-tiles of what they share, some of which is
-// read from DRAM again, and all of it comes from the L2 more slowly. Tiles take a time for their beginnings
-// and ends, divided ones for adding up, blocks that exchange sums for that, and v25's kernels, which have
-// more to prepare, begin later. All of it runs beside DRAM writing C, in the same sense. tile_shapes.hpp has
-// the terms. Where rows of A or B do not start at multiples of 16 bytes, it is either the same kernels with
+// read from DRAM again, and all of it comes from the L2 more slowly. Eight blocks that load for each other
+// lose time together where they have several tiles. Tiles take a time for their beginnings and ends, divided
+// ones for adding up, blocks that exchange sums for that, and v25's kernels, which have more to prepare,
+// begin later. All of it runs beside DRAM writing C, in the same sense. tile_shapes.hpp has the terms. Where
+// rows of A or B do not start at multiples of 16 bytes, it is either the same kernels with
 // copies of them, as in v26, or v27's, or where K is short v27b's, or where A or B is small v27c's.
 //
 // scripts/autotune.py fits the numbers to times that it measures. They know nothing of a problem but what
