@@ -17,8 +17,8 @@
 // lose time together where they have several tiles. Tiles take a time for their beginnings and ends, divided
 // ones for adding up, blocks that exchange sums for that, and v25's kernels, which have more to prepare,
 // begin later. All of it runs beside DRAM writing C, in the same sense. tile_shapes.hpp has the terms. Where
-// rows of A or B do not start at multiples of 16 bytes, it is either the same kernels with
-// copies of them, as in v26, or v27's, or where K is short v27b's, or where A or B is small v27c's.
+// rows of A or B do not start at multiples of 16 bytes, it is either the same kernels with copies of them,
+// as in v26, or v27's, or where K is short v27b's, or where A or B is small v27c's.
 //
 // scripts/autotune.py fits the numbers to times that it measures. They know nothing of a problem but what
 // the estimate sees of it, so that a problem nobody has measured is no different from others.
