@@ -1,7 +1,7 @@
 // v24's kernel, generalised for v20: any operation and shape, more parts than pieces of a tile, and C in
 // fp32 too. For small problems, which are over soon after they have begun: a block has no more stages
-// than K-tiles, so that more blocks fit on an SM; the maps are on their way before the barriers are
-// made; and a tile that is not split is no cluster.
+// than K-tiles, so that more blocks fit on an SM, but all of an SM's if they are few; the maps are on
+// their way before the barriers are made; and a tile that is not split is no cluster.
 #pragma once
 
 #include "device/ptx/cluster.hpp"
@@ -51,15 +51,17 @@ struct SharedLayout {
       kQuads * sizeof(float4) + S::kConsumers * 4 * kEpilogueTile * std::size_t{2};
 
   static constexpr std::size_t kStage = BK * (S::BN + kHeld<kA, S::BM>);  // elements
-  static constexpr int kMostStages =
-      std::min<int>(16, (228 * 1024 / S::kBlocksPerSm - 2560 - kBehindRing) / (kStage * 2));
+  static constexpr int most_stages(int blocks_per_sm) {
+    return std::min<int>(16, (228 * 1024 / blocks_per_sm - 2560 - kBehindRing) / (kStage * 2));
+  }
+  static constexpr int kMostStages = most_stages(1), kSharedStages = most_stages(S::kBlocksPerSm);
   static constexpr std::size_t bytes(int stages) {
     return stages * kStage * 2 + kBehindRing + 1024;  // to begin at 1024 n
   }
 
   static_assert(kRows % 16 == 0,
                 "16 x 16 accumulators of a warp go into an epilogue tile at a time");
-  static_assert(kMostStages >= 2);
+  static_assert(kSharedStages >= 2);
 };
 
 /// The ring as a producer sees it: kStage elements of a stage, columns of B first.
@@ -309,35 +311,42 @@ auto kernel_of() {
   }
 }
 
-/// Of a block.
-template <class Loads, int kParts>
-int stages_of(int k_tiles) {
-  return std::min(SharedLayout<typename Loads::S, Loads::kA, kParts>::kMostStages,
-                  ladder::ceil_div(k_tiles, kParts));
+/// Of a GPU, with so many stages in a block.
+template <class Loads, int kParts, class C>
+int blocks_at_once(int stages) {
+  using R = SharedLayout<typename Loads::S, Loads::kA, kParts>;
+  static const auto blocks = [] {
+    std::array<int, R::kMostStages + 1> of_stages{};
+    for (int i = 1; i <= R::kMostStages; ++i) {
+      of_stages[i] = ladder::blocks_at_once(kernel_of<Loads, kParts, C>(), kParts, kThreads<Loads>,
+                                            R::bytes(i));
+    }
+    return of_stages;
+  }();
+  return blocks[stages];
+}
+/// Where all blocks that a launch has share SMs.
+template <class Loads, int kParts, class C>
+int resident_blocks(int k_tiles) {
+  using R = SharedLayout<typename Loads::S, Loads::kA, kParts>;
+  return blocks_at_once<Loads, kParts, C>(
+      std::min(R::kSharedStages, ladder::ceil_div(k_tiles, kParts)));
 }
 
 template <class Loads, int kParts, class C>
 void launch_parts(const gemm_tensor::Args<typename Loads::T, C>& g, cudaStream_t stream) {
   using S = typename Loads::S;
+  using R = SharedLayout<S, Loads::kA, kParts>;
   const int tiles_m = ladder::ceil_div(g.m, S::BM), tiles = tiles_m * ladder::ceil_div(g.n, S::BN);
-  const int k_tiles = ladder::ceil_div(g.k, BK), stages = stages_of<Loads, kParts>(k_tiles);
+  const int k_tiles = ladder::ceil_div(g.k, BK), of_block = ladder::ceil_div(k_tiles, kParts);
+  // Few blocks have an SM each, and its shared memory: more loads in flight.
+  int stages = std::min(R::kMostStages, of_block);
+  if (tiles * kParts > blocks_at_once<Loads, kParts, C>(stages)) {
+    stages = std::min(R::kSharedStages, of_block);
+  }
   launch_product(g, kernel_of<Loads, kParts, C>(), 0, tiles * kParts, kThreads<Loads>,
-                 SharedLayout<S, Loads::kA, kParts>::bytes(stages), stream, Loads(g), g.c, g.m, g.n,
-                 ladder::Divisor(tiles_m), k_tiles, stages);
-}
-/// Of a GPU, by the number of stages.
-template <class Loads, int kParts, class C>
-int resident_blocks(int k_tiles) {
-  using R = SharedLayout<typename Loads::S, Loads::kA, kParts>;
-  static const auto blocks = [] {
-    std::array<int, R::kMostStages + 1> of_stages{};
-    for (int stages = 1; stages <= R::kMostStages; ++stages) {
-      of_stages[stages] = ladder::blocks_at_once(kernel_of<Loads, kParts, C>(), kParts,
-                                                 kThreads<Loads>, R::bytes(stages));
-    }
-    return of_stages;
-  }();
-  return blocks[stages_of<Loads, kParts>(k_tiles)];
+                 R::bytes(stages), stream, Loads(g), g.c, g.m, g.n, ladder::Divisor(tiles_m),
+                 k_tiles, stages);
 }
 
 constexpr std::array<int, 4> kSplits{1, 2, 4, 8};  // blocks of a cluster
