@@ -157,13 +157,12 @@ def least(a: float, b: float) -> float:
 def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
     """In ns."""
     lines = work.lines + gpu.split * work.split_lines + gpu.odd * work.odd_lines
-    power = 3 - work.starts  # what takes less than the longest hides better behind the ring of PushedSums
     step = (
-        (work.ring * gpu.latency) ** power
-        + (work.at_once * pace.k_tile) ** power
-        + ((1 + gpu.scatter * work.apart) * gpu.line * lines) ** power
-        + ((1 + gpu.apart * work.apart) * work.loads / work.steps / gpu.dram) ** power
-    ) ** (1 / power) * (1 + gpu.eight * work.eight)
+        (work.ring * gpu.latency) ** 2
+        + (work.at_once * pace.k_tile) ** 2
+        + ((1 + gpu.scatter * work.apart) * gpu.line * lines) ** 2
+        + ((1 + gpu.apart * work.apart) * work.loads / work.steps / gpu.dram) ** 2
+    ) ** 0.5 * (1 + gpu.eight * work.eight)
     k_tiles, ends = work.steps * step, work.ends * pace.tile
     hidden = least(ends - pace.tile, k_tiles / 2)
     ns = k_tiles + ends - work.in_turns * hidden + work.sums * gpu.sum

@@ -205,11 +205,8 @@ struct PushedSums {
     const double active = blocks / rounds / p.sms;
     const double lines = p.lines_of_a(Rows, gpu) + p.lines_of_b(Cols, gpu);
     const double steps = rounds * std::ceil(p.k_tiles / way.parts);
-    // Not squares as of StreamK: what takes less than the longest hides better behind this ring.
-    auto cube = [](double ns) { return ns * ns * ns; };
-    const double step =
-        std::cbrt(cube(gpu.latency) + cube(of_an_sm * pace.k_tile) +
-                  cube(gpu.line * active * lines) + cube(p.loads / steps / gpu.dram));
+    const double step = std::hypot(std::hypot(gpu.latency, of_an_sm * pace.k_tile),
+                                   gpu.line * active * lines, p.loads / steps / gpu.dram);
     return steps * step + rounds * pace.tile * of_an_sm + std::log2(way.parts) * gpu.push;
   }
 
