@@ -49,7 +49,7 @@ class Agreement(unittest.TestCase):
 
     @staticmethod
     def works(op: str, problem: str, shape: tuning.Shape, of_an_sm: int) -> dict[str, tuning.Work]:
-        product = tuning.Product.of(problem, op)
+        product = tuning.Product.of(problem)._replace(a_along_k=op != "tn", b_along_k=op == "nt")
         with mock.patch.object(tuning, "CLUSTERED", 1):  # the host executor's SMs are all in use
             return shape.works(product, SMS, of_an_sm)
 

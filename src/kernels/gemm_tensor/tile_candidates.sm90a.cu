@@ -1,5 +1,5 @@
 // Built with LADDER_ALL_TILES: every shape of tile_shapes.hpp, with every way to share out a product, as
-// a version for bf16, for scripts/autotune.py to time. The names tell the rung whose kernel it is;
+// a version for nt of bf16, for scripts/autotune.py to time. The names tell the rung whose kernel it is;
 // of v25 a tile's lines and width, a if it lies across, t if warpgroups take turns, and the blocks of a
 // cluster along the lines and beside each other: v20a_v25_128x160a_2x1_rest; of v24 rows and columns, and
 // the blocks on an SM: v20a_v24_32x64_2_4; and the way.
@@ -10,22 +10,22 @@
 
 namespace {
 
-template <class Op, class S, int kNumber>
+template <class S, int kNumber>
 struct Candidate {
   static constexpr ladder::Version version{"one shape of tile for all problems"};
   using Args = gemm_tensor::Args<ladder::bfloat16>;
 
-  static typename S::Way way(const Args& g) { return S::template way<Op>(kNumber, g); }
+  static typename S::Way way(const Args& g) { return S::template way<gemm_tensor_nt>(kNumber, g); }
   static std::size_t workspace(const Args& g) { return S::workspace(way(g)); }
   static void launch(const Args& g, cudaStream_t stream) {
-    S::template launch<Op>(g, way(g), stream);
+    S::template launch<gemm_tensor_nt>(g, way(g), stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
     const Args g{nullptr, nullptr, nullptr, p.m, p.n, p.k};
     if (p.m == 0 || p.n == 0 || p.k == 0 || way(g).clusters == 0) {
       return ladder::unsupported("no such way to share it out");
     }
-    return needs_aligned_rows<Op, half>(p);
+    return needs_aligned_rows<gemm_tensor_nt, half>(p);
   }
 };
 
@@ -37,21 +37,19 @@ std::string file_name(int number) {
 
 std::list<std::string> names;  // the registry has pointers to them
 
-template <class Op, class S, int... i>
+template <class S, int... i>
 void register_ways(std::integer_sequence<int, i...>) {
-  (void(ladder::Register<Candidate<Op, S, i>, Op, ladder::bfloat16>(
+  (void(ladder::Register<Candidate<S, i>, gemm_tensor_nt, ladder::bfloat16>(
        ladder::kBackend, names.emplace_back(file_name<S>(i)).c_str())),
    ...);
 }
-template <class Op, class... S>
+template <class... S>
 bool register_all(Shapes<S...>) {
-  (register_ways<Op, S>(std::make_integer_sequence<int, S::kWays>{}), ...);
+  (register_ways<S>(std::make_integer_sequence<int, S::kWays>{}), ...);
   return true;
 }
 
-const bool registered = register_all<gemm_tensor_nn>(Candidates{}) &&
-                        register_all<gemm_tensor_nt>(Candidates{}) &&
-                        register_all<gemm_tensor_tn>(Candidates{});
+const bool registered = register_all(Candidates{});
 
 }  // namespace
 #endif
