@@ -1,6 +1,7 @@
-// Idea      the sixteen choices that v20's estimate puts first are timed when a problem is first
-//           prepared, and the fastest is kept, as v00b does with what cuBLASLt proposes. Where A or B has
-//           to be copied or realigned, so many with copies, and v27's to v27c's
+// Idea      the sixteen choices that v20's estimate puts first, two of a tile at most, are timed when
+//           a problem is first prepared, and the fastest is kept, as v00b does with what cuBLASLt
+//           proposes. Where A or B has to be copied or realigned, so many with copies, and v27's to
+//           v27c's
 // Vs v20    an estimate is right within a few percent, and choices are closer together than that
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
 // Limits    compute capability 9.0. Preparing a problem takes 160 launches and more, and memory for
@@ -13,17 +14,32 @@
 
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace {
 
-using gemm_choice::Choice;
+using gemm_choice::Choice, gemm_choice::Operands;
 
-constexpr std::size_t kTimed = 16;
+constexpr int kTimed = 16;  // for each way that operands can come
+constexpr int kOfATile = 2;
+
+/// Most ways to share out a product in the same tiles take about as long as each other, so that of the first
+/// sixteen many have the same tile; and where the estimate is wrong about a tile, it is about all of them.
+template <class Op, class T>
+std::vector<Choice> first_choices(const gemm_tensor::Args<T>& g) {
+  std::vector<Choice> all = gemm_choice::choices<Op>(g, SIZE_MAX);
+  std::map<std::pair<Operands, int>, int> of_tile;
+  std::map<Operands, int> timed;
+  std::erase_if(all, [&](const Choice& one) {
+    return ++of_tile[{one.operands, one.shape}] > kOfATile || ++timed[one.operands] > kTimed;
+  });
+  return all;
+}
 
 /// What is multiplied goes elsewhere than to C, which only a launch may write.
 template <class Op, class T>
 Choice fastest_choice(gemm_tensor::Args<T> g) {
-  const std::vector<Choice> choices = gemm_choice::choices<Op>(g, kTimed);
+  const std::vector<Choice> choices = first_choices<Op>(g);
   std::size_t most = 1;
   for (const Choice& choice : choices) most = max(most, gemm_choice::workspace<Op>(g, choice));
   const gemm_fastest::Scratch c(sizeof(T) * std::size_t(g.m) * std::size_t(g.n),
