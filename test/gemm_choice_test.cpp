@@ -2,7 +2,7 @@
 // clusters, undivided or divided, whichever its estimate prefers for the problems of kernels_test.cpp. And
 // matrices that start anywhere, which callers of the library may have and the harness never makes.
 //
-// Inputs are small integers, of which bf16 holds the sums: results must be exact.
+// Inputs are small integers, of which fp32 holds the sums: results must be what bf16 rounds these to.
 #include "kernels/gemm_tensor/choice.hpp"
 
 #include "harness/registry.hpp"
@@ -82,10 +82,10 @@ class Product {
     ladder::host::set_lane_order(0);
     if (!error.empty()) return error;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
-      const double found = static_cast<float>(args.c[i]);
-      if (found == expected_[i]) continue;
+      const float found = args.c[i], expected = bfloat16(static_cast<float>(expected_[i]));
+      if (found == expected) continue;
       return "element " + std::to_string(i) + " is " + std::to_string(found) + ", expected " +
-             std::to_string(expected_[i]);
+             std::to_string(expected);
     }
     if (std::any_of(c_.begin(), c_.begin() + starts_.c,
                     [&](bfloat16 value) { return value != untouched; })) {
@@ -189,6 +189,25 @@ TYPED_TEST(GemmChoice, EveryWayThatOperandsComeIsRight) {
   }
   EXPECT_EQ(seen.size(), 4u);     // all but TMA's loads of the matrices themselves
   EXPECT_GT(copied.size(), 10u);  // C's odd rows are stored from tiles of many widths
+}
+
+TYPED_TEST(GemmChoice, FewBlocksHaveAllOfAnSmsSharedMemory) {
+  constexpr std::size_t kHalf = 228 * 1024 / 2;  // bytes
+  Product<TypeParam> few(16, 16, 8192), many(16, 192, 8192);
+  const Choice choice = gemm_choice::choices<TypeParam>(few.args(), 1).front();
+  auto launched = [&](Product<TypeParam>& product) {
+    ladder::recorded_launches().clear();
+    EXPECT_EQ(product.mistake(
+                  gemm_choice::workspace<TypeParam>(product.args(), choice), 1,
+                  [&](const auto& args) { gemm_choice::launch<TypeParam>(args, choice, nullptr); }),
+              "");
+    return ladder::recorded_launches().back();
+  };
+  const ladder::Launch of_few = launched(few), of_many = launched(many);
+  EXPECT_EQ(of_few.grid.x, 8u);
+  EXPECT_GT(of_few.dynamic_shared, kHalf);
+  EXPECT_EQ(of_many.grid.x, 24u);  // for 16 SMs
+  EXPECT_LT(of_many.dynamic_shared, kHalf);
 }
 
 /// The version whose file is named so, of bf16.
