@@ -32,7 +32,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 OTHERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]  # whose links and flags are looked up
-FAMILIES = ("transpose",)  # of the copy, besides those of the examples: each takes long to build
+# Of the copy, besides the examples: what the pages name, as each takes long to build.
+FAMILY, VERSIONS = "transpose", re.compile(r"v0[1-6]|v10")
 FENCE = re.compile(r"^```(\w*)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CANNOT_DRAW = re.compile(r"\w+ is missing: scripts/setup installs it")
 SKIPPED = 77
@@ -81,9 +82,10 @@ def copy_tree(to: Path, examples: list[Block]) -> None:
     for name in ("bench", "cmake", "docs", "results", "scripts", "test"):
         shutil.copytree(ROOT / name, to / name)
     kernels = ROOT / "src" / "kernels"
-    others = {p.name for p in kernels.iterdir()} - set(FAMILIES)
-    shutil.copytree(ROOT / "src", to / "src", ignore=lambda folder, _: (
-        others if Path(folder) == kernels else ()))  # fmt: skip
+    others = {p.name for p in kernels.iterdir()} - {FAMILY}
+    versions = {p.name for p in (kernels / FAMILY).glob("v*.cu") if not VERSIONS.match(p.name)}
+    shutil.copytree(ROOT / "src", to / "src", ignore=lambda folder, _: {
+        kernels: others, kernels / FAMILY: versions}.get(Path(folder), ()))  # fmt: skip
     for block in examples:
         path = to / block.argument
         path.parent.mkdir(parents=True, exist_ok=True)
