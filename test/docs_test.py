@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs what docs/ says, in a copy of the tree that has only one family and the pages' examples.
+"""Runs what docs/ says, in a copy of the tree that has some versions of one family and the pages' examples.
 
 A page's fences tell what is done with them:
 

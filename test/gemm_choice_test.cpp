@@ -1,6 +1,7 @@
 // What gemm_tensor's v20 chooses from, on the host executor: every shape of tile that it has, in most of its
 // clusters, undivided or divided, whichever its estimate prefers for the problems of kernels_test.cpp. And
-// matrices that start anywhere, which callers of the library may have and the harness never makes.
+// matrices that start anywhere, which callers of the library may have and the harness never makes; and how much
+// shared memory blocks take.
 //
 // Inputs are small integers, of which fp32 holds the sums: results must be what bf16 rounds these to.
 #include "kernels/gemm_tensor/choice.hpp"

@@ -1,7 +1,8 @@
 // v24's kernel, generalised for v20: any operation and shape, more parts than pieces of a tile, and C in
 // fp32 too. For small problems, which are over soon after they have begun: a block has no more stages
-// than K-tiles, so that more blocks fit on an SM, but all of an SM's if they are few; the maps are on
-// their way before the barriers are made; and a tile that is not split is no cluster.
+// than K-tiles, so that more blocks fit on an SM; blocks that need not share one have as many as it has
+// room for; the maps are on their way before the barriers are made; and a tile that is not split is no
+// cluster.
 #pragma once
 
 #include "device/ptx/cluster.hpp"
@@ -342,7 +343,7 @@ void launch_parts(const gemm_tensor::Args<typename Loads::T, C>& g, cudaStream_t
   // Few blocks have an SM each, and its shared memory: more loads in flight.
   int stages = std::min(R::kMostStages, of_block);
   if (tiles * kParts > blocks_at_once<Loads, kParts, C>(stages)) {
-    stages = std::min(R::kSharedStages, of_block);
+    stages = std::min(R::kSharedStages, stages);
   }
   launch_product(g, kernel_of<Loads, kParts, C>(), 0, tiles * kParts, kThreads<Loads>,
                  R::bytes(stages), stream, Loads(g), g.c, g.m, g.n, ladder::Divisor(tiles_m),

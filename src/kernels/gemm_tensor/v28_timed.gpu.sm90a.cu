@@ -12,6 +12,7 @@
 #include "k_tiles.hpp"
 #include "padded_rows.hpp"
 
+#include <cstdint>
 #include <map>
 #include <tuple>
 #include <utility>
