@@ -56,15 +56,15 @@ TALL = gemm_tensor.StreamK(128, 208, True)
 SHORT = gemm_tensor.PushedSums(32, 64, 1)
 SQUARE = gemm_tensor.PushedSums(128, 128, 1)
 PACES = {WIDE: gemm_tensor.Pace(520, 1900), SHORT: gemm_tensor.Pace(210, 120)}
-RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15, 0.1, 0.06)
+RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15, 0.1, 0.06, 0.4)
 SOURCE_TENSOR = """above
 // autotune:begin
 using Tiles = Shapes<
     StreamK<128, 256, false>,
     PushedSums<32, 64, 1>>;
 constexpr Gpu<2> kGpus[] = {
-    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15, 0.1, 0.06},
-    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1, 0.2, 0.05},
+    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15, 0.1, 0.06, 0.4},
+    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1, 0.2, 0.05, 0.5},
 };
 // autotune:end
 below
@@ -110,7 +110,7 @@ class Tables(unittest.TestCase):
         self.assertIn("using Tiles = Shapes<\n    PushedSums<32, 64, 1>,\n    StreamK<128, 208, true>>;", text)
         of_b = (
             '    {"GPU B",\n     {150, 0},\n     {90, 0},\n'
-            "     2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1, 0.2, 0.05},\n"
+            "     2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1, 0.2, 0.05, 0.5},\n"
         )
         self.assertIn(of_b, text)
         table = gemm_tensor.parse(text)
@@ -296,12 +296,28 @@ class Estimate(unittest.TestCase):
         work = SHORT.works(product, self.SMS, 4)["2"]  # four rounds of 528 blocks
         self.assertEqual((work.steps, work.at_once, work.ends), (4 * 32, 4, 16))
         self.assertAlmostEqual(work.lines, 512 / 132 * (32 + 64))
-        self.assertEqual((work.ring, work.pushes, work.divided, work.sums), (1, 1, 0, 0))
+        self.assertEqual((work.ring, work.pushes, work.divided), (1, 4, 0))
+        self.assertEqual(work.sums, 4 * 32 * 64 / 2 / 128)
         self.assertEqual((work.loads, work.apart, work.stores), (2 * 4608 * 4096, 0, 2 * 512 * 4096))
-        self.assertEqual(SHORT.works(product, self.SMS, 4)["1"].pushes, 0)
+        undivided = SHORT.works(product, self.SMS, 4)["1"]
+        self.assertEqual((undivided.pushes, undivided.sums), (0, 0))
         alone = SHORT.works(product._replace(m=32, n=64), self.SMS, 4)["1"]
         self.assertEqual((alone.at_once, alone.ends, alone.lines), (1, 1, 96 / 132))
         self.assertEqual(list(SHORT.works(gemm_tensor.Product(512, 4096, 136), self.SMS, 4)), ["1", "2"])
+
+    def test_blocks_are_in_step_that_have_a_tile_each_and_share_nothing(self) -> None:
+        product = gemm_tensor.Product(512, 4096, 4096)
+        for of, way, in_step in (
+            (WIDE, "1x1_whole", True), (WIDE, "2x1_whole", False), (WIDE, "1x1_even2", False),
+            (SQUARE, "1", True), (SQUARE, "2", False), (SHORT, "1", False),  # two rounds
+        ):  # fmt: skip
+            self.assertEqual(of.works(product, self.SMS, 4)[way].in_step, in_step, (of, way))
+        twice = product._replace(m=2048)  # 256 tiles
+        self.assertFalse(WIDE.works(twice, self.SMS)["1x1_whole"].in_step)
+        for change in ({"k": 4104}, {"n": 4104, "b_along_k": False}):  # rows that do not begin with lines
+            other = product._replace(**change)
+            self.assertFalse(WIDE.works(other, self.SMS)["1x1_whole"].in_step)
+            self.assertFalse(SQUARE.works(other, self.SMS, 4)["1"].in_step)
 
     def test_clusters_leave_gaps(self) -> None:
         product = gemm_tensor.Product(32 * 31, 64, 4096)  # 31 tiles, 124 blocks with four parts
@@ -317,11 +333,12 @@ class Estimate(unittest.TestCase):
     def test_the_estimate_by_hand(self) -> None:
         work = gemm_tensor.Work(10, 2, 1, 100, 50, 20, 3, 256, 1, 3, 1, 4e6, 1, 43000)
         rates = RATES._replace(latency=400)
-        for ring, latency, eight in ((0, 0, 0), (1, 400, 0), (0, 0, 1)):
+        for ring, latency, eight, in_step in ((0, 0, 0, 0), (1, 400, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)):
             line, loads = 1.1 * 1.88 * (100 + 0.3 * 50 + 0.2 * 20), 4.6e6 / 10 / 2150
+            line *= 0.4 if in_step else 1
             step = (latency**2 + (2 * 300) ** 2 + line**2 + loads**2) ** 0.5 * (1 + 0.06 * eight)
             ns = 10 * step + 3 * 500 + 256 * 8.72 + 2300 + 3 * 804 + 2000
-            seen = work._replace(ring=ring, eight=eight)
+            seen = work._replace(ring=ring, eight=eight, in_step=in_step)
             found = gemm_tensor.estimate(seen, gemm_tensor.Pace(300, 500), rates)
             self.assertAlmostEqual(found, (ns**2 + 20**2) ** 0.5)
 
@@ -400,7 +417,8 @@ class Fit(unittest.TestCase):
     def rows(self) -> list[estimates.Timed]:
         """What kernels would take if the estimate were right."""
         found = []
-        for problem in [*gemm_tensor.PROBLEMS, *estimates.random_problems(1, 60, 8, 2**37)]:
+        drawn = [p for multiple in (8, 64) for p in estimates.random_problems(1, 60, multiple, 2**37)]
+        for problem in [*gemm_tensor.PROBLEMS, *(p for p in drawn if "0" not in p.split("x"))]:
             for shape, pace in self.TRUE.paces.items():
                 works = shape.works(gemm_tensor.Product.of(problem), 132, 2)
                 for way, work in works.items():
@@ -518,7 +536,7 @@ class Script(unittest.TestCase):
             shape, way = Kernel.of(name)
             def us(m, n, k):
                 work = shape.works(Product(m, n, k), 6, 2).get(way)
-                rates = Rates(2000, 2.5, 0.25, 0.1, 8, 1500, 80, 700, 1600, 0.2, 0.1, 0.05)
+                rates = Rates(2000, 2.5, 0.25, 0.1, 8, 1500, 80, 700, 1600, 0.2, 0.1, 0.05, 0.5)
                 return work and 5 + estimate(work, paces[shape], rates) / 1000
             return us
         kernels = {

@@ -113,7 +113,7 @@ class Work(NamedTuple):
     split_lines: float  # of them
     odd_lines: float
     ends: float  # beginnings and ends of tiles, one after the other
-    sums: float  # 128 at a time, that an owner adds
+    sums: float  # 128 at a time, that an owner or a block adds
     divided: float  # 1 if tiles are, among clusters, else 0
     pushes: float  # doublings of the blocks that exchange sums
     starts: float  # 1 of StreamK, 0 of PushedSums
@@ -122,6 +122,7 @@ class Work(NamedTuple):
     stores: float  # bytes to memory
     in_turns: float = 0  # 1 if a tile ends beside the next one's K-tiles, else 0
     eight: float = 0  # 1 of a cluster of eight that has several tiles, else 0
+    in_step: float = 0  # 1 if the lines are whole and all blocks, of no cluster, are at the same K-tile, else 0
 
 
 class Pace(NamedTuple):
@@ -146,6 +147,7 @@ class Rates(NamedTuple):
     apart: float
     scatter: float
     eight: float
+    in_step: float
 
 
 def least(a: float, b: float) -> float:
@@ -156,10 +158,11 @@ def least(a: float, b: float) -> float:
 def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
     """In ns."""
     lines = work.lines + gpu.split * work.split_lines + gpu.odd * work.odd_lines
+    line = gpu.line * (1 + gpu.scatter * work.apart) * (1 + (gpu.in_step - 1) * work.in_step)
     step = (
         (work.ring * gpu.latency) ** 2
         + (work.at_once * pace.k_tile) ** 2
-        + ((1 + gpu.scatter * work.apart) * gpu.line * lines) ** 2
+        + (line * lines) ** 2
         + ((1 + gpu.apart * work.apart) * work.loads / work.steps / gpu.dram) ** 2
     ) ** 0.5 * (1 + gpu.eight * work.eight)
     k_tiles, ends = work.steps * step, work.ends * pace.tile
@@ -232,11 +235,13 @@ class StreamK(NamedTuple):
         ends = whole + ceil_div(run, k_tiles)
         adds = ceil_div(k_tiles, run) if divided else 0
         apart = divided > 0 and clusters % tiles > 0  # no even parts
+        in_step = along * beside == 1 and divided == 0 and whole == 1 and lines.split == 0
         return Work(
             steps, at_once=1, ring=0, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=ends, sums=adds * self.lines / 128 * self.width,
             divided=divided > 0, pushes=0, starts=1, loads=of.loads, apart=apart,
             stores=of.stores, in_turns=self.in_turns, eight=along * beside == 8 and tiles > clusters,
+            in_step=in_step,
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, _: int = 1) -> dict[str, Work]:
@@ -265,8 +270,10 @@ class PushedSums(NamedTuple):
         steps = rounds * ceil_div(of.k_tiles, parts)
         return Work(
             steps, at_once, ring=1, lines=active * lines.all, split_lines=active * lines.split,
-            odd_lines=active * lines.odd, ends=rounds * at_once, sums=0, divided=0,
-            pushes=math.log2(parts), starts=0, loads=of.loads, apart=0, stores=of.stores,
+            odd_lines=active * lines.odd, ends=rounds * at_once,
+            sums=rounds * (1 - 1 / parts) * self.rows / 128 * self.cols, divided=0,
+            pushes=rounds * math.log2(parts), starts=0, loads=of.loads, apart=0, stores=of.stores,
+            in_step=parts == 1 and rounds == 1 and lines.split == 0,
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, blocks_of_an_sm: int) -> dict[str, Work]:
@@ -313,7 +320,7 @@ class Numbers(NamedTuple):
 
 # ns of a launch first
 START = (4000.0, *Rates(dram=2500, line=1.2, split=0.5, odd=0.5, sum=8, divide=500, latency=250, push=500,
-                        start=1000, apart=0.1, scatter=0.1, eight=0.05))
+                        start=1000, apart=0.1, scatter=0.1, eight=0.05, in_step=0.8))
 START_PACE = Pace(k_tile=300, tile=800)
 
 

@@ -20,7 +20,8 @@ enum class Operands {
 /// One way to multiply.
 struct Choice {
   Operands operands = Operands::tma_loads;
-  /// By TMA v20's tile, and how it shares out a product; v27's or v27c's tile, and how many blocks have one.
+  /// By TMA v20's tile, and how it shares out a product: 0 if each block has a tile of its own, in no cluster and
+  /// undivided. Else v27's or v27c's tile, and how many blocks have one.
   int shape = 0, way = 0;
   double ns = 0;  ///< by the estimate
 };

@@ -17,14 +17,17 @@ struct Rates {
   double line;     ///< ns of 128 bytes of a K-tile from the L2, while all SMs load
   double split;    ///< by how much more do 128 bytes take that lie in two lines
   double odd;      ///< and by how much yet if they begin within sectors of 32 bytes
-  double sum;      ///< ns in which an owner adds 128 sums
+  double sum;      ///< ns in which an owner, or a block of v24's, adds 128 sums
   double divide;   ///< ns that tiles take longer because they are divided
   double latency;  ///< ns of a K-tile, at least, with a short ring
-  double push;     ///< ns in which blocks exchange sums, for each doubling of a cluster
+  double push;     ///< ns more in which blocks exchange sums, for each doubling of a cluster
   double start;    ///< ns that v25's kernels take longer to begin and to end than v24's
   double apart;    ///< by how much more is read of A and B where blocks are at different K-tiles
   double scatter;  ///< and by how much longer do their lines take from the L2
   double eight;    ///< by how much longer do K-tiles take of eight blocks with several tiles
+  double
+      in_step;  ///< how many times as long do whole lines take of blocks of no cluster, if each of them
+                ///< has one tile: the L2 is asked for a line by many of them at once
 };
 
 /// Of a GPU and a shape of tile.
@@ -62,6 +65,7 @@ struct Sizes {
   double lines_of_b(double width, const Rates& gpu) const {
     return lines(width, b_along_k, row_b, gpu);
   }
+  bool has_whole_lines() const { return row_a % 64 == 0 && row_b % 64 == 0; }
 
  private:
   static double lines(double width, bool along_k, int row, const Rates& gpu) {
@@ -119,7 +123,8 @@ struct StreamK {
     const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? beside : along);
     const bool apart = divided > 0 && way.clusters % static_cast<int>(tiles) > 0;
     const double loads = p.loads * (apart ? 1 + gpu.apart : 1);
-    const double line = gpu.line * (apart ? 1 + gpu.scatter : 1);
+    const bool in_step = cluster.blocks() == 1 && divided == 0 && whole == 1 && p.has_whole_lines();
+    const double line = gpu.line * (apart ? 1 + gpu.scatter : 1) * (in_step ? gpu.in_step : 1);
     const bool eight = cluster.blocks() == 8 && tiles > clusters;
     const double step =
         (1 + eight * gpu.eight) *
@@ -205,9 +210,13 @@ struct PushedSums {
     const double active = blocks / rounds / p.sms;
     const double lines = p.lines_of_a(Rows, gpu) + p.lines_of_b(Cols, gpu);
     const double steps = rounds * std::ceil(p.k_tiles / way.parts);
+    const bool in_step = way.parts == 1 && rounds == 1 && p.has_whole_lines();
+    const double line = gpu.line * (in_step ? gpu.in_step : 1);
     const double step = std::hypot(std::hypot(gpu.latency, of_an_sm * pace.k_tile),
-                                   gpu.line * active * lines, p.loads / steps / gpu.dram);
-    return steps * step + rounds * pace.tile * of_an_sm + std::log2(way.parts) * gpu.push;
+                                   line * active * lines, p.loads / steps / gpu.dram);
+    const double sums = (1 - 1. / way.parts) * Rows / 128 * Cols;
+    return steps * step +
+           rounds * (pace.tile * of_an_sm + std::log2(way.parts) * gpu.push + sums * gpu.sum);
   }
 
   static std::size_t workspace(const Way&) { return 0; }

@@ -1,11 +1,11 @@
-// Idea      the sixteen choices that v20's estimate puts first, two of a tile at most, are timed when
-//           a problem is first prepared, and the fastest is kept, as v00b does with what cuBLASLt
-//           proposes. Where A or B has to be copied or realigned, so many with copies, and v27's to
-//           v27c's
+// Idea      the sixteen choices that v20's estimate puts first, and each tile that a block has to itself, are
+//           timed when a problem is first prepared, and the fastest is kept, as v00b does with what
+//           cuBLASLt proposes. Where A or B has to be copied or realigned, sixteen with copies, and sixteen
+//           of v27's to v27c's
 // Vs v20    an estimate is right within a few percent, and choices are closer together than that
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
-// Limits    compute capability 9.0. Preparing a problem takes 160 launches and more, and memory for
-//           another C
+// Limits    compute capability 9.0. Preparing a problem takes 160 to 420 launches, twice as many where
+//           operands lie anywhere, and memory for another C
 // Tile      as in v20
 #include "choice.hpp"
 #include "fastest.hpp"
@@ -15,24 +15,28 @@
 #include <cstdint>
 #include <map>
 #include <tuple>
-#include <utility>
 
 namespace {
 
 using gemm_choice::Choice, gemm_choice::Operands;
 
-constexpr int kTimed = 16;  // for each way that operands can come
-constexpr int kOfATile = 2;
+constexpr int kFirst = 16;   // for each way that operands can come
+constexpr double kSlow = 2;  // times what the first of those takes by the estimate
 
-/// Most ways to share out a product in the same tiles take about as long as each other, so that of the first
-/// sixteen many have the same tile; and where the estimate is wrong about a tile, it is about all of them.
+/// The first choices, and each tile with a block to itself, in no cluster and undivided, unless that is slow: where
+/// the estimate is wrong it is mostly about what blocks share.
 template <class Op, class T>
-std::vector<Choice> first_choices(const gemm_tensor::Args<T>& g) {
+std::vector<Choice> candidates(const gemm_tensor::Args<T>& g) {
+  struct Seen {
+    int count = 0;
+    double least_ns = 0;
+  };
+  std::map<Operands, Seen> seen;
   std::vector<Choice> all = gemm_choice::choices<Op>(g, SIZE_MAX);
-  std::map<std::pair<Operands, int>, int> of_tile;
-  std::map<Operands, int> timed;
   std::erase_if(all, [&](const Choice& one) {
-    return ++of_tile[{one.operands, one.shape}] > kOfATile || ++timed[one.operands] > kTimed;
+    auto& [count, least_ns] = seen[one.operands];
+    if (count == 0) least_ns = one.ns;
+    return ++count > kFirst && (one.way > 0 || one.ns > kSlow * least_ns);
   });
   return all;
 }
@@ -40,7 +44,7 @@ std::vector<Choice> first_choices(const gemm_tensor::Args<T>& g) {
 /// What is multiplied goes elsewhere than to C, which only a launch may write.
 template <class Op, class T>
 Choice fastest_choice(gemm_tensor::Args<T> g) {
-  const std::vector<Choice> choices = first_choices<Op>(g);
+  const std::vector<Choice> choices = candidates<Op>(g);
   std::size_t most = 1;
   for (const Choice& choice : choices) most = max(most, gemm_choice::workspace<Op>(g, choice));
   const gemm_fastest::Scratch c(sizeof(T) * std::size_t(g.m) * std::size_t(g.n),
@@ -56,7 +60,7 @@ Choice fastest_choice(gemm_tensor::Args<T> g) {
 
 template <class Op>
 struct Timed {
-  static constexpr ladder::Version version{"v20's sixteen best, timed when a problem is prepared"};
+  static constexpr ladder::Version version{"v20's first choices, timed when a problem is prepared"};
 
   template <class T>
   static std::size_t workspace(const gemm_tensor::Args<T>& g) {
