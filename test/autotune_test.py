@@ -318,6 +318,10 @@ class Estimate(unittest.TestCase):
             other = product._replace(**change)
             self.assertFalse(WIDE.works(other, self.SMS)["1x1_whole"].in_step)
             self.assertFalse(SQUARE.works(other, self.SMS, 4)["1"].in_step)
+        across = product._replace(a_along_k=False, b_along_k=False)  # tn: tiles' widths are parts of rows
+        self.assertTrue(WIDE.works(across, self.SMS)["1x1_whole"].in_step)
+        for shape, of in ((TALL, product), (gemm_tensor.StreamK(128, 144, False), across)):
+            self.assertEqual(shape.works(of, self.SMS)["1x1_whole"].in_step, of is product, shape)
 
     def test_clusters_leave_gaps(self) -> None:
         product = gemm_tensor.Product(32 * 31, 64, 4096)  # 31 tiles, 124 blocks with four parts

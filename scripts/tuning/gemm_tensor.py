@@ -83,6 +83,12 @@ class Product(NamedTuple):
         """Bytes of C."""
         return ELEMENT * float(self.m * self.n)
 
+    def has_whole_lines(self, rows: int, cols: int) -> bool:
+        """Whether the lines of such a tile are of no other one."""
+        of_a = self.k % LINE == 0 if self.a_along_k else self.m % LINE == 0 and rows % LINE == 0
+        of_b = self.k % LINE == 0 if self.b_along_k else self.n % LINE == 0 and cols % LINE == 0
+        return of_a and of_b
+
     def lines(self, rows: int, cols: int, share_a: float = 1, share_b: float = 1) -> Lines:
         """That a block loads of a K-tile of so many rows of A and columns of B, or of shares of them."""
         of_a = share_a * (rows if self.a_along_k else ceil_div(rows, LINE) * LINE)
@@ -235,13 +241,14 @@ class StreamK(NamedTuple):
         ends = whole + ceil_div(run, k_tiles)
         adds = ceil_div(k_tiles, run) if divided else 0
         apart = divided > 0 and clusters % tiles > 0  # no even parts
-        in_step = along * beside == 1 and divided == 0 and whole == 1 and lines.split == 0
+        rows, cols = (self.width, self.lines) if self.across else (self.lines, self.width)
+        alone = along * beside == 1 and divided == 0 and whole == 1
         return Work(
             steps, at_once=1, ring=0, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=ends, sums=adds * self.lines / 128 * self.width,
             divided=divided > 0, pushes=0, starts=1, loads=of.loads, apart=apart,
             stores=of.stores, in_turns=self.in_turns, eight=along * beside == 8 and tiles > clusters,
-            in_step=in_step,
+            in_step=alone and of.has_whole_lines(rows, cols),
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, _: int = 1) -> dict[str, Work]:
@@ -273,7 +280,7 @@ class PushedSums(NamedTuple):
             odd_lines=active * lines.odd, ends=rounds * at_once,
             sums=rounds * (1 - 1 / parts) * self.rows / 128 * self.cols, divided=0,
             pushes=rounds * math.log2(parts), starts=0, loads=of.loads, apart=0, stores=of.stores,
-            in_step=parts == 1 and rounds == 1 and lines.split == 0,
+            in_step=parts == 1 and rounds == 1 and of.has_whole_lines(self.rows, self.cols),
         )  # fmt: skip
 
     def works(self, of: Product, sms: int, blocks_of_an_sm: int) -> dict[str, Work]:

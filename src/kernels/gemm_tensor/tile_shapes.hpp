@@ -65,7 +65,11 @@ struct Sizes {
   double lines_of_b(double width, const Rates& gpu) const {
     return lines(width, b_along_k, row_b, gpu);
   }
-  bool has_whole_lines() const { return row_a % 64 == 0 && row_b % 64 == 0; }
+  /// Whether the lines of such a tile are of no other one.
+  bool has_whole_lines(int rows, int cols) const {
+    const bool of_a = row_a % 64 == 0 && (a_along_k || rows % 64 == 0);
+    return of_a && row_b % 64 == 0 && (b_along_k || cols % 64 == 0);
+  }
 
  private:
   static double lines(double width, bool along_k, int row, const Rates& gpu) {
@@ -123,7 +127,8 @@ struct StreamK {
     const double of_b = p.lines_of_b(Shape::BN, gpu) / (Across ? beside : along);
     const bool apart = divided > 0 && way.clusters % static_cast<int>(tiles) > 0;
     const double loads = p.loads * (apart ? 1 + gpu.apart : 1);
-    const bool in_step = cluster.blocks() == 1 && divided == 0 && whole == 1 && p.has_whole_lines();
+    const bool in_step = cluster.blocks() == 1 && divided == 0 && whole == 1 &&
+                         p.has_whole_lines(Shape::BM, Shape::BN);
     const double line = gpu.line * (apart ? 1 + gpu.scatter : 1) * (in_step ? gpu.in_step : 1);
     const bool eight = cluster.blocks() == 8 && tiles > clusters;
     const double step =
@@ -210,7 +215,7 @@ struct PushedSums {
     const double active = blocks / rounds / p.sms;
     const double lines = p.lines_of_a(Rows, gpu) + p.lines_of_b(Cols, gpu);
     const double steps = rounds * std::ceil(p.k_tiles / way.parts);
-    const bool in_step = way.parts == 1 && rounds == 1 && p.has_whole_lines();
+    const bool in_step = way.parts == 1 && rounds == 1 && p.has_whole_lines(Rows, Cols);
     const double line = gpu.line * (in_step ? gpu.in_step : 1);
     const double step = std::hypot(std::hypot(gpu.latency, of_an_sm * pace.k_tile),
                                    line * active * lines, p.loads / steps / gpu.dram);
