@@ -56,15 +56,15 @@ TALL = gemm_tensor.StreamK(128, 208, True)
 SHORT = gemm_tensor.PushedSums(32, 64, 1)
 SQUARE = gemm_tensor.PushedSums(128, 128, 1)
 PACES = {WIDE: gemm_tensor.Pace(520, 1900), SHORT: gemm_tensor.Pace(210, 120)}
-RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15, 0.1, 0.06, 0.4)
+RATES = gemm_tensor.Rates(2150, 1.88, 0.3, 0.2, 8.72, 2300, 804, 2000, 0.15, 0.1, 0.06, 0.4)
 SOURCE_TENSOR = """above
 // autotune:begin
 using Tiles = Shapes<
     StreamK<128, 256, false>,
     PushedSums<32, 64, 1>>;
 constexpr Gpu<2> kGpus[] = {
-    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 70, 804, 2000, 0.15, 0.1, 0.06, 0.4},
-    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1, 0.2, 0.05, 0.5},
+    {"GPU A", {520, 210}, {1900, 120}, 2150, 1.88, 0.3, 0.2, 8.72, 2300, 804, 2000, 0.15, 0.1, 0.06, 0.4},
+    {"GPU B", {0, 150}, {0, 90}, 2000, 1.5, 0.25, 0.1, 8, 1900, 700, 1800, 0.1, 0.2, 0.05, 0.5},
 };
 // autotune:end
 below
@@ -110,7 +110,7 @@ class Tables(unittest.TestCase):
         self.assertIn("using Tiles = Shapes<\n    PushedSums<32, 64, 1>,\n    StreamK<128, 208, true>>;", text)
         of_b = (
             '    {"GPU B",\n     {150, 0},\n     {90, 0},\n'
-            "     2000, 1.5, 0.25, 0.1, 8, 1900, 60, 700, 1800, 0.1, 0.2, 0.05, 0.5},\n"
+            "     2000, 1.5, 0.25, 0.1, 8, 1900, 700, 1800, 0.1, 0.2, 0.05, 0.5},\n"
         )
         self.assertIn(of_b, text)
         table = gemm_tensor.parse(text)
@@ -246,7 +246,7 @@ class Estimate(unittest.TestCase):
         work = WIDE.works(product, self.SMS)["1x1_rest"]  # 116 divided, 396 whole
         self.assertEqual((work.steps, work.ends, work.sums), (57 + 3 * 64, 3 + 1, 2 * 256))
         self.assertAlmostEqual(work.lines, 512 * 64 / 249 / 132 * (128 + 256))
-        self.assertEqual((work.at_once, work.ring, work.split_lines), (1, 0, 0))
+        self.assertEqual((work.at_once, work.split_lines), (1, 0))
         self.assertEqual((work.divided, work.pushes), (1, 0))
         self.assertEqual((work.loads, work.apart, work.stores), (2**26, 1, 2**25))
 
@@ -296,7 +296,7 @@ class Estimate(unittest.TestCase):
         work = SHORT.works(product, self.SMS, 4)["2"]  # four rounds of 528 blocks
         self.assertEqual((work.steps, work.at_once, work.ends), (4 * 32, 4, 16))
         self.assertAlmostEqual(work.lines, 512 / 132 * (32 + 64))
-        self.assertEqual((work.ring, work.pushes, work.divided), (1, 4, 0))
+        self.assertEqual((work.pushes, work.divided), (4, 0))
         self.assertEqual(work.sums, 4 * 32 * 64 / 2 / 128)
         self.assertEqual((work.loads, work.apart, work.stores), (2 * 4608 * 4096, 0, 2 * 512 * 4096))
         undivided = SHORT.works(product, self.SMS, 4)["1"]
@@ -335,15 +335,14 @@ class Estimate(unittest.TestCase):
         self.assertEqual(product._replace(m=208).lines(208, 128), (256 + 128, 256, 0))  # at sectors
 
     def test_the_estimate_by_hand(self) -> None:
-        work = gemm_tensor.Work(10, 2, 1, 100, 50, 20, 3, 256, 1, 3, 1, 4e6, 1, 43000)
-        rates = RATES._replace(latency=400)
-        for ring, latency, eight, in_step in ((0, 0, 0, 0), (1, 400, 0, 0), (0, 0, 1, 0), (0, 0, 0, 1)):
+        work = gemm_tensor.Work(10, 2, 100, 50, 20, 3, 256, 1, 3, 1, 4e6, 1, 43000)
+        for eight, in_step in ((0, 0), (1, 0), (0, 1)):
             line, loads = 1.1 * 1.88 * (100 + 0.3 * 50 + 0.2 * 20), 4.6e6 / 10 / 2150
             line *= 0.4 if in_step else 1
-            step = (latency**2 + (2 * 300) ** 2 + line**2 + loads**2) ** 0.5 * (1 + 0.06 * eight)
+            step = ((2 * 300) ** 2 + line**2 + loads**2) ** 0.5 * (1 + 0.06 * eight)
             ns = 10 * step + 3 * 500 + 256 * 8.72 + 2300 + 3 * 804 + 2000
-            seen = work._replace(ring=ring, eight=eight, in_step=in_step)
-            found = gemm_tensor.estimate(seen, gemm_tensor.Pace(300, 500), rates)
+            seen = work._replace(eight=eight, in_step=in_step)
+            found = gemm_tensor.estimate(seen, gemm_tensor.Pace(300, 500), RATES)
             self.assertAlmostEqual(found, (ns**2 + 20**2) ** 0.5)
 
     def test_the_choice_is_the_least_estimate_of_shapes_with_numbers(self) -> None:
@@ -448,9 +447,8 @@ class Fit(unittest.TestCase):
             for found, true in zip(numbers.paces[shape], pace):
                 self.assertAlmostEqual(found / true, 1, delta=within, msg=f"{shape} {numbers}")
         for name, true in self.seen(self.TRUE).items():
-            if name != "latency":  # less than a K-tile takes anyway
-                found = self.seen(numbers)[name]
-                self.assertAlmostEqual(found / true, 1, delta=within, msg=f"{name} {numbers}")
+            found = self.seen(numbers)[name]
+            self.assertAlmostEqual(found / true, 1, delta=within, msg=f"{name} {numbers}")
 
     def test_numbers_that_made_the_times_are_found(self) -> None:
         self.expect_true(gemm_tensor.fit(self.rows()), 0.01)
@@ -540,7 +538,7 @@ class Script(unittest.TestCase):
             shape, way = Kernel.of(name)
             def us(m, n, k):
                 work = shape.works(Product(m, n, k), 6, 2).get(way)
-                rates = Rates(2000, 2.5, 0.25, 0.1, 8, 1500, 80, 700, 1600, 0.2, 0.1, 0.05, 0.5)
+                rates = Rates(2000, 2.5, 0.25, 0.1, 8, 1500, 700, 1600, 0.2, 0.1, 0.05, 0.5)
                 return work and 5 + estimate(work, paces[shape], rates) / 1000
             return us
         kernels = {

@@ -114,7 +114,6 @@ class Work(NamedTuple):
 
     steps: float  # K-tiles, one after the other
     at_once: float  # blocks of an SM
-    ring: float  # 1 if a K-tile must not be faster than a short ring is, else 0
     lines: float  # of a K-tile, times the share of the SMs that load
     split_lines: float  # of them
     odd_lines: float
@@ -147,7 +146,6 @@ class Rates(NamedTuple):
     odd: float
     sum: float
     divide: float
-    latency: float
     push: float
     start: float
     apart: float
@@ -166,8 +164,7 @@ def estimate(work: Work, pace: Pace, gpu: Rates) -> float:
     lines = work.lines + gpu.split * work.split_lines + gpu.odd * work.odd_lines
     line = gpu.line * (1 + gpu.scatter * work.apart) * (1 + (gpu.in_step - 1) * work.in_step)
     step = (
-        (work.ring * gpu.latency) ** 2
-        + (work.at_once * pace.k_tile) ** 2
+        (work.at_once * pace.k_tile) ** 2
         + (line * lines) ** 2
         + ((1 + gpu.apart * work.apart) * work.loads / work.steps / gpu.dram) ** 2
     ) ** 0.5 * (1 + gpu.eight * work.eight)
@@ -244,7 +241,7 @@ class StreamK(NamedTuple):
         rows, cols = (self.width, self.lines) if self.across else (self.lines, self.width)
         alone = along * beside == 1 and divided == 0 and whole == 1
         return Work(
-            steps, at_once=1, ring=0, lines=active * lines.all, split_lines=active * lines.split,
+            steps, at_once=1, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=ends, sums=adds * self.lines / 128 * self.width,
             divided=divided > 0, pushes=0, starts=1, loads=of.loads, apart=apart,
             stores=of.stores, in_turns=self.in_turns, eight=along * beside == 8 and tiles > clusters,
@@ -276,7 +273,7 @@ class PushedSums(NamedTuple):
         lines = of.lines(self.rows, self.cols)
         steps = rounds * ceil_div(of.k_tiles, parts)
         return Work(
-            steps, at_once, ring=1, lines=active * lines.all, split_lines=active * lines.split,
+            steps, at_once, lines=active * lines.all, split_lines=active * lines.split,
             odd_lines=active * lines.odd, ends=rounds * at_once,
             sums=rounds * (1 - 1 / parts) * self.rows / 128 * self.cols, divided=0,
             pushes=rounds * math.log2(parts), starts=0, loads=of.loads, apart=0, stores=of.stores,
@@ -326,7 +323,7 @@ class Numbers(NamedTuple):
 
 
 # ns of a launch first
-START = (4000.0, *Rates(dram=2500, line=1.2, split=0.5, odd=0.5, sum=8, divide=500, latency=250, push=500,
+START = (4000.0, *Rates(dram=2500, line=1.2, split=0.5, odd=0.5, sum=8, divide=500, push=500,
                         start=1000, apart=0.1, scatter=0.1, eight=0.05, in_step=0.8))
 START_PACE = Pace(k_tile=300, tile=800)
 

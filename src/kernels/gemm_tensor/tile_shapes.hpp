@@ -19,7 +19,6 @@ struct Rates {
   double odd;      ///< and by how much yet if they begin within sectors of 32 bytes
   double sum;      ///< ns in which an owner, or a block of v24's, adds 128 sums
   double divide;   ///< ns that tiles take longer because they are divided
-  double latency;  ///< ns of a K-tile, at least, with a short ring
   double push;     ///< ns more in which blocks exchange sums, for each doubling of a cluster
   double start;    ///< ns that v25's kernels take longer to begin and to end than v24's
   double apart;    ///< by how much more is read of A and B where blocks are at different K-tiles
@@ -217,8 +216,8 @@ struct PushedSums {
     const double steps = rounds * std::ceil(p.k_tiles / way.parts);
     const bool in_step = way.parts == 1 && rounds == 1 && p.has_whole_lines(Rows, Cols);
     const double line = gpu.line * (in_step ? gpu.in_step : 1);
-    const double step = std::hypot(std::hypot(gpu.latency, of_an_sm * pace.k_tile),
-                                   line * active * lines, p.loads / steps / gpu.dram);
+    const double step =
+        std::hypot(of_an_sm * pace.k_tile, line * active * lines, p.loads / steps / gpu.dram);
     const double sums = (1 - 1. / way.parts) * Rows / 128 * Cols;
     return steps * step +
            rounds * (pace.tile * of_an_sm + std::log2(way.parts) * gpu.push + sums * gpu.sum);
