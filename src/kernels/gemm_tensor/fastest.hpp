@@ -37,26 +37,28 @@ int fastest(int count, Launch launch) {
   LADDER_CUDA(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device));
   const std::size_t other = 2 * static_cast<std::size_t>(l2_bytes);
   const Scratch data(other, "what is to be in the L2 while algorithms are timed");
-  ladder::Event start, stop;
+  std::vector<ladder::Event> starts(static_cast<std::size_t>(count)), stops(starts.size());
 
   struct Timed {
-    int number;
+    std::size_t number;
     std::vector<double> us{};
     double median = 0;
   };
   std::vector<Timed> left;
-  for (int i = 0; i < count; ++i) {
-    if (launch(i)) left.push_back({i});
+  for (std::size_t i = 0; i < starts.size(); ++i) {
+    if (launch(static_cast<int>(i))) left.push_back({i});
   }
   auto time = [&](int rounds) {
-    for (int round = 0; round < rounds; ++round) {
-      for (Timed& one : left) {
+    for (int round = 0; round < rounds && !left.empty(); ++round) {
+      for (const Timed& one : left) {
         LADDER_CUDA(cudaMemsetAsync(data.data(), 0, other));
-        start.record(nullptr);
-        launch(one.number);
-        stop.record(nullptr);
-        stop.wait();
-        one.us.push_back(stop.us_since(start));
+        starts[one.number].record(nullptr);
+        launch(static_cast<int>(one.number));
+        stops[one.number].record(nullptr);
+      }
+      stops[left.back().number].wait();  // once for all: between them the GPU is never idle
+      for (Timed& one : left) {
+        one.us.push_back(stops[one.number].us_since(starts[one.number]));
       }
     }
     for (Timed& one : left) {
@@ -69,7 +71,7 @@ int fastest(int count, Launch launch) {
   time(kRounds);
   if (left.size() > kInFront) left.resize(kInFront);
   time(kMoreRounds);
-  return left.empty() ? 0 : left.front().number;
+  return left.empty() ? 0 : static_cast<int>(left.front().number);
 }
 
 }  // namespace gemm_fastest
