@@ -7,7 +7,7 @@
 #include "harness/cuda/memory.hpp"
 
 #include <algorithm>
-#include <cstddef>
+#include <array>
 #include <vector>
 
 namespace gemm_fastest {
@@ -25,53 +25,44 @@ class Scratch {
   void* data_;
 };
 
-/// The number of the fastest of so many launches by its median time. They take turns, after a first launch of
-/// each, with an L2 full of other data; those that then are in front take more of them, because of many that are
-/// about as fast the least of a few times is not the fastest's. Of equal ones the first. launch(i) launches number i
-/// in the default stream, and says whether it was accepted.
+/// The number of the fastest of so many launches by its median time. They take turns, after a first
+/// launch of each, with an L2 full of other data. launch(i) launches number i in the default stream, and
+/// says whether it was accepted.
 template <class Launch>
 int fastest(int count, Launch launch) {
-  constexpr int kRounds = 5, kInFront = 6, kMoreRounds = 20;
+  constexpr int kRounds = 9;
   int device = 0, l2_bytes = 0;
   LADDER_CUDA(cudaGetDevice(&device));
   LADDER_CUDA(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device));
   const std::size_t other = 2 * static_cast<std::size_t>(l2_bytes);
   const Scratch data(other, "what is to be in the L2 while algorithms are timed");
-  std::vector<ladder::Event> starts(static_cast<std::size_t>(count)), stops(starts.size());
+  ladder::Event start, stop;
 
-  struct Timed {
-    std::size_t number;
-    std::vector<double> us{};
-    double median = 0;
-  };
-  std::vector<Timed> left;
-  for (std::size_t i = 0; i < starts.size(); ++i) {
-    if (launch(static_cast<int>(i))) left.push_back({i});
+  std::vector<bool> accepted;
+  for (int i = 0; i < count; ++i) accepted.push_back(launch(i));
+  std::vector<std::array<double, kRounds>> us(static_cast<std::size_t>(count));
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < us.size(); ++i) {
+      if (!accepted[i]) continue;
+      LADDER_CUDA(cudaMemsetAsync(data.data(), 0, other));
+      start.record(nullptr);
+      launch(static_cast<int>(i));
+      stop.record(nullptr);
+      stop.wait();
+      us[i][static_cast<std::size_t>(round)] = stop.us_since(start);
+    }
   }
-  auto time = [&](int rounds) {
-    for (int round = 0; round < rounds && !left.empty(); ++round) {
-      for (const Timed& one : left) {
-        LADDER_CUDA(cudaMemsetAsync(data.data(), 0, other));
-        starts[one.number].record(nullptr);
-        launch(static_cast<int>(one.number));
-        stops[one.number].record(nullptr);
-      }
-      stops[left.back().number].wait();  // once for all: between them the GPU is never idle
-      for (Timed& one : left) {
-        one.us.push_back(stops[one.number].us_since(starts[one.number]));
-      }
-    }
-    for (Timed& one : left) {
-      const auto middle = one.us.begin() + static_cast<std::ptrdiff_t>(one.us.size() / 2);
-      std::nth_element(one.us.begin(), middle, one.us.end());
-      one.median = *middle;
-    }
-    std::ranges::stable_sort(left, {}, &Timed::median);
-  };
-  time(kRounds);
-  if (left.size() > kInFront) left.resize(kInFront);
-  time(kMoreRounds);
-  return left.empty() ? 0 : static_cast<int>(left.front().number);
+  int best = 0;
+  double least = 0;
+  for (std::size_t i = 0; i < us.size(); ++i) {
+    if (!accepted[i]) continue;
+    std::nth_element(us[i].begin(), us[i].begin() + kRounds / 2, us[i].end());
+    const double median = us[i][kRounds / 2];
+    if (least > 0 && median >= least) continue;
+    best = static_cast<int>(i);
+    least = median;
+  }
+  return best;
 }
 
 }  // namespace gemm_fastest
