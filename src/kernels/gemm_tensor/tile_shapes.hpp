@@ -24,9 +24,7 @@ struct Rates {
   double apart;    ///< by how much more is read of A and B where blocks are at different K-tiles
   double scatter;  ///< and by how much longer do their lines take from the L2
   double eight;    ///< by how much longer do K-tiles take of eight blocks with several tiles
-  double
-      in_step;  ///< how many times as long do whole lines take of blocks of no cluster, if each of them
-                ///< has one tile: the L2 is asked for a line by many of them at once
+  double in_step;  ///< times as long take whole lines of blocks with one tile each, in no cluster
 };
 
 /// Of a GPU and a shape of tile.
