@@ -7,7 +7,6 @@
 #include "harness/cuda/memory.hpp"
 
 #include <algorithm>
-#include <array>
 #include <vector>
 
 namespace gemm_fastest {
@@ -25,12 +24,13 @@ class Scratch {
   void* data_;
 };
 
-/// The number of the fastest of so many launches by its median time. They take turns, after a first
-/// launch of each, with an L2 full of other data. launch(i) launches number i in the default stream, and
-/// says whether it was accepted.
+/// The number of the fastest of so many launches by its median time, with an L2 full of other data. After
+/// a first launch of each they take turns, of one untimed launch and three that are timed: otherwise those
+/// whose predecessor is the same kernel would alone find its instructions in the SMs' caches. launch(i)
+/// launches number i in the default stream, and says whether it was accepted.
 template <class Launch>
 int fastest(int count, Launch launch) {
-  constexpr int kRounds = 9;
+  constexpr int kTurns = 3, kTimed = 3;
   int device = 0, l2_bytes = 0;
   LADDER_CUDA(cudaGetDevice(&device));
   LADDER_CUDA(cudaDeviceGetAttribute(&l2_bytes, cudaDevAttrL2CacheSize, device));
@@ -40,26 +40,30 @@ int fastest(int count, Launch launch) {
 
   std::vector<bool> accepted;
   for (int i = 0; i < count; ++i) accepted.push_back(launch(i));
-  std::vector<std::array<double, kRounds>> us(static_cast<std::size_t>(count));
-  for (int round = 0; round < kRounds; ++round) {
-    for (std::size_t i = 0; i < us.size(); ++i) {
+  std::vector<std::vector<double>> us(static_cast<std::size_t>(count));
+  for (int turn = 0; turn < kTurns; ++turn) {
+    for (int i = 0; i < count; ++i) {
       if (!accepted[i]) continue;
-      LADDER_CUDA(cudaMemsetAsync(data.data(), 0, other));
-      start.record(nullptr);
-      launch(static_cast<int>(i));
-      stop.record(nullptr);
-      stop.wait();
-      us[i][static_cast<std::size_t>(round)] = stop.us_since(start);
+      launch(i);
+      for (int timed = 0; timed < kTimed; ++timed) {
+        LADDER_CUDA(cudaMemsetAsync(data.data(), 0, other));
+        start.record(nullptr);
+        launch(i);
+        stop.record(nullptr);
+        stop.wait();
+        us[i].push_back(stop.us_since(start));
+      }
     }
   }
   int best = 0;
   double least = 0;
-  for (std::size_t i = 0; i < us.size(); ++i) {
+  for (int i = 0; i < count; ++i) {
     if (!accepted[i]) continue;
-    std::nth_element(us[i].begin(), us[i].begin() + kRounds / 2, us[i].end());
-    const double median = us[i][kRounds / 2];
+    const auto middle = us[i].begin() + kTurns * kTimed / 2;
+    std::nth_element(us[i].begin(), middle, us[i].end());
+    const double median = *middle;
     if (least > 0 && median >= least) continue;
-    best = static_cast<int>(i);
+    best = i;
     least = median;
   }
   return best;
