@@ -46,12 +46,15 @@ TYPED_TEST(RowPartitions, AreAboutEqual) {
   constexpr int kSector = 32 / sizeof(TypeParam);
   for (const int cols : kLengths) {
     for (const int blocks : kBlocks) {
-      const int largest = RowPartition<TypeParam>(cols, blocks - 1, blocks).cols;
+      const int most = RowPartition<TypeParam>::most(cols, blocks);
+      int largest = 0;
       for (int rank = 0; rank < blocks; ++rank) {
         const RowPartition<TypeParam> part(cols, rank, blocks);
-        EXPECT_LE(part.cols, largest);
-        EXPECT_GE(part.cols, largest - (2 * kSector - 1));
+        EXPECT_GE(part.cols, most - (2 * kSector - 1));
+        largest = std::max(largest, part.cols);
       }
+      EXPECT_LE(largest, most);
+      EXPECT_GT(largest, most - kSector);
     }
   }
 }

@@ -11,7 +11,7 @@
 
 namespace ladder {
 
-/// Between two calls of gather there is a __syncthreads. Messages alternate between two stages: a
+/// Between two calls of gather or sum there is a __syncthreads. Messages alternate between two stages: a
 /// block that is one call ahead writes to the other stage, and none can be two ahead, because it
 /// waits for every block's next message, which comes after that block's __syncthreads. A block may
 /// end after its last call: it has received all that is pushed to it.
@@ -39,6 +39,34 @@ class ClusterAllGather {
   /// Lane n gets the message of the block of rank n % kBlocks. `mine` is the block's in all of its
   /// threads.
   __device__ Message gather(const Message& mine) {
+    const float4 bytes = receive(mine)[threadIdx.x % kBlocks];
+    Message of_rank;
+    std::memcpy(static_cast<void*>(&of_rank), &bytes, sizeof of_rank);
+    return of_rank;
+  }
+
+  /// The sums over the blocks of up to 4 numbers, in the same order in all threads.
+  template <int kNumbers>
+  __device__ void sum(float (&values)[kNumbers]) {
+    static_assert(kNumbers <= 4 && std::is_same_v<Message, float4>);
+    float4 mine{};
+    std::memcpy(&mine, values, sizeof values);
+    const float4* const of_blocks = receive(mine);
+#pragma unroll
+    for (float& value : values) value = 0;
+#pragma unroll 2  // all of them would need many registers
+    for (int rank = 0; rank < kBlocks; ++rank) {
+      const float4 of_block = of_blocks[rank];
+      float terms[kNumbers];
+      std::memcpy(terms, &of_block, sizeof terms);
+#pragma unroll
+      for (int i = 0; i < kNumbers; ++i) values[i] += terms[i];
+    }
+  }
+
+ private:
+  /// The messages of all blocks.
+  __device__ const float4* receive(const Message& mine) {
     const int stage = calls_ % 2;
     ptx::Mbarrier* const received = &storage_.received[stage];
     float4 bytes;
@@ -51,13 +79,9 @@ class ClusterAllGather {
     ptx::mbarrier_wait_cluster(received, calls_ / 2 % 2);
     if (threadIdx.x == 0) expect(received);  // the messages of the call after the next
     ++calls_;
-    bytes = storage_.of_block[stage][threadIdx.x % kBlocks];
-    Message of_rank;
-    std::memcpy(static_cast<void*>(&of_rank), &bytes, sizeof of_rank);
-    return of_rank;
+    return storage_.of_block[stage];
   }
 
- private:
   __device__ static void expect(ptx::Mbarrier* received) {
     ptx::mbarrier_arrive_expect_tx(received, kBlocks * sizeof(float4));
   }

@@ -11,22 +11,22 @@
 //   if (it is one thread of a producer warp) ahead.produce(warp, in_step);
 //   if (it is a thread of a team) {
 //     for (auto row = ahead.first_row(); row < rows; row += ahead.stride()) {
-//       const auto [x, y] = ahead.wait(row);               the parts' first columns
+//       const T* const x = ahead.wait(row);                the part's first column; ahead.y(x) is y's
 //       …                                                  to registers
 //       ahead.release();                                   a later row may take its stage
 //       …
 //     }
 //   }
 //
-// The next row may be waited for before this one is released. Where rows are so short that to ask for
-// each would keep the producers too busy, a stage has kRows of them, which are neighbours: then `row`
-// above is the first, and there may be fewer at the matrix's end. Hopper only; the kernel has
-// __cluster_dims__(kBlocks).
+// Where rows are so short that to ask for each would keep the producers too busy, a stage has kRows of
+// them, which are neighbours: then `row` above is the first, and there may be fewer at the matrix's
+// end. Hopper only; the kernel has __cluster_dims__(kBlocks).
 #pragma once
 
 #include "device/in_step.hpp"
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/elect.hpp"
+#include "device/ptx/kept_address.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/row_partition.hpp"
 
@@ -40,13 +40,12 @@ class RowPairsAhead {
   static_assert(kRows == 1 || kBlocks == 1, "parts of rows are no neighbours");
 
  public:
+  struct Barriers {
+    ptx::Mbarrier full[kMostPairs], empty[kMostPairs];  // of its stages
+  };
   struct Storage {  // in shared memory
-    ptx::Mbarrier full[Team::kTeams][kMostPairs], empty[Team::kTeams][kMostPairs];
+    Barriers of_team[Team::kTeams];
   };
-  struct Pair {
-    const T *x, *y;
-  };
-
   /// The matrices start at multiples of 16 bytes, and if kAligned all of their rows. In `shared`,
   /// which starts at one of 128, each team has stages.count stages of kRows pairs.
   __device__ RowPairsAhead(Storage& storage, const T* x, const T* y, int rows, int cols,
@@ -58,7 +57,9 @@ class RowPairsAhead {
         rows_(rows),
         cols_(cols),
         shared_(shared),
-        stages_(stages) {}
+        stages_(stages),
+        barriers_(ptx::kept_address(&storage.of_team[Team::number()])),
+        of_team_(ptx::kept_address(at(Team::number(), 0))) {}
 
   /// By each producer warp: makes the barriers of every kProducers-th team, and issues the copies of its
   /// first rows.
@@ -67,8 +68,8 @@ class RowPairsAhead {
     const int team = warp + lane / kMostPairs * kProducers, stage = lane % kMostPairs;
     static_assert(ceil_div(Team::kTeams, kProducers) * kMostPairs <= 32);
     if (team < Team::kTeams) {
-      ptx::mbarrier_init(&storage_.full[team][stage], 1);
-      ptx::mbarrier_init(&storage_.empty[team][stage], Team::kThreads / 32);
+      ptx::mbarrier_init(&storage_.of_team[team].full[stage], 1);
+      ptx::mbarrier_init(&storage_.of_team[team].empty[stage], Team::kThreads / 32);
     }
     ptx::fence_proxy_async();
     __syncwarp();
@@ -83,7 +84,7 @@ class RowPairsAhead {
   /// its first row before, which they would hold up.
   __device__ void produce(int warp, InStep& in_step) const {
     if (row_of(warp) >= rows_ || warp >= Team::kTeams) return;
-    ptx::mbarrier_wait(&storage_.full[warp][0], 0);
+    ptx::mbarrier_wait(storage_.of_team[warp].full, 0);
     int stage = first_rounds() % stages_.count;
     unsigned parity = first_rounds() < stages_.count;
     for (auto first = row_of(warp) + first_rounds() * stride(); first < rows_; first += stride()) {
@@ -98,58 +99,58 @@ class RowPairsAhead {
   }
 
   /// Of the team: few rows are spread over the clusters, not over the teams of the first of them.
-  __device__ static std::int64_t first_row() { return row_of(Team::number()); }
-  __device__ static std::int64_t stride() { return clusters() * Team::kTeams * kRows; }
+  __device__ static unsigned first_row() { return row_of(Team::number()); }
+  __device__ static unsigned stride() { return clusters() * Team::kTeams * kRows; }
 
-  /// Where the parts of this row are, the team's first that has not been waited for.
-  __device__ Pair wait(std::int64_t row) {
-    ptx::mbarrier_wait(&storage_.full[Team::number()][next_], parity_);
-    const T* x = at(Team::number(), next_);
+  /// Where the part of this row of x is, the team's first that has not been released.
+  __device__ const T* wait(unsigned row) const {
+    ptx::mbarrier_wait(&barriers_->full[stage_], parity_);
+    const T* x = of_team_ + stage_ * 2 * stages_.elements;
     if constexpr (!kAligned) x += RowWindow<T>::offset_of(first_element(row));
-    const Pair pair{x, x + stages_.elements};
-    if (++next_ == stages_.count) {
-      next_ = 0;
-      parity_ ^= 1;
-    }
-    return pair;
+    return x;
   }
+  /// And that of y.
+  __device__ const T* y(const T* x) const { return x + stages_.elements; }
 
-  /// By all threads of a warp, when it has read its part of the oldest row that it has not released.
+  /// By all threads of a warp, when it has read its part of that row.
   __device__ void release() {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&storage_.empty[Team::number()][oldest_]);
-    if (++oldest_ == stages_.count) oldest_ = 0;
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&barriers_->empty[stage_]);
+    if (++stage_ == stages_.count) {
+      stage_ = 0;
+      parity_ ^= 1;
+    }
   }
 
  private:
   static constexpr int kFirstRounds = 2;
 
-  __device__ static std::int64_t clusters() { return gridDim.x / kBlocks; }
-  __device__ static std::int64_t row_of(int team) {  // its first
+  __device__ static unsigned clusters() { return gridDim.x / kBlocks; }
+  __device__ static unsigned row_of(int team) {  // its first
     return (clusters() * team + blockIdx.x / kBlocks) * kRows;
   }
   __device__ int first_rounds() const { return min(kFirstRounds, stages_.count); }
   __device__ T* at(int team, int stage) const {
     return shared_ + (team * stages_.count + stage) * 2 * stages_.elements;
   }
-  __device__ std::int64_t first_element(std::int64_t row) const {
-    return row * cols_ + part_.first;
+  __device__ std::int64_t first_element(unsigned row) const {
+    return std::int64_t{row} * cols_ + part_.first;
   }
 
   /// For each team of a producer warp a stage's rows, the first of them `row`. parity: of the stage's
   /// phase in which it becomes empty
-  __device__ void issue_round(std::int64_t row, int warp, int stage, unsigned parity) const {
+  __device__ void issue_round(unsigned row, int warp, int stage, unsigned parity) const {
 #pragma unroll 1
     for (int team = warp; team < Team::kTeams && row < rows_; team += kProducers) {
-      ptx::mbarrier_wait(&storage_.empty[team][stage], parity);
+      ptx::mbarrier_wait(&storage_.of_team[team].empty[stage], parity);
       issue(row, team, stage);
       row += clusters() * kProducers * kRows;
     }
   }
 
-  __device__ void issue(std::int64_t row, int team, int stage) const {
+  __device__ void issue(unsigned row, int team, int stage) const {
     const std::int64_t from = first_element(row);
-    const int elements = part_.cols * static_cast<int>(min(std::int64_t{kRows}, rows_ - row));
+    const int elements = part_.cols * static_cast<int>(min(unsigned{kRows}, rows_ - row));
     std::int64_t begin = from, end = from + elements;
     T* const x = at(team, stage);
     T* const y = x + stages_.elements;
@@ -164,7 +165,7 @@ class RowPairsAhead {
       end = window.end;
     }
     const auto bytes = static_cast<unsigned>((end - begin) * sizeof(T));
-    ptx::Mbarrier* const full = &storage_.full[team][stage];
+    ptx::Mbarrier* const full = &storage_.of_team[team].full[stage];
     ptx::mbarrier_arrive_expect_tx(full, 2 * bytes);
     if (!kAligned && bytes == 0) return;
     ptx::bulk_load(x, x_ + begin, bytes, full);
@@ -174,10 +175,13 @@ class RowPairsAhead {
   Storage& storage_;
   const RowPartition<T> part_;
   const T *x_, *y_;
-  int rows_, cols_;
+  unsigned rows_;
+  int cols_;
   T* shared_;
   RowStages stages_;
-  int next_ = 0, oldest_ = 0;  // stages: to be waited for, to be released
+  Barriers* barriers_;  // and the stages, of this thread's team
+  const T* of_team_;
+  int stage_ = 0;  // of the team's next row
   unsigned parity_ = 0;
 };
 

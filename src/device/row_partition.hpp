@@ -7,7 +7,7 @@
 namespace ladder {
 
 /// The columns of every row that are one block's, of a cluster of `blocks`: the same number of
-/// sectors of 32 bytes for each, or one more. What is no whole sector goes to the last block.
+/// sectors of 32 bytes for each, or one more. The last sector, of the last block, need not be whole.
 template <class T>
 struct RowPartition {
   static constexpr int kSector = 32 / sizeof(T);
@@ -15,19 +15,23 @@ struct RowPartition {
 
   __host__ __device__ RowPartition(int all, int rank, int blocks) {
     first = boundary(all, rank, blocks);
-    cols = (rank + 1 == blocks ? all : boundary(all, rank + 1, blocks)) - first;
+    cols = boundary(all, rank + 1, blocks) - first;
+  }
+
+  /// The columns that a block has at most.
+  __host__ __device__ static int most(int all, int blocks) {
+    return min(all, ceil_div(sectors(all), blocks) * kSector);
   }
 
   /// The rank of the block that has column c.
   __host__ __device__ static int rank_of(int c, int all, int blocks) {
-    const int sectors = all / kSector, sector = c / kSector;
-    if (sector >= sectors) return blocks - 1;
-    return static_cast<int>(((sector + std::int64_t{1}) * blocks - 1) / sectors);
+    return static_cast<int>((std::int64_t{c / kSector + 1} * blocks - 1) / sectors(all));
   }
 
  private:
+  __host__ __device__ static int sectors(int cols) { return ceil_div(cols, kSector); }
   __host__ __device__ static int boundary(int all, int rank, int blocks) {
-    return static_cast<int>(std::int64_t{all / kSector} * rank / blocks) * kSector;
+    return min(all, static_cast<int>(std::int64_t{sectors(all)} * rank / blocks) * kSector);
   }
 };
 
@@ -68,8 +72,8 @@ struct RowStages {
 
 template <class T>
 RowStages row_stages(int cols, int blocks, int parameters) {
-  const RowPartition<T> largest(cols, blocks - 1, blocks);
-  const std::size_t bytes = ceil_div(largest.cols * sizeof(T) + 32 + 16, std::size_t{128}) * 128;
+  const int most = RowPartition<T>::most(cols, blocks);
+  const std::size_t bytes = ceil_div(most * sizeof(T) + 32 + 16, std::size_t{128}) * 128;
   const int count = static_cast<int>(RowStages::kBytes / bytes) - parameters;
   return {static_cast<int>(bytes / sizeof(T)), count < RowStages::kMost ? count : RowStages::kMost};
 }
@@ -88,7 +92,7 @@ RowPlan plan_rows_ahead(int cols, int vectors, int parameters) {
   for (const int blocks : {1, 2, 4, 8}) {
     const RowStages stages = row_stages<T>(cols, blocks, parameters);
     constexpr int kSize = 16 / sizeof(T);
-    if (RowPartition<T>(cols, blocks - 1, blocks).cols / kSize > vectors) continue;
+    if (RowPartition<T>::most(cols, blocks) / kSize > vectors) continue;
     if (stages.count >= 1) plan = {blocks, stages};
     if (stages.count >= RowStages::kWanted) break;
   }

@@ -1,4 +1,4 @@
-// Rows that start anywhere, in 128-bit vectors. Where a matrix's columns are no whole number of
+// Rows that start anywhere, in vectors of 16 bytes, or 8. Where a matrix's columns are no whole number of
 // vectors, most of its rows start between the vectors' boundaries:
 //
 //   column  0   head                       cols - tail   cols
@@ -13,10 +13,10 @@
 namespace ladder {
 
 /// How a row of `cols` elements of a matrix lies, that starts `start` elements after a multiple of
-/// 16 bytes. kAligned: all rows of the matrix start at one, and there are no singles.
-template <class T, bool kAligned>
+/// a vector's bytes. kAligned: all rows of the matrix start at one, and there are no singles.
+template <class T, bool kAligned, class Vec = Vec128<T>>
 struct RowSpan {
-  static constexpr int kSize = Vec128<T>::size;
+  static constexpr int kSize = Vec::size;
   int head = 0, vectors, tail = 0;
 
   __device__ RowSpan(std::int64_t start, int cols) {

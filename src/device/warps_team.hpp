@@ -2,6 +2,7 @@
 // and never wait for each other.
 #pragma once
 
+#include "device/ptx/kept_address.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/row_team.hpp"
 
@@ -38,11 +39,13 @@ class WarpsTeam {
   static_assert(kThreads == 32 || kTeams < 16, "a barrier for each, and __syncthreads'");
 
   struct Sums {
-    float of_warps[2][kTeams][kThreads / 32 * 4];
+    alignas(16) float of_warps[kTeams][2][kThreads / 32 * 4];
   };
   struct Nothing {};
   using Storage = std::conditional_t<kThreads == 32, Nothing, Sums>;  // in shared memory
-  __device__ explicit WarpsTeam(Storage& storage) : storage_(storage) {}
+  __device__ explicit WarpsTeam(Storage& storage) {
+    if constexpr (kThreads > 32) sums_ = ptx::kept_address(storage.of_warps[number()]);
+  }
 
   __device__ static int number() { return threadIdx.x / kThreads; }  // of the team in its block
   __device__ static int rank() { return threadIdx.x % kThreads; }
@@ -60,12 +63,22 @@ class WarpsTeam {
       __syncwarp();
     } else {
       const int warp = rank() / 32;
-      float* const of_warps = storage_.of_warps[stage_][number()];  // [kWarps][kNumbers]
+      float* const of_warps = sums_[stage_];  // [kWarps][kNumbers]
       if (lane % kLanes == 0) of_warps[warp * kNumbers + lane / kLanes] = sum;
       ptx::named_barrier_sync<kThreads>(1 + number());
 
-      // Every warp adds them: cheaper than to tell the others. A lane adds every kLanes-th warp's.
-      sum = 0;
+      stage_ ^= 1;
+      // Every warp adds them: cheaper than to tell the others.
+      if constexpr (kWarps <= 4) {  // and every lane, without a shuffle
+#pragma unroll
+        for (int i = 0; i < kNumbers; ++i) {
+          values[i] = 0;
+#pragma unroll
+          for (int w = 0; w < kWarps; ++w) values[i] += of_warps[w * kNumbers + i];
+        }
+        return;
+      }
+      sum = 0;  // a lane adds every kLanes-th warp's
       const int of_lane = lane / kNumbers;
 #pragma unroll
       for (int w = 0; w < kWarps; w += kLanes) {
@@ -75,14 +88,13 @@ class WarpsTeam {
       for (int distance = kNumbers; distance < 32; distance *= 2) {
         sum += __shfl_xor_sync(0xffffffffu, sum, distance);
       }
-      stage_ ^= 1;
     }
 #pragma unroll
     for (int i = 0; i < kNumbers; ++i) values[i] = __shfl_sync(0xffffffffu, sum, i * kFrom);
   }
 
  private:
-  Storage& storage_;
+  float (*sums_)[kThreads / 32 * 4] = nullptr;  // of its warps, in two stages
   int stage_ = 0;
 };
 

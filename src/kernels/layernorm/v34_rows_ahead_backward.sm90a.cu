@@ -8,11 +8,12 @@
 // Bound by  DRAM bandwidth, and for small matrices by the end: the teams' sums, the second launch
 // Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Rows of fewer than 256 elements,
 //           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of
-//           the vector, threads take single elements out of shared memory
+//           the vector, a cluster takes rows that start alike, of which there may be a few clusters
+//           fewer, and the last threads take the columns that are in no whole vector
 // Tile      16 elements in a thread: a row per team of 32 to 512 threads of a block of 512, or per
-//           cluster of 2, 4 or 8 such blocks; of each team three rows in shared memory (in 16 bits
-//           three pairs of rows of up to 512 elements), which four warps ask for, the producers: no
-//           team waits for what that takes
+//           cluster of 2, 3, 4, 6 or 8 such blocks; of each team three rows in shared memory (in 16
+//           bits three pairs of rows of up to 512 elements), which four warps ask for, the
+//           producers: no team waits for what that takes
 #include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
 #include "device/in_step.hpp"
@@ -40,25 +41,24 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   using namespace ladder::ptx;
   using OfBlock = typename Held::OfBlock;
   using Team = typename OfBlock::Team;
-  using Vec = typename OfBlock::Vec;
-  using Four = typename OfBlock::Four;
-  using Floats = ladder::Floats<Vec>;
-  constexpr int kBlocks = Held::kBlocks, kThreads = Team::kThreads, kVectors = OfBlock::kVectors;
-  constexpr int kElements = OfBlock::kElements;
-  constexpr bool kAligned = Vec::size > 1;
-  constexpr int kWhole = 16 / sizeof(T);  // elements of 16 bytes
+  using OfThread = row_norm::OfThread<T, Held>;
+  using ladder::Floats;
+  constexpr int kBlocks = Held::kBlocks, kElements = OfThread::kElements;
+  constexpr bool kAligned = Held::kAligned;
   using Ahead = ladder::RowPairsAhead<T, kBlocks, Team, kAligned, Held::kRows>;
-  using Pair = typename Ahead::Pair;
   using AllGather = ladder::ClusterAllGather<float4, kBlocks>;
   __shared__ Mbarrier weight_loaded;
   __shared__ typename Ahead::Storage pipeline;
   __shared__ typename AllGather::Storage messages;
   __shared__ typename Team::Storage team_sums;
   __shared__ ladder::InStep::Storage steps_done;
-  T* const weight = ladder::dynamic_shared<T>();
   const ladder::RowPartition<T> part(a.cols, static_cast<int>(cluster_rank()), kBlocks);
-  const int t = Team::rank(), vectors = part.cols / Vec::size;
-  Ahead ahead(pipeline, a.x, a.dy, a.rows, a.cols, part, weight + stages.elements, stages);
+  const auto span = Held::span(a.cols, part);
+  const int t = Team::rank();
+  T* const shared = ladder::dynamic_shared<T>();
+  // Vectors of weight lie as those of the rows do.
+  T* const weight = kAligned ? shared : shared + (OfThread::Vec::size - span.head);
+  Ahead ahead(pipeline, a.x, a.dy, a.rows, a.cols, part, shared + stages.elements, stages);
   AllGather all_gather(messages);
   Team team(team_sums);
   ladder::InStep in_step(step_counters, steps_done, ahead_of_slowest);
@@ -69,12 +69,15 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
     in_step.init();
     mbarrier_init(&weight_loaded, 1);
     fence_proxy_async();
-    const unsigned bytes = part.cols / kWhole * 16;
+    const unsigned bytes = kAligned ? part.cols * sizeof(T) : 0;
     mbarrier_arrive_expect_tx(&weight_loaded, bytes);
-    if (bytes > 0) bulk_load(weight, a.weight + part.first, bytes, &weight_loaded);
+    if (kAligned) bulk_load(weight, a.weight + part.first, bytes, &weight_loaded);
   }
-  const int last = part.cols / kWhole * kWhole + threadIdx.x;  // of what is no whole 16 bytes
-  if (!kAligned && last < part.cols) weight[last] = a.weight[part.first + last];
+  if constexpr (!kAligned) {
+    for (int c = threadIdx.x; c < part.cols; c += row_norm::kAheadThreads) {
+      weight[c] = a.weight[part.first + c];
+    }
+  }
   cluster_start<kBlocks>();
   griddepcontrol_launch_dependents();  // v34b's second launch
   if (producer >= 0) {
@@ -84,87 +87,73 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   }
   setmaxnreg_inc<112>();
 
-  row_norm::ColumnSums<OfBlock> sums_over_rows[2];  // dweight, dbias
-  auto sum_of = [&](int which, int element) -> float& {
-    return sums_over_rows[which][element / Four::size][element % Four::size];
-  };
-#pragma unroll
-  for (int i = 0; i < 2 * kElements; ++i) sum_of(i / kElements, i % kElements) = 0;
-
-  // Thread t of a team takes vectors t, t + kThreads, … of the block's columns.
-  auto for_each_vector = [&](auto use) {
-#pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      const int v = k * kThreads + t;
-      if (v >= vectors) break;
-      use(k, v * Vec::size);
-    }
-  };
+  row_norm::SumsAhead<Held, 2> sums_over_rows;  // dweight, dbias
+  auto for_each = [&](auto use, auto&... rows) { OfThread::for_each(span, t, use, rows...); };
   auto sum_of_x = [&](const T* x) {
     float sum = 0;
-    for_each_vector([&](int, int column) {
-      const Floats x_vec(Vec::load(x + column));
+    OfThread row;
+    for_each(
+        [&]<class Vec>(int, int column, Vec& packed) {
+          packed = Vec::load(x + column);
+          const Floats x_vec(packed);
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) sum += x_vec[e];
-    });
+          for (int e = 0; e < Vec::size; ++e) sum += x_vec[e];
+        },
+        row);
     return sum;
   };
   auto sum_over_row = [&](auto& values) {  // all blocks add the same numbers in the same order
     team.sum(values);
-    if constexpr (kBlocks > 1) {
-      float4 block_sums{};
-      std::memcpy(&block_sums, values, sizeof values);
-      block_sums = all_gather.gather(block_sums);
-      std::memcpy(values, &block_sums, sizeof values);
-#pragma unroll
-      for (float& value : values) value = ladder::warp_sum<kBlocks>(value);
-    }
+    if constexpr (kBlocks > 1) all_gather.sum(values);
   };
 
+  const unsigned rows = a.rows;
   const float inverse_cols = 1.0f / a.cols;
   auto mean_of = [&](float sum) { return ladder::mean(sum, a.cols, inverse_cols); };
   auto first = ahead.first_row();  // of a stage
-  Pair next{};
+  const T* next = nullptr;         // row of x
   float mean = 0;
-  if (first < a.rows) {
+  if (first < rows) {
     next = ahead.wait(first);
-    float sum[] = {sum_of_x(next.x)};
+    float sum[] = {sum_of_x(next)};
     sum_over_row(sum);
     mean = mean_of(sum[0]);
   }
   mbarrier_wait(&weight_loaded, 0);
-  for (; first < a.rows; first += ahead.stride()) {
+  for (; first < rows; first += ahead.stride()) {
 #pragma unroll
     for (int r = 0; r < Held::kRows; ++r) {
       const auto row = first + r;
-      if (r > 0 && row == a.rows) break;
-      const Pair here = next;
+      if (r > 0 && row == rows) break;
+      const T* const x = next;
       // One exchange for all sums: with d = x - mean, g * z is g * d times the scale, which is not
       // known yet; and the mean of the next row is needed when this one is done.
-      Vec dy[kVectors];
+      OfThread dy;
       float d[kElements], g[kElements];
       float m2 = 0, sum_g = 0, sum_gd = 0, sum_of_next = 0;
-      for_each_vector([&](int k, int column) {
-        dy[k] = Vec::load(here.y + column);
-        const Floats x_vec(Vec::load(here.x + column)), dy_vec(dy[k]);
-        const Floats weight_vec(Vec::load(weight + column));
+      for_each(
+          [&]<class Vec>(int first_element, int column, Vec& dy_packed) {
+            dy_packed = Vec::load(ahead.y(x) + column);
+            const Floats x_vec(Vec::load(x + column)), dy_vec(dy_packed);
+            const Floats weight_vec(Vec::load(weight + column));
 #pragma unroll
-        for (int e = 0; e < Vec::size; ++e) {
-          const int i = k * Vec::size + e;
-          d[i] = x_vec[e] - mean;
-          g[i] = dy_vec[e] * weight_vec[e];
-          m2 += d[i] * d[i];
-          sum_g += g[i];
-          sum_gd += g[i] * d[i];
-          sum_of(1, i) += dy_vec[e];
-        }
-      });
-      const bool is_last = r + 1 == Held::kRows || row + 1 == a.rows;  // of its stage
+            for (int e = 0; e < Vec::size; ++e) {
+              const int i = first_element + e;
+              d[i] = x_vec[e] - mean;
+              g[i] = dy_vec[e] * weight_vec[e];
+              m2 += d[i] * d[i];
+              sum_g += g[i];
+              sum_gd += g[i] * d[i];
+              sums_over_rows.of(1, i) += dy_vec[e];
+            }
+          },
+          dy);
+      const bool is_last = r + 1 == Held::kRows || row + 1 == rows;  // of its stage
       if (is_last) ahead.release();
       const auto next_row = is_last ? first + ahead.stride() : row + 1;
-      if (next_row < a.rows) {
-        next = is_last ? ahead.wait(next_row) : Pair{here.x + a.cols, here.y + a.cols};
-        sum_of_next = sum_of_x(next.x);
+      if (next_row < rows) {
+        next = is_last ? ahead.wait(next_row) : x + a.cols;
+        sum_of_next = sum_of_x(next);
       }
       float sums[] = {m2, sum_gd, sum_g, sum_of_next};
       sum_over_row(sums);
@@ -173,35 +162,44 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
       const float scale = rsqrtf(sums[0] * inverse_cols + a.epsilon);
       const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
       const float subtracted = sums[2] * inverse_cols * scale;        // mean_g * scale
-      T* const dx = a.dx + row * a.cols + part.first;
-      for_each_vector([&](int k, int column) {
-        if constexpr (kAligned) ladder::stay_packed(dy[k]);  // fewer registers
-        const Floats dy_vec(dy[k]);
-        Vec out;
+      T* const dx = a.dx + std::int64_t{row} * a.cols + part.first;
+      for_each(
+          [&]<class Vec>(int first_element, int column, Vec& dy_packed) {
+            if constexpr (Vec::size > 1) ladder::stay_packed(dy_packed);  // fewer registers
+            // For g there are too few registers, so it is made again, in fp32, and of some elements
+            // where a cluster has singles: what is spilled waits for the L2, because the L1 is empty
+            // when the blocks' sums have come.
+            const bool has_g = sizeof(T) == 2 && (kAligned || kBlocks == 1 || first_element == 0);
+            Vec weight_packed{};
+            if (!has_g) weight_packed = Vec::load(weight + column);
+            const Floats dy_vec(dy_packed), weight_vec(weight_packed);
+            Vec out;
 #pragma unroll
-        for (int e = 0; e < Vec::size; ++e) {
-          const int i = k * Vec::size + e;
-          const float z = d[i] * scale;
-          out[e] = T(g[i] * scale - (z * z_factor + subtracted));
-          sum_of(0, i) += dy_vec[e] * z;
-        }
-        out.store_whole(dx + column);
-      });
+            for (int e = 0; e < Vec::size; ++e) {
+              const int i = first_element + e;
+              const float z = d[i] * scale;
+              const float g_e = has_g ? g[i] : dy_vec[e] * weight_vec[e];
+              out[e] = T(g_e * scale - (z * z_factor + subtracted));
+              sums_over_rows.of(0, i) += dy_vec[e] * z;
+            }
+            out.store_whole(dx + column);
+          },
+          dy);
       mean = mean_of(sums[3]);
     }
   }
 
-  row_norm::store_block_partial<Held>(sums_over_rows, ladder::dynamic_shared<float>(), partials);
+  row_norm::store_block_partial<T>(sums_over_rows, span, part.cols, ladder::dynamic_shared<float>(),
+                                   partials);
 }
 
-/// As many clusters as run at once, or fewer where the rows are few.
 template <class T, class Held>
-int clusters_of(int rows) {
+int clusters_of(int rows, int cols) {
   static const int at_once =
       ladder::blocks_at_once(rows_ahead_backward<T, Held>, Held::kBlocks, row_norm::kAheadThreads,
                              ladder::RowStages::kBytes) /
       Held::kBlocks;
-  return min(rows, max(1, at_once));  // where none can run, the launch says so
+  return Held::clusters(at_once, rows, cols);
 }
 
 template <class T>
@@ -209,7 +207,7 @@ std::size_t workspace_of_rows_ahead_backward(const layernorm_backward::Args<T>& 
   return row_norm::by_columns_ahead<T>(
       a.cols,
       [&]<class Held>(Held) {
-        return row_norm::bytes_of_partials<layernorm, Held>(clusters_of<T, Held>(a.rows));
+        return row_norm::bytes_of_partials<layernorm, Held>(clusters_of<T, Held>(a.rows, a.cols));
       },
       [&] { return workspace_of_cluster_backward(a); });
 }
@@ -225,7 +223,7 @@ void launch_rows_ahead_backward(const layernorm_backward::Args<T>& a, cudaStream
   row_norm::by_columns_ahead<T>(
       a.cols,
       [&]<class Held>(Held) {
-        const int clusters = clusters_of<T, Held>(a.rows);
+        const int clusters = clusters_of<T, Held>(a.rows, a.cols);
         ladder::launch(rows_ahead_backward<T, Held>, clusters * Held::kBlocks,
                        row_norm::kAheadThreads, ladder::RowStages::kBytes, stream, a,
                        static_cast<float*>(a.workspace), row_norm::stages_ahead<T, Held>(a.cols),
@@ -246,7 +244,8 @@ struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
   // So many rows that stages are used again: of a warp, of teams, of a block and of a cluster.
   static constexpr layernorm::Problem test_problems[] = {
-      {401, 264}, {203, 400}, {203, 333}, {70, 1000}, {30, 3001}, {9, 8000}, {5, 9001}};
+      {401, 264}, {203, 400}, {140, 333}, {140, 457}, {70, 1000}, {35, 1006},
+      {17, 3001}, {9, 8000},  {5, 9002},  {5, 16390}, {2, 34000}};
 
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {
