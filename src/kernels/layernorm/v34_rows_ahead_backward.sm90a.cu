@@ -166,10 +166,10 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
       for_each(
           [&]<class Vec>(int first_element, int column, Vec& dy_packed) {
             if constexpr (Vec::size > 1) ladder::stay_packed(dy_packed);  // fewer registers
-            // For g there are too few registers, so it is made again, in fp32, and of some elements
-            // where a cluster has singles: what is spilled waits for the L2, because the L1 is empty
-            // when the blocks' sums have come.
-            const bool has_g = sizeof(T) == 2 && (kAligned || kBlocks == 1 || first_element == 0);
+            // With singles there are too few registers for all of g, and in fp32 without them: it is
+            // made again. What is spilled would be read in every row, and in a cluster out of the L2,
+            // because the L1 is empty when the blocks' sums have come.
+            const bool has_g = sizeof(T) == 2 && Vec::size > 1 && (kAligned || first_element == 0);
             Vec weight_packed{};
             if (!has_g) weight_packed = Vec::load(weight + column);
             const Floats dy_vec(dy_packed), weight_vec(weight_packed);
