@@ -20,7 +20,7 @@ struct RowPartition {
 
   /// The columns that a block has at most.
   __host__ __device__ static int most(int all, int blocks) {
-    return min(all, ceil_div(sectors(all), blocks) * kSector);
+    return within(all, ceil_div(sectors(all), blocks));
   }
 
   /// The rank of the block that has column c.
@@ -30,8 +30,11 @@ struct RowPartition {
 
  private:
   __host__ __device__ static int sectors(int cols) { return ceil_div(cols, kSector); }
+  __host__ __device__ static int within(int all, int sectors) {  // their columns
+    return sectors * kSector < all ? sectors * kSector : all;
+  }
   __host__ __device__ static int boundary(int all, int rank, int blocks) {
-    return min(all, static_cast<int>(std::int64_t{sectors(all)} * rank / blocks) * kSector);
+    return within(all, static_cast<int>(std::int64_t{sectors(all)} * rank / blocks));
   }
 };
 
