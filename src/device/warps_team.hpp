@@ -6,6 +6,7 @@
 #include "device/ptx/named_barrier.hpp"
 #include "device/row_team.hpp"
 
+#include <cstring>
 #include <type_traits>
 
 namespace ladder {
@@ -70,11 +71,17 @@ class WarpsTeam {
       stage_ ^= 1;
       // Every warp adds them: cheaper than to tell the others.
       if constexpr (kWarps <= 4) {  // and every lane, without a shuffle
+        using Numbers = std::conditional_t<kNumbers == 4, float4,
+                                           std::conditional_t<kNumbers == 2, float2, float>>;
 #pragma unroll
-        for (int i = 0; i < kNumbers; ++i) {
-          values[i] = 0;
+        for (float& value : values) value = 0;
 #pragma unroll
-          for (int w = 0; w < kWarps; ++w) values[i] += of_warps[w * kNumbers + i];
+        for (int w = 0; w < kWarps; ++w) {
+          const Numbers of_warp = reinterpret_cast<const Numbers*>(of_warps)[w];
+          float terms[kNumbers];
+          std::memcpy(terms, &of_warp, sizeof terms);
+#pragma unroll
+          for (int i = 0; i < kNumbers; ++i) values[i] += terms[i];
         }
         return;
       }
