@@ -46,6 +46,7 @@ class RowPairsAhead {
   struct Storage {  // in shared memory
     Barriers of_team[Team::kTeams];
   };
+
   /// The matrices start at multiples of 16 bytes, and if kAligned all of their rows. In `shared`,
   /// which starts at one of 128, each team has stages.count stages of kRows pairs.
   __device__ RowPairsAhead(Storage& storage, const T* x, const T* y, int rows, int cols,

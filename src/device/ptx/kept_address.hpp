@@ -1,6 +1,6 @@
 // A kernel's addresses of shared memory are made of its block's place in its cluster, since sm_90 has
-// clusters, and the compiler makes them again wherever they are used: three instructions, but the first
-// of them, S2UR, takes some 25 cycles. In a kernel that is bound by latency they add up.
+// clusters, and the compiler makes them again wherever they are used: three instructions, and the
+// others wait for the first of them, S2UR. In a kernel that is bound by latency they add up.
 #pragma once
 
 #include "device/ptx/mbarrier.hpp"
