@@ -677,8 +677,8 @@ TEST_P(Hopper, OneLaneIsElectedAndAnMbarrierIsMadeAgain) {
 template <int kThreads>
 __global__ void __launch_bounds__(512) add_up_in_teams(int* wrong) {
   using Team = ladder::WarpsTeam<kThreads, 512>;
-  __shared__ typename Team::Storage storage;
-  Team team(storage);
+  __shared__ typename Team::Storage storage[Team::kTeams];
+  Team team(storage[Team::number()]);
   for (int round = 0; round < 50 * (Team::number() + 1); ++round) {
     if ((threadIdx.x / 32 + round) % 5 == 0) __nanosleep(1000);
     const int mine = threadIdx.x + round, first = Team::number() * kThreads + round;

@@ -71,14 +71,15 @@ TYPED_TEST(RowPartitions, WindowsHoldThemAndFitTheirStages) {
           const RowPartition<TypeParam> part(cols, rank, blocks);
           const std::int64_t from = std::int64_t{row} * cols + part.first;
           const RowWindow<TypeParam> window(from, part.cols, all);
+          const std::int64_t end = window.begin + window.elements;
           EXPECT_EQ(window.begin * sizeof(TypeParam) % 32, 0);
-          EXPECT_EQ(window.end * sizeof(TypeParam) % 16, 0);
-          EXPECT_LE(window.end, all / kVector * kVector);
+          EXPECT_EQ(end * sizeof(TypeParam) % 16, 0);
+          EXPECT_LE(end, all / kVector * kVector);
           EXPECT_LE(window.begin, from);
           EXPECT_EQ(window.begin + RowWindow<TypeParam>::offset_of(from), from);
-          EXPECT_LE(window.end - window.begin, place);
-          const bool is_whole = window.end >= from + part.cols;
-          EXPECT_TRUE(is_whole || window.end > all - kVector);  // but for the array's last bytes
+          EXPECT_LE(window.elements, place);
+          const bool is_whole = end >= from + part.cols;
+          EXPECT_TRUE(is_whole || end > all - kVector);  // but for the array's last bytes
         }
       }
     }

@@ -6,6 +6,7 @@
 //   using Ahead = RowPairsAhead<T, kBlocks, Team, kAligned, kRows>;
 //   __shared__ typename Ahead::Storage storage;
 //   Ahead ahead(storage, …);
+//   Team team(ahead.sums());
 //   if (it is a producer warp) ahead.start(warp);
 //   cluster_start<kBlocks>();
 //   if (it is one thread of a producer warp) ahead.produce(warp, in_step);
@@ -40,11 +41,12 @@ class RowPairsAhead {
   static_assert(kRows == 1 || kBlocks == 1, "parts of rows are no neighbours");
 
  public:
-  struct Barriers {
+  struct OfTeam {
     ptx::Mbarrier full[kMostPairs], empty[kMostPairs];  // of its stages
+    typename Team::Storage sums;
   };
   struct Storage {  // in shared memory
-    Barriers of_team[Team::kTeams];
+    OfTeam of_team[Team::kTeams];
   };
 
   /// The matrices start at multiples of 16 bytes, and if kAligned all of their rows. In `shared`,
@@ -59,8 +61,11 @@ class RowPairsAhead {
         cols_(cols),
         shared_(shared),
         stages_(stages),
-        barriers_(ptx::kept_address(&storage.of_team[Team::number()])),
-        of_team_(ptx::kept_address(at(Team::number(), 0))) {}
+        of_team_(ptx::kept_address(&storage.of_team[Team::number()])),
+        rows_of_team_(ptx::kept_address(at(Team::number(), 0))) {}
+
+  /// The storage of this thread's team.
+  __device__ typename Team::Storage& sums() const { return of_team_->sums; }
 
   /// By each producer warp: makes the barriers of every kProducers-th team, and issues the copies of its
   /// first rows.
@@ -105,8 +110,8 @@ class RowPairsAhead {
 
   /// Where the part of this row of x is, the team's first that has not been released.
   __device__ const T* wait(unsigned row) const {
-    ptx::mbarrier_wait(&barriers_->full[stage_], parity_);
-    const T* x = of_team_ + stage_ * 2 * stages_.elements;
+    ptx::mbarrier_wait(&of_team_->full[stage_], parity_);
+    const T* x = rows_of_team_ + stage_ * 2 * stages_.elements;
     if constexpr (!kAligned) x += RowWindow<T>::offset_of(first_element(row));
     return x;
   }
@@ -116,7 +121,7 @@ class RowPairsAhead {
   /// By all threads of a warp, when it has read its part of that row.
   __device__ void release() {
     __syncwarp();
-    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&barriers_->empty[stage_]);
+    if (threadIdx.x % 32 == 0) ptx::mbarrier_arrive(&of_team_->empty[stage_]);
     if (++stage_ == stages_.count) {
       stage_ = 0;
       parity_ ^= 1;
@@ -135,7 +140,7 @@ class RowPairsAhead {
     return shared_ + (team * stages_.count + stage) * 2 * stages_.elements;
   }
   __device__ std::int64_t first_element(unsigned row) const {
-    return std::int64_t{row} * cols_ + part_.first;
+    return std::int64_t{row} * unsigned(cols_) + part_.first;
   }
 
   /// For each team of a producer warp a stage's rows, the first of them `row`. parity: of the stage's
@@ -150,25 +155,24 @@ class RowPairsAhead {
   }
 
   __device__ void issue(unsigned row, int team, int stage) const {
-    const std::int64_t from = first_element(row);
-    const int elements = part_.cols * static_cast<int>(min(unsigned{kRows}, rows_ - row));
-    std::int64_t begin = from, end = from + elements;
+    std::int64_t begin = first_element(row);
+    int elements = part_.cols * static_cast<int>(min(unsigned{kRows}, rows_ - row));
     T* const x = at(team, stage);
     T* const y = x + stages_.elements;
     if constexpr (!kAligned) {
-      const RowWindow<T> window(from, elements, std::int64_t{rows_} * cols_);
-#pragma unroll 1
-      for (auto at = window.end; at < end; ++at) {  // the matrix's last bytes
-        x[at - window.begin] = x_[at];
-        y[at - window.begin] = y_[at];
-      }
+      const std::int64_t end = begin + elements;
+      const RowWindow<T> window(begin, elements, std::int64_t{rows_} * cols_);
       begin = window.begin;
-      end = window.end;
+      elements = window.elements;
+#pragma unroll 1
+      for (auto at = begin + elements; at < end; ++at) {  // the matrix's last bytes
+        x[at - begin] = x_[at];
+        y[at - begin] = y_[at];
+      }
     }
-    const auto bytes = static_cast<unsigned>((end - begin) * sizeof(T));
+    const auto bytes = static_cast<unsigned>(elements * sizeof(T));
     ptx::Mbarrier* const full = &storage_.of_team[team].full[stage];
     ptx::mbarrier_arrive_expect_tx(full, 2 * bytes);
-    if (!kAligned && bytes == 0) return;
     ptx::bulk_load(x, x_ + begin, bytes, full);
     ptx::bulk_load(y, y_ + begin, bytes, full);
   }
@@ -180,8 +184,8 @@ class RowPairsAhead {
   int cols_;
   T* shared_;
   RowStages stages_;
-  Barriers* barriers_;  // and the stages, of this thread's team
-  const T* of_team_;
+  OfTeam* of_team_;  // this thread's, and where its rows are
+  const T* rows_of_team_;
   int stage_ = 0;  // of the team's next row
   unsigned parity_ = 0;
 };

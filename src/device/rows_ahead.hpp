@@ -98,7 +98,7 @@ class RowsAhead {
     storage_.row[stage] = row;
     if (row >= rows_) return ptx::mbarrier_arrive(full);
     const RowWindow<T> window(first_element(row), part.cols, std::int64_t{rows_} * cols_);
-    const auto bytes = static_cast<unsigned>((window.end - window.begin) * sizeof(T));
+    const auto bytes = static_cast<unsigned>(window.elements * sizeof(T));
     ptx::mbarrier_arrive_expect_tx(full, bytes);
     if (bytes == 0) return;
     ptx::bulk_load(shared_ + stage * stages_.elements, x_ + window.begin, bytes, full);

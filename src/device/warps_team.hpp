@@ -2,7 +2,6 @@
 // and never wait for each other.
 #pragma once
 
-#include "device/ptx/kept_address.hpp"
 #include "device/ptx/named_barrier.hpp"
 #include "device/row_team.hpp"
 
@@ -40,12 +39,12 @@ class WarpsTeam {
   static_assert(kThreads == 32 || kTeams < 16, "a barrier for each, and __syncthreads'");
 
   struct Sums {
-    alignas(16) float of_warps[kTeams][2][kThreads / 32 * 4];
+    alignas(16) float of_warps[2][kThreads / 32 * 4];
   };
   struct Nothing {};
-  using Storage = std::conditional_t<kThreads == 32, Nothing, Sums>;  // in shared memory
+  using Storage = std::conditional_t<kThreads == 32, Nothing, Sums>;  // a team's, in shared memory
   __device__ explicit WarpsTeam(Storage& storage) {
-    if constexpr (kThreads > 32) sums_ = ptx::kept_address(storage.of_warps[number()]);
+    if constexpr (kThreads > 32) sums_ = storage.of_warps;
   }
 
   __device__ static int number() { return threadIdx.x / kThreads; }  // of the team in its block

@@ -7,13 +7,15 @@
 //           other; in v32 they are several blocks, each of which leaves sums to be added
 // Bound by  DRAM bandwidth, and for small matrices by the end: the teams' sums, the second launch
 // Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Rows of fewer than 256 elements,
-//           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of
-//           the vector, a cluster takes rows that start alike, of which there may be a few clusters
-//           fewer, and the last threads take the columns that are in no whole vector
-// Tile      16 elements in a thread: a row per team of 32 to 512 threads of a block of 512, or per
-//           cluster of 2, 3, 4, 6 or 8 such blocks; of each team three rows in shared memory (in 16
-//           bits three pairs of rows of up to 512 elements), which four warps ask for, the
-//           producers: no team waits for what that takes
+//           and those that 8 blocks do not hold, are v33's. Where rows start within sectors of 32
+//           bytes (in 16 bits those of up to 512 elements: within vectors), a cluster takes rows
+//           that start alike, of which there may be a few clusters fewer, and the last threads take
+//           the columns that are in no whole vector
+// Tile      16 elements in a thread, in 16 bits 24 where twice the threads would be half idle: a row
+//           per team of 32 to 512 threads of a block of 512, or per cluster of 2, 3, 4, 6 or 8 such
+//           blocks; of each team three rows in shared memory (in 16 bits three pairs of rows of up
+//           to 512 elements), which four warps ask for, the producers: no team waits for what that
+//           takes
 #include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
 #include "device/in_step.hpp"
@@ -50,17 +52,16 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   __shared__ Mbarrier weight_loaded;
   __shared__ typename Ahead::Storage pipeline;
   __shared__ typename AllGather::Storage messages;
-  __shared__ typename Team::Storage team_sums;
   __shared__ ladder::InStep::Storage steps_done;
   const ladder::RowPartition<T> part(a.cols, static_cast<int>(cluster_rank()), kBlocks);
   const auto span = Held::span(a.cols, part);
-  const int t = Team::rank();
+  const int first_vector = Held::first_vector(a.cols, part, span);
   T* const shared = ladder::dynamic_shared<T>();
   // Vectors of weight lie as those of the rows do.
   T* const weight = kAligned ? shared : shared + (OfThread::Vec::size - span.head);
   Ahead ahead(pipeline, a.x, a.dy, a.rows, a.cols, part, shared + stages.elements, stages);
   AllGather all_gather(messages);
-  Team team(team_sums);
+  Team team(ahead.sums());
   ladder::InStep in_step(step_counters, steps_done, ahead_of_slowest);
   const int producer = static_cast<int>(threadIdx.x) / 32 - row_norm::kAheadBlock / 32;  // warp
   if (producer >= 0) ahead.start(producer);
@@ -88,7 +89,9 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   setmaxnreg_inc<112>();
 
   row_norm::SumsAhead<Held, 2> sums_over_rows;  // dweight, dbias
-  auto for_each = [&](auto use, auto&... rows) { OfThread::for_each(span, t, use, rows...); };
+  auto for_each = [&](auto use, auto&... rows) {
+    OfThread::for_each(span, first_vector, use, rows...);
+  };
   auto sum_of_x = [&](const T* x) {
     float sum = 0;
     OfThread row;
@@ -128,13 +131,14 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
       const T* const x = next;
       // One exchange for all sums: with d = x - mean, g * z is g * d times the scale, which is not
       // known yet; and the mean of the next row is needed when this one is done.
-      OfThread dy;
+      OfThread packed_x, dy;
       float d[kElements], g[kElements];
       float m2 = 0, sum_g = 0, sum_gd = 0, sum_of_next = 0;
       for_each(
-          [&]<class Vec>(int first_element, int column, Vec& dy_packed) {
+          [&]<class Vec>(int first_element, int column, Vec& x_packed, Vec& dy_packed) {
+            x_packed = Vec::load(x + column);
             dy_packed = Vec::load(ahead.y(x) + column);
-            const Floats x_vec(Vec::load(x + column)), dy_vec(dy_packed);
+            const Floats x_vec(x_packed), dy_vec(dy_packed);
             const Floats weight_vec(Vec::load(weight + column));
 #pragma unroll
             for (int e = 0; e < Vec::size; ++e) {
@@ -147,7 +151,7 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
               sums_over_rows.of(1, i) += dy_vec[e];
             }
           },
-          dy);
+          packed_x, dy);
       const bool is_last = r + 1 == Held::kRows || row + 1 == rows;  // of its stage
       if (is_last) ahead.release();
       const auto next_row = is_last ? first + ahead.stride() : row + 1;
@@ -162,35 +166,38 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
       const float scale = rsqrtf(sums[0] * inverse_cols + a.epsilon);
       const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
       const float subtracted = sums[2] * inverse_cols * scale;        // mean_g * scale
+      const float scaled_mean = mean * scale;
       T* const dx = a.dx + std::int64_t{row} * a.cols + part.first;
       for_each(
-          [&]<class Vec>(int first_element, int column, Vec& dy_packed) {
+          [&]<class Vec>(int first_element, int column, Vec& x_packed, Vec& dy_packed) {
             if constexpr (Vec::size > 1) ladder::stay_packed(dy_packed);  // fewer registers
+            if constexpr (Vec::size > 1 && Held::kIsPacked) ladder::stay_packed(x_packed);
             // With singles there are too few registers for all of g, and in fp32 without them: it is
             // made again. What is spilled would be read in every row, and in a cluster out of the L2,
             // because the L1 is empty when the blocks' sums have come.
-            const bool has_g = sizeof(T) == 2 && Vec::size > 1 && (kAligned || first_element == 0);
+            const bool has_g = sizeof(T) == 2 && Vec::size > 1 && !Held::kIsPacked &&
+                               (kAligned || first_element == 0);
             Vec weight_packed{};
             if (!has_g) weight_packed = Vec::load(weight + column);
-            const Floats dy_vec(dy_packed), weight_vec(weight_packed);
+            const Floats x_vec(x_packed), dy_vec(dy_packed), weight_vec(weight_packed);
             Vec out;
 #pragma unroll
             for (int e = 0; e < Vec::size; ++e) {
               const int i = first_element + e;
-              const float z = d[i] * scale;
+              const float z = Held::kIsPacked ? x_vec[e] * scale - scaled_mean : d[i] * scale;
               const float g_e = has_g ? g[i] : dy_vec[e] * weight_vec[e];
               out[e] = T(g_e * scale - (z * z_factor + subtracted));
               sums_over_rows.of(0, i) += dy_vec[e] * z;
             }
             out.store_whole(dx + column);
           },
-          dy);
+          packed_x, dy);
       mean = mean_of(sums[3]);
     }
   }
 
-  row_norm::store_block_partial<T>(sums_over_rows, span, part.cols, ladder::dynamic_shared<float>(),
-                                   partials);
+  row_norm::store_block_partial<T>(sums_over_rows, span, first_vector, part.cols,
+                                   ladder::dynamic_shared<float>(), partials);
 }
 
 template <class T, class Held>
@@ -244,8 +251,10 @@ struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
   // So many rows that stages are used again: of a warp, of teams, of a block and of a cluster.
   static constexpr layernorm::Problem test_problems[] = {
-      {401, 264}, {203, 400}, {140, 333}, {140, 457}, {70, 1000}, {35, 1006},
-      {17, 3001}, {9, 8000},  {5, 9002},  {5, 16390}, {2, 34000}};
+      {401, 264}, {203, 400}, {140, 333}, {140, 457}, {101, 608}, {140, 601},
+      {70, 1008}, {35, 1006}, {35, 1303}, {17, 2600}, {17, 3001}, {9, 5001},
+      {9, 8000},  {5, 9002},  {5, 14001}, {5, 16390}, {3, 30001}, {2, 32000},
+      {2, 34000}, {5, 38001}, {2, 60001}, {2, 90000}};
 
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {

@@ -4,7 +4,7 @@
 // Bound by  DRAM bandwidth, and for small matrices by the end
 // Limits    v34c's. No two launches may overlap
 // Tile      v35's for rows of up to 512 bytes, but of fewer than 256 elements; v35b's for those of more
-//           than 65536 elements, unless they are more than 16384; v34c's for the others
+//           than 65536 elements, in 16 bits 97280, unless they are more than 16384; v34c's for the others
 #include "device/short_rows.hpp"
 #include "device/split_rows.hpp"
 #include "kernels/row_norm/held_ahead.hpp"
@@ -16,25 +16,27 @@ namespace {
 struct ByShapeBackward {
   static constexpr ladder::Version version{"short rows, very long ones, and the others by length"};
   // Both of the kernels that are not v34c's.
-  static constexpr layernorm::Problem test_problems[] = {{2050, 8}, {300, 50}, {9, 65'537}};
+  static constexpr layernorm::Problem test_problems[] = {{2050, 8}, {300, 50}, {9, 98'305}};
 
   template <class T>
   static bool is_short(int cols) {
     return cols <= ladder::kLongestShortRow<T> && cols < row_norm::kShortestAhead;
   }
+  template <class T>
   static bool is_split(int rows, int cols) {
-    return cols > kLongestOfCluster && rows <= ladder::kMostSplitRows;
+    return cols >= row_norm::kShortestAhead && !row_norm::is_held_ahead<T>(cols) &&
+           rows <= ladder::kMostSplitRows;
   }
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {
     if (is_short<T>(a.cols)) return workspace_of_short_rows_backward(a);
-    if (is_split(a.rows, a.cols)) return workspace_of_split_rows_backward(a);
+    if (is_split<T>(a.rows, a.cols)) return workspace_of_split_rows_backward(a);
     return workspace_of_rows_ahead_backward(a);
   }
   template <class T>
   static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
     if (is_short<T>(a.cols)) return launch_short_rows_backward(a, stream);
-    if (is_split(a.rows, a.cols)) return launch_split_rows_backward(a, stream);
+    if (is_split<T>(a.rows, a.cols)) return launch_split_rows_backward(a, stream);
     launch_rows_ahead_backward(a, stream, {.overlapping = true, .in_step = true});
   }
 };

@@ -7,13 +7,15 @@
 //           several blocks, each of which leaves sums to be added
 // Bound by  DRAM bandwidth, and for small matrices by the end: the teams' sums, the second launch
 // Limits    Hopper. x, dy and dx start at multiples of 16 bytes. Rows of fewer than 256 elements,
-//           and those that 8 blocks do not hold, are v33's. Where the columns are no multiple of
-//           the vector, a cluster takes rows that start alike, of which there may be a few clusters
-//           fewer, and the last threads take the columns that are in no whole vector
-// Tile      16 elements in a thread: a row per team of 32 to 512 threads of a block of 512, or per
-//           cluster of 2, 3, 4, 6 or 8 such blocks; of each team three rows in shared memory (in 16
-//           bits three pairs of rows of up to 512 elements), which four warps ask for, the
-//           producers: no team waits for what that takes
+//           and those that 8 blocks do not hold, are v33's. Where rows start within sectors of 32
+//           bytes (in 16 bits those of up to 512 elements: within vectors), a cluster takes rows
+//           that start alike, of which there may be a few clusters fewer, and the last threads take
+//           the columns that are in no whole vector
+// Tile      16 elements in a thread, in 16 bits 24 where twice the threads would be half idle: a row
+//           per team of 32 to 512 threads of a block of 512, or per cluster of 2, 3, 4, 6 or 8 such
+//           blocks; of each team three rows in shared memory (in 16 bits three pairs of rows of up
+//           to 512 elements), which four warps ask for, the producers: no team waits for what that
+//           takes
 #include "device/cluster_all_gather.hpp"
 #include "device/floats.hpp"
 #include "device/in_step.hpp"
@@ -49,17 +51,16 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   __shared__ Mbarrier weight_loaded;
   __shared__ typename Ahead::Storage pipeline;
   __shared__ typename AllGather::Storage messages;
-  __shared__ typename Team::Storage team_sums;
   __shared__ ladder::InStep::Storage steps_done;
   const ladder::RowPartition<T> part(a.cols, static_cast<int>(cluster_rank()), kBlocks);
   const auto span = Held::span(a.cols, part);
-  const int t = Team::rank();
+  const int first_vector = Held::first_vector(a.cols, part, span);
   T* const shared = ladder::dynamic_shared<T>();
   // Vectors of weight lie as those of the rows do.
   T* const weight = kAligned ? shared : shared + (OfThread::Vec::size - span.head);
   Ahead ahead(pipeline, a.x, a.dy, a.rows, a.cols, part, shared + stages.elements, stages);
   AllGather all_gather(messages);
-  Team team(team_sums);
+  Team team(ahead.sums());
   ladder::InStep in_step(step_counters, steps_done, ahead_of_slowest);
   const int producer = static_cast<int>(threadIdx.x) / 32 - row_norm::kAheadBlock / 32;  // warp
   if (producer >= 0) ahead.start(producer);
@@ -87,7 +88,9 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   setmaxnreg_inc<112>();
 
   row_norm::SumsAhead<Held, 1> sums_over_rows;  // dweight
-  auto for_each = [&](auto use, auto&... rows) { OfThread::for_each(span, t, use, rows...); };
+  auto for_each = [&](auto use, auto&... rows) {
+    OfThread::for_each(span, first_vector, use, rows...);
+  };
   auto sum_over_row = [&](auto& values) {  // all blocks add the same numbers in the same order
     team.sum(values);
     if constexpr (kBlocks > 1) all_gather.sum(values);
@@ -104,13 +107,14 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
       if (r > 0 && row == rows) break;
       const T* const x_row = x_of_first + r * a.cols;
       // One exchange for both sums: g * z is g * x times the scale, which is not known yet.
-      OfThread dy;
+      OfThread packed_x, dy;
       float x[kElements], g[kElements];
       float sum_sq = 0, sum_gx = 0;
       for_each(
-          [&]<class Vec>(int first_element, int column, Vec& dy_packed) {
+          [&]<class Vec>(int first_element, int column, Vec& x_packed, Vec& dy_packed) {
+            x_packed = Vec::load(x_row + column);
             dy_packed = Vec::load(ahead.y(x_row) + column);
-            const Floats x_vec(Vec::load(x_row + column)), dy_vec(dy_packed);
+            const Floats x_vec(x_packed), dy_vec(dy_packed);
             const Floats weight_vec(Vec::load(weight + column));
 #pragma unroll
             for (int e = 0; e < Vec::size; ++e) {
@@ -121,7 +125,7 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
               sum_gx += g[i] * x[i];
             }
           },
-          dy);
+          packed_x, dy);
       if (r + 1 == Held::kRows || row + 1 == rows) ahead.release();
       float sums[] = {sum_sq, sum_gx};
       sum_over_row(sums);
@@ -131,25 +135,29 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
       const float z_factor = sums[1] * inverse_cols * scale * scale;  // mean_gz * scale
       T* const dx = a.dx + std::int64_t{row} * a.cols + part.first;
       for_each(
-          [&]<class Vec>(int first_element, int column, Vec& dy_packed) {
+          [&]<class Vec>(int first_element, int column, Vec& x_packed, Vec& dy_packed) {
             if constexpr (Vec::size > 1) ladder::stay_packed(dy_packed);  // fewer registers
-            const Floats dy_vec(dy_packed);
+            if constexpr (Vec::size > 1 && Held::kIsPacked) ladder::stay_packed(x_packed);
+            Vec weight_packed{};
+            if constexpr (Held::kIsPacked) weight_packed = Vec::load(weight + column);
+            const Floats x_vec(x_packed), dy_vec(dy_packed), weight_vec(weight_packed);
             Vec out;
 #pragma unroll
             for (int e = 0; e < Vec::size; ++e) {
               const int i = first_element + e;
-              const float z = x[i] * scale;
-              out[e] = T(g[i] * scale - z * z_factor);
+              const float z = (Held::kIsPacked ? x_vec[e] : x[i]) * scale;
+              const float g_e = Held::kIsPacked ? dy_vec[e] * weight_vec[e] : g[i];
+              out[e] = T(g_e * scale - z * z_factor);
               sums_over_rows.of(0, i) += dy_vec[e] * z;
             }
             out.store_whole(dx + column);
           },
-          dy);
+          packed_x, dy);
     }
   }
 
-  row_norm::store_block_partial<T>(sums_over_rows, span, part.cols, ladder::dynamic_shared<float>(),
-                                   partials);
+  row_norm::store_block_partial<T>(sums_over_rows, span, first_vector, part.cols,
+                                   ladder::dynamic_shared<float>(), partials);
 }
 
 template <class T, class Held>
@@ -202,8 +210,10 @@ struct RowsAheadBackward {
   static constexpr ladder::Version version{"rows on their way before they are needed"};
   // So many rows that stages are used again: of a warp, of teams, of a block and of a cluster.
   static constexpr rmsnorm::Problem test_problems[] = {
-      {401, 264}, {203, 400}, {140, 333}, {140, 457}, {70, 1000}, {35, 1006},
-      {17, 3001}, {9, 8000},  {5, 9002},  {5, 16390}, {2, 34000}};
+      {401, 264}, {203, 400}, {140, 333}, {140, 457}, {101, 608}, {140, 601},
+      {70, 1008}, {35, 1006}, {35, 1303}, {17, 2600}, {17, 3001}, {9, 5001},
+      {9, 8000},  {5, 9002},  {5, 14001}, {5, 16390}, {3, 30001}, {2, 32000},
+      {2, 34000}, {5, 38001}, {2, 60001}, {2, 90000}};
 
   template <class T>
   static std::size_t workspace(const rmsnorm_backward::Args<T>& a) {

@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
   auto issue = [&](std::int64_t row, int stage) {
     if (row >= a.rows) return;
     const ladder::RowWindow<T> window(row * a.cols + part.first, part.cols, all);
-    const auto bytes = static_cast<unsigned>((window.end - window.begin) * sizeof(T));
+    const auto bytes = static_cast<unsigned>(window.elements * sizeof(T));
     ladder::ptx::mbarrier_arrive_expect_tx(&full[stage], bytes);
     if (bytes == 0) return;
     ladder::ptx::bulk_load(ring + stage * stages.elements, a.x + window.begin, bytes, &full[stage]);
