@@ -12,16 +12,16 @@
 //   if (it is one thread of a producer warp) ahead.produce(warp, in_step);
 //   if (it is a thread of a team) {
 //     for (auto row = ahead.first_row(); row < rows; row += ahead.stride()) {
-//       const T* const x = ahead.wait(row);                the part's first column; ahead.y(x) is y's
+//       const T* const x = ahead.x(ahead.wait(), row);     the part's first column; ahead.y(x) is y's
 //       …                                                  to registers
 //       ahead.release();                                   a later row may take its stage
 //       …
 //     }
 //   }
 //
-// Where rows are so short that to ask for each would keep the producers too busy, a stage has kRows of
-// them, which are neighbours: then `row` above is the first, and there may be fewer at the matrix's
-// end. Hopper only; the kernel has __cluster_dims__(kBlocks).
+// Where rows are so short that to wait for each would keep the producers too busy, a stage has kRows of
+// them: then `row` above is the first, row + r * ahead.apart() is x(stage, …, r), and there may be fewer at
+// the matrix's end. Hopper only; the kernel has __cluster_dims__(kBlocks).
 #pragma once
 
 #include "device/in_step.hpp"
@@ -38,7 +38,7 @@ constexpr int kProducers = 4;  // warps
 
 template <class T, int kBlocks, class Team, bool kAligned, int kRows>
 class RowPairsAhead {
-  static_assert(kRows == 1 || kBlocks == 1, "parts of rows are no neighbours");
+  static_assert(kRows <= 2 && (kRows == 1 || kBlocks == 1), "parts of rows are no neighbours");
 
  public:
   struct OfTeam {
@@ -49,8 +49,9 @@ class RowPairsAhead {
     OfTeam of_team[Team::kTeams];
   };
 
-  /// The matrices start at multiples of 16 bytes, and if kAligned all of their rows. In `shared`,
-  /// which starts at one of 128, each team has stages.count stages of kRows pairs.
+  /// The matrices start at multiples of 16 bytes, and if kAligned all of their rows; if not, the rows of a
+  /// cluster, of which each takes every clusters-th, start alike. In `shared`, which starts at a multiple of
+  /// 128 bytes, each team has stages.count stages of kRows pairs.
   __device__ RowPairsAhead(Storage& storage, const T* x, const T* y, int rows, int cols,
                            const RowPartition<T>& part, T* shared, const RowStages& stages)
       : storage_(storage),
@@ -59,6 +60,7 @@ class RowPairsAhead {
         y_(y),
         rows_(rows),
         cols_(cols),
+        distance_(kAligned ? part.cols : stages.elements / kRows),
         shared_(shared),
         stages_(stages),
         of_team_(ptx::kept_address(&storage.of_team[Team::number()])),
@@ -107,13 +109,18 @@ class RowPairsAhead {
   /// Of the team: few rows are spread over the clusters, not over the teams of the first of them.
   __device__ static unsigned first_row() { return row_of(Team::number()); }
   __device__ static unsigned stride() { return clusters() * Team::kTeams * kRows; }
+  __device__ static unsigned apart() { return kAligned ? 1 : clusters(); }
 
-  /// Where the part of this row of x is, the team's first that has not been released.
-  __device__ const T* wait(unsigned row) const {
+  /// The team's first stage of those that have not been released, when its rows are there.
+  __device__ const T* wait() const {
     ptx::mbarrier_wait(&of_team_->full[stage_], parity_);
-    const T* x = rows_of_team_ + stage_ * 2 * stages_.elements;
-    if constexpr (!kAligned) x += RowWindow<T>::offset_of(first_element(row));
-    return x;
+    return rows_of_team_ + stage_ * 2 * stages_.elements;
+  }
+  /// Where the part of this row of x is, the stage's r-th.
+  __device__ const T* x(const T* stage, unsigned row, int r = 0) const {
+    stage += r * distance_;
+    if constexpr (!kAligned) stage += RowWindow<T>::offset_of(first_element(row));
+    return stage;
   }
   /// And that of y.
   __device__ const T* y(const T* x) const { return x + stages_.elements; }
@@ -133,14 +140,17 @@ class RowPairsAhead {
 
   __device__ static unsigned clusters() { return gridDim.x / kBlocks; }
   __device__ static unsigned row_of(int team) {  // its first
-    return (clusters() * team + blockIdx.x / kBlocks) * kRows;
+    return clusters() * kRows * team + blockIdx.x / kBlocks * (kAligned ? kRows : 1);
+  }
+  __device__ int rows_of_stage(unsigned first) const {
+    return kRows == 2 && first + apart() < rows_ ? 2 : 1;
   }
   __device__ int first_rounds() const { return min(kFirstRounds, stages_.count); }
   __device__ T* at(int team, int stage) const {
     return shared_ + (team * stages_.count + stage) * 2 * stages_.elements;
   }
   __device__ std::int64_t first_element(unsigned row) const {
-    return std::int64_t{row} * unsigned(cols_) + part_.first;
+    return std::int64_t{row} * cols_ + part_.first;
   }
 
   /// For each team of a producer warp a stage's rows, the first of them `row`. parity: of the stage's
@@ -155,26 +165,50 @@ class RowPairsAhead {
   }
 
   __device__ void issue(unsigned row, int team, int stage) const {
-    std::int64_t begin = first_element(row);
-    int elements = part_.cols * static_cast<int>(min(unsigned{kRows}, rows_ - row));
     T* const x = at(team, stage);
-    T* const y = x + stages_.elements;
-    if constexpr (!kAligned) {
-      const std::int64_t end = begin + elements;
-      const RowWindow<T> window(begin, elements, std::int64_t{rows_} * cols_);
-      begin = window.begin;
-      elements = window.elements;
-#pragma unroll 1
-      for (auto at = begin + elements; at < end; ++at) {  // the matrix's last bytes
-        x[at - begin] = x_[at];
-        y[at - begin] = y_[at];
+    ptx::Mbarrier* const full = &storage_.of_team[team].full[stage];
+    const int rows = rows_of_stage(row);
+    if constexpr (kAligned) {
+      const auto bytes = static_cast<unsigned>(rows * part_.cols * sizeof(T));
+      ptx::mbarrier_arrive_expect_tx(full, 2 * bytes);
+      load(x, first_element(row), bytes, full);
+    } else {
+      std::int64_t begin[kRows];
+      unsigned bytes[kRows], all = 0;
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        if (r == rows) break;
+        const auto row_of_r = row + r * apart();
+        RowWindow<T> window(first_element(row_of_r), part_.cols);
+        if (row_of_r + 1 == rows_) window = end_of_matrix(x + r * distance_, row_of_r);
+        begin[r] = window.begin;
+        bytes[r] = static_cast<unsigned>(window.elements * sizeof(T));
+        all += bytes[r];
+      }
+      ptx::mbarrier_arrive_expect_tx(full, 2 * all);
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        if (r == rows) break;
+        load(x + r * distance_, begin[r], bytes[r], full);
       }
     }
-    const auto bytes = static_cast<unsigned>(elements * sizeof(T));
-    ptx::Mbarrier* const full = &storage_.of_team[team].full[stage];
-    ptx::mbarrier_arrive_expect_tx(full, 2 * bytes);
+  }
+
+  __device__ void load(T* x, std::int64_t begin, unsigned bytes, ptx::Mbarrier* full) const {
     ptx::bulk_load(x, x_ + begin, bytes, full);
-    ptx::bulk_load(y, y_ + begin, bytes, full);
+    ptx::bulk_load(x + stages_.elements, y_ + begin, bytes, full);
+  }
+
+  /// The window of the matrix's last row. The elements behind it are copied.
+  __device__ RowWindow<T> end_of_matrix(T* x, unsigned row) const {
+    const auto from = first_element(row), end = from + part_.cols;
+    const RowWindow<T> window(from, part_.cols, std::int64_t{rows_} * cols_);
+#pragma unroll 1
+    for (auto at = window.begin + window.elements; at < end; ++at) {
+      x[at - window.begin] = x_[at];
+      x[stages_.elements + at - window.begin] = y_[at];
+    }
+    return window;
   }
 
   Storage& storage_;
@@ -182,6 +216,7 @@ class RowPairsAhead {
   const T *x_, *y_;
   unsigned rows_;
   int cols_;
+  int distance_;  // of one row of a stage to the next, elements
   T* shared_;
   RowStages stages_;
   OfTeam* of_team_;  // this thread's, and where its rows are

@@ -43,16 +43,20 @@ struct RowPartition {
 /// array. Its last bytes, where they are no whole 16, are left to ordinary loads.
 template <class T>
 struct RowWindow {
+  static constexpr int kSize = 16 / sizeof(T);
   std::int64_t begin;  // element
   int elements;
 
   /// The part begins with element `from` of an array of `all`.
-  __host__ __device__ RowWindow(std::int64_t from, int cols, std::int64_t all) {
-    constexpr int kSize = 16 / sizeof(T);
+  __host__ __device__ RowWindow(std::int64_t from, int cols, std::int64_t all)
+      : RowWindow(from, cols) {
+    if (elements > all - begin) elements = static_cast<int>(all - begin) & -kSize;
+  }
+  /// Of an array that does not end in the part's last vector.
+  __host__ __device__ RowWindow(std::int64_t from, int cols) {
     const int offset = offset_of(from);
     begin = from - offset;
     elements = (offset + cols + kSize - 1) & -kSize;
-    if (elements > all - begin) elements = static_cast<int>(all - begin) & -kSize;
   }
 
   /// How far behind the window's beginning element `from` is.

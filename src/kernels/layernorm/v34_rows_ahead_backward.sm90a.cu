@@ -113,11 +113,12 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   const unsigned rows = a.rows;
   const float inverse_cols = 1.0f / a.cols;
   auto mean_of = [&](float sum) { return ladder::mean(sum, a.cols, inverse_cols); };
-  auto first = ahead.first_row();  // of a stage
-  const T* next = nullptr;         // row of x
+  auto first = ahead.first_row();             // of a stage
+  const T *stage = nullptr, *next = nullptr;  // row of x
   float mean = 0;
   if (first < rows) {
-    next = ahead.wait(first);
+    stage = ahead.wait();
+    next = ahead.x(stage, first);
     float sum[] = {sum_of_x(next)};
     sum_over_row(sum);
     mean = mean_of(sum[0]);
@@ -126,8 +127,8 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   for (; first < rows; first += ahead.stride()) {
 #pragma unroll
     for (int r = 0; r < Held::kRows; ++r) {
-      const auto row = first + r;
-      if (r > 0 && row == rows) break;
+      const auto row = first + r * ahead.apart();
+      if (r > 0 && row >= rows) break;
       const T* const x = next;
       // One exchange for all sums: with d = x - mean, g * z is g * d times the scale, which is not
       // known yet; and the mean of the next row is needed when this one is done.
@@ -152,11 +153,12 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
             }
           },
           packed_x, dy);
-      const bool is_last = r + 1 == Held::kRows || row + 1 == rows;  // of its stage
+      const bool is_last = r + 1 == Held::kRows || row + ahead.apart() >= rows;  // of its stage
       if (is_last) ahead.release();
-      const auto next_row = is_last ? first + ahead.stride() : row + 1;
+      const auto next_row = is_last ? first + ahead.stride() : row + ahead.apart();
       if (next_row < rows) {
-        next = is_last ? ahead.wait(next_row) : x + a.cols;
+        if (is_last) stage = ahead.wait();
+        next = ahead.x(stage, next_row, is_last ? 0 : r + 1);
         sum_of_next = sum_of_x(next);
       }
       float sums[] = {m2, sum_gd, sum_g, sum_of_next};

@@ -100,12 +100,12 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
   const float inverse_cols = 1.0f / a.cols;
   mbarrier_wait(&weight_loaded, 0);
   for (auto first = ahead.first_row(); first < rows; first += ahead.stride()) {
-    const T* const x_of_first = ahead.wait(first);
+    const T* const stage = ahead.wait();
 #pragma unroll
     for (int r = 0; r < Held::kRows; ++r) {  // of a stage
-      const auto row = first + r;
-      if (r > 0 && row == rows) break;
-      const T* const x_row = x_of_first + r * a.cols;
+      const auto row = first + r * ahead.apart();
+      if (r > 0 && row >= rows) break;
+      const T* const x_row = ahead.x(stage, row, r);
       // One exchange for both sums: g * z is g * x times the scale, which is not known yet.
       OfThread packed_x, dy;
       float x[kElements], g[kElements];
@@ -126,7 +126,7 @@ __global__ void __launch_bounds__(row_norm::kAheadThreads, 1) __cluster_dims__(H
             }
           },
           packed_x, dy);
-      if (r + 1 == Held::kRows || row + 1 == rows) ahead.release();
+      if (r + 1 == Held::kRows || row + ahead.apart() >= rows) ahead.release();
       float sums[] = {sum_sq, sum_gx};
       sum_over_row(sums);
 

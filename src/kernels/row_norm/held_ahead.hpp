@@ -34,8 +34,10 @@ struct HeldAhead {
   using Span = ladder::RowSpan<T, kAligned_, Vec>;
   static constexpr bool kAligned = kAligned_;
   static constexpr int kBlocks = kBlocks_;
-  /// Of a stage, which has 1 KB at least, if neighbouring rows start alike.
-  static constexpr int kRows = kAligned && kThreads == 32 && sizeof(T) == 2 && !kIsPacked ? 2 : 1;
+  /// Of a stage: warps would use up single rows of 16 bits faster than the producers ask for them. Ragged
+  /// rows in vectors of 16 bytes, and packed ones, gain nothing.
+  static constexpr bool kInPairs = kAligned ? kThreads == 32 && !kIsPacked : Vec::size == 4;
+  static constexpr int kRows = sizeof(T) == 2 && kInPairs ? 2 : 1;
   static constexpr int kPart = kBlocks * OfBlock::kPart;  // floats that hold a row's sums
   /// Of the partial sums: by column where the rows of clusters start differently.
   static constexpr PartLayout kLayout{kAligned ? Vec::size : 1, kAligned ? OfBlock::Four::size : 1,
@@ -125,7 +127,8 @@ struct OfThread {
 template <class T, class Held>
 ladder::RowStages stages_ahead(int cols) {
   constexpr int kTeams = Held::OfBlock::Team::kTeams;
-  auto stages = ladder::row_stages<T>(Held::kRows * cols, Held::kBlocks, 0);
+  auto stages = ladder::row_stages<T>(cols, Held::kBlocks, 0);
+  stages.elements *= Held::kRows;
   const auto bytes = stages.elements * sizeof(T);
   const auto all = static_cast<int>(ladder::RowStages::kBytes / bytes);
   stages.count = min(ladder::kMostPairs, (all - 1) / (2 * kTeams));
@@ -287,8 +290,8 @@ auto by_columns_ahead(int cols, F f, G otherwise) {
     return first_that_holds<T, kAligned>(cols, f, otherwise);
   };
   if (cols < kShortestAhead) return otherwise();
-  // Vectors that start in a sector's middle would be stored in halves of sectors, where warps meet. Rows of a
-  // warp in 16 bits have other costs: only neighbours that start alike are asked for in pairs.
+  // Rows that start in a sector's middle would be stored in halves of sectors, where warps meet. In 16 bits a
+  // warp's rows gain more by coming in pairs, in one copy.
   const int unit = sizeof(T) == 2 && cols <= kOfWarp ? ladder::Vec128<T>::size : kSector;
   return cols % unit == 0 ? with(std::true_type{}) : with(std::false_type{});
 }
