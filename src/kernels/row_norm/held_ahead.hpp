@@ -247,14 +247,14 @@ constexpr int kShortestAhead = 256;
 /// Of a team in each of so many blocks, with so many elements of a row in a thread.
 struct ShapeAhead {
   int blocks, threads, elements;
-  bool aligned_only = false;  // other rows: the next has as many clusters of them
+  bool aligned_only = false;  // of other rows one of the next has as many clusters, or more
 };
 
 /// In the order in which they are tried.
 constexpr ShapeAhead kShapesIn16Bits[] = {
-    {1, 32, 16},        {1, 32, 24},  {1, 64, 16},  {1, 64, 24},  {1, 128, 16}, {1, 128, 24},
-    {1, 256, 16},       {1, 256, 24}, {1, 512, 16}, {1, 512, 24}, {2, 512, 16}, {2, 512, 24},
-    {4, 512, 16, true}, {3, 512, 24}, {4, 512, 24}, {6, 512, 24}, {8, 512, 24}};
+    {1, 32, 16},        {1, 32, 24},  {1, 64, 16},  {1, 64, 24},        {1, 128, 16}, {1, 128, 24},
+    {1, 256, 16},       {1, 256, 24}, {1, 512, 16}, {1, 512, 24},       {2, 512, 16}, {2, 512, 24},
+    {4, 512, 16, true}, {3, 512, 24}, {4, 512, 24}, {8, 512, 16, true}, {6, 512, 24}, {8, 512, 24}};
 constexpr ShapeAhead kShapesIn32Bits[] = {{1, 32, 16},  {1, 64, 16},  {1, 128, 16}, {1, 256, 16},
                                           {1, 512, 16}, {2, 512, 16}, {3, 512, 16}, {4, 512, 16},
                                           {6, 512, 16}, {8, 512, 16}};
