@@ -420,8 +420,10 @@ class Finder:
         words = [self.words(*a) for a in arguments]
         call = f"{name}({', '.join(words)})"
         if len(words) > 2 and not re.search(r"distance|lanes|\bs\b|offset", words[2]):
-            what = f"{call} -> lane ^ 1"
-            self.replace("masks/other lane", arguments[2], f"({words[2]}) ^ 1", what)
+            # In a butterfly another partner often has the same value.
+            xor = "xor" in name
+            what = f"{call} -> {'own lane' if xor else 'lane ^ 1'}"
+            self.replace("masks/other lane", arguments[2], "0" if xor else f"({words[2]}) ^ 1", what)
         if re.fullmatch(r"0x[fF]{8}u?|kAllLanes", words[0]):
             what = f"{call} -> of 16 lanes"
             self.replace("masks/half of a warp", arguments[0], "0xffffu", what)
