@@ -4,7 +4,7 @@
 //           of v27's to v27c's
 // Vs v20    an estimate is right within a few percent, and choices are closer together than that
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
-// Limits    compute capability 9.0. Preparing a problem takes 210 to 550 launches, twice as many where
+// Limits    compute capability 9.0. Preparing a problem takes 210 to 590 launches, twice as many where
 //           operands lie anywhere, and memory for another C
 // Tile      as in v20
 #include "choice.hpp"
