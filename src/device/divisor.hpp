@@ -24,6 +24,17 @@ class Divisor {
     return static_cast<int>(unsigned(product >> 32) >> shift_);
   }
   __host__ __device__ int remainder(int x) const { return x - quotient(x) * divisor_; }
+  __host__ __device__ int divisor() const { return divisor_; }
+
+  /// Its members are selected, not its address: constants at an address that is not known take the GPU far
+  /// longer to load.
+  __host__ __device__ static Divisor select(bool first, const Divisor& a, const Divisor& b) {
+    Divisor chosen = b;
+    chosen.divisor_ = first ? a.divisor_ : b.divisor_;
+    chosen.shift_ = first ? a.shift_ : b.shift_;
+    chosen.factor_ = first ? a.factor_ : b.factor_;
+    return chosen;
+  }
 
  private:
   int divisor_, shift_ = 0;

@@ -73,6 +73,8 @@ struct Ring {
   ladder::StagesState state;
 };
 
+constexpr int kFirstLoad = 14;  // the named barrier at which it is asked for
+
 /// A and B by TMA, whose rows start at multiples of 16 bytes: two threads issue by turns.
 template <class Op, class Element, class Shape>
 struct TmaLoads {
@@ -91,22 +93,35 @@ struct TmaLoads {
     prefetch_map(&b);
     prefetch_map(&a);
   }
-  /// By all producers.
+  /// By all producers, before the mbarriers are known to be initialised.
   __device__ __forceinline__ void fill(Ring<T> ring, int row0, int col0, int first,
                                        int last) const {
     constexpr int kStage = BK * (S::BN + kHeld<kA, S::BM>);
+    constexpr int kBlock = S::kConsumers * 128 + kThreads;
     const int issuer = ladder::uniform(threadIdx.x / 32 % kIssuers);
-    if (!elect_one()) return;
-    griddepcontrol_wait();  // for copies of A and B
-    for (int k_tile = first; k_tile < last; ++k_tile, ring.state.advance()) {
-      if ((k_tile - first) % kIssuers != issuer) continue;
+    auto load = [&](int k_tile) {
       T* const to = ring.stages + ring.state.stage * kStage;
       Mbarrier* const barrier = &ring.full[ring.state.stage];
-      // A new mbarrier reports the previous phase complete, so the first pass does not block.
-      mbarrier_wait(&ring.empty[ring.state.stage], ring.state.parity ^ 1);
       mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
       load_k_tile<kB, S::BN>(to, &b, col0, k_tile * BK, barrier);
       load_k_tile<kA, kHeld<kA, S::BM>>(to + S::BN * BK, &a, row0, k_tile * BK, barrier);
+    };
+    named_barrier_sync<kBlock>(kReady);
+    if (issuer == 0 && elect_one()) {
+      griddepcontrol_wait();  // for copies of A and B
+      load(first);
+    }
+    __syncwarp();
+    named_barrier_arrive<kBlock>(kFirstLoad);
+    if (!elect_one()) return;
+    griddepcontrol_wait();
+    for (int k_tile = first; k_tile < last; ++k_tile, ring.state.advance()) {
+      if (k_tile == first || (k_tile - first) % kIssuers != issuer) continue;
+      // In the first pass all stages are free.
+      if (k_tile - first >= ring.state.stages) {
+        mbarrier_wait(&ring.empty[ring.state.stage], ring.state.parity ^ 1);
+      }
+      load(k_tile);
     }
   }
 
@@ -116,74 +131,35 @@ struct TmaLoads {
 template <class Loads>
 constexpr int kThreads = Loads::S::kConsumers * 128 + Loads::kThreads;
 
-/// The tile is multiplied as its transpose: columns of C are the 64 rows of wgmma.
+/// What a block has of a tile, K-tiles from first to last, and where it finds them.
+template <class T>
+struct Part {
+  T* ring;
+  float4* inbox;
+  Mbarrier *full, *empty, *received;
+  int row0, col0, rank, first, last, stages;
+};
+
+/// By the consumers. The tile is multiplied as its transpose: columns of C are the 64 rows of wgmma.
 template <class C, class Loads, int kParts>
-__device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, int n,
-                                              ladder::Divisor tiles_m, int k_tiles, int stages) {
+__device__ __forceinline__ void multiply_part(const Part<typename Loads::T>& part, C* c, int m,
+                                              int n) {
   using S = typename Loads::S;
   using T = typename Loads::T;
   constexpr Major kA = Loads::kA, kB = Loads::kB;
   using R = SharedLayout<S, kA, kParts>;
   constexpr int BM = S::BM, BN = S::BN, kStage = R::kStage, kReducers = R::kReducers;
   constexpr bool kSplit = kParts > 1;
-  __shared__ Mbarrier full[R::kMostStages], empty[R::kMostStages], received;
-  T* const shared = ladder::dynamic_shared<T>();
-  T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
-  float4* const inbox = reinterpret_cast<float4*>(ring + stages * kStage);
-
-  // Tiles that are neighbours in time share the columns: B is the operand worth reading once.
-  const int tile = blockIdx.x / kParts;
-  const int row0 = tiles_m.remainder(tile) * BM, col0 = tiles_m.quotient(tile) * BN;
-  const int rank = kSplit ? cluster_rank() : 0;
-  const int first = static_cast<int>(std::int64_t{k_tiles} * rank / kParts);
-  const int last = static_cast<int>(std::int64_t{k_tiles} * (rank + 1) / kParts);
-
-  // As in stream_k.hpp the consumers' warps make the mbarriers, a stage or two each. Where TMA does not load,
-  // a producer warp makes them all: its loads take longer, and consumers have no registers left for more.
-  constexpr int kProducer = S::kConsumers * 128;
-  constexpr bool kByTma = Loads::kArrivals == 1;
-  auto make_received = [&] {
-    mbarrier_init(&received, 1);
-    if (rank < kReducers) mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
-  };
-  auto make_stage = [&](int s) {
-    mbarrier_init(&full[s], Loads::kArrivals);
-    mbarrier_init(&empty[s], S::kConsumers);
-  };
-  if constexpr (kByTma) {
-    if (const int warp = ladder::uniform(threadIdx.x / 32); warp < S::kConsumers * 4) {
-      if (elect_one()) {
-        if (kSplit && warp == S::kConsumers * 4 - 1) make_received();
-        for (int s = warp; s < stages; s += S::kConsumers * 4) make_stage(s);
-        fence_proxy_async();
-        if constexpr (kSplit) fence_mbarrier_init();
-      }
-    } else if (threadIdx.x == kProducer) {
-      loads.prefetch();
-    }
-  } else if (const int s = threadIdx.x - kProducer; s >= 0 && s < 32) {
-    if (kSplit && s == 0) make_received();
-    if (s < stages) make_stage(s);
-    fence_proxy_async();
-    if constexpr (kSplit) fence_mbarrier_init();
-    __syncwarp();
-  }
-  if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
-  named_barrier_sync<kThreads<Loads>>(kReady);
+  [[maybe_unused]] constexpr bool kByTma = Loads::kArrivals == 1;
+  const auto [ring, inbox, full, empty, received, row0, col0, rank, first, last, stages] = part;
 
   ladder::StagesState state{stages};
-  if (threadIdx.x >= kProducer) {
-    loads.fill(Ring<T>{ring, full, empty, state}, row0, col0, first, last);
-    if constexpr (kSplit) cluster_wait();
-    return;
-  }
-
   float acc[BM / 2] = {};
   const int warpgroup = ladder::uniform(threadIdx.x / 128);
   // Of the first stage, as in stream_k.hpp.
   const std::uint64_t b0 = ladder::uniform(wgmma_descriptor<kB>(ring + warpgroup * 64 * BK));
   const std::uint64_t a0 = ladder::uniform(wgmma_descriptor<kA>(ring + BN * BK));
-  Mbarrier* const full0 = ladder::uniform(&full[0]);
+  Mbarrier* const full0 = ladder::uniform(full);
   constexpr unsigned kStageStep = kStage * sizeof(T) / 16;  // as descriptors count
   bool is_there = false;                                    // the next K-tile
   int previous = 0;                                         // the previous K-tile's stage
@@ -218,7 +194,7 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
       const int slot = rank - (rank > z);
       const unsigned to =
           cluster_address(inbox + slot * kQuads * R::kConsumerThreads + threadIdx.x, z);
-      const unsigned barrier = cluster_address(&received, z);
+      const unsigned barrier = cluster_address(received, z);
 #pragma unroll
       for (int q = 0; q < kQuads; ++q) {
         const float* const s = acc + z * kMine + q * 4;
@@ -227,7 +203,7 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
       }
     }
     if (rank >= kReducers) return;
-    mbarrier_wait_cluster(&received, 0);  // also: no other block accesses this one any more
+    mbarrier_wait_cluster(received, 0);  // also: no other block accesses this one any more
   }
 
   // Always from the first block to the last, so that the result is the same in every run.
@@ -238,13 +214,13 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
 #pragma unroll
     for (int q = 0; q < kQuads; ++q) {
       const float* const s = acc + min(z, kReducers - 1) * kMine + q * 4;
-      const float4 part =
+      const float4 sums =
           z == rank ? make_float4(s[0], s[1], s[2], s[3]) : from[q * R::kConsumerThreads];
       float* const t = total + q * 4;
-      t[0] = z == 0 ? part.x : t[0] + part.x;
-      t[1] = z == 0 ? part.y : t[1] + part.y;
-      t[2] = z == 0 ? part.z : t[2] + part.z;
-      t[3] = z == 0 ? part.w : t[3] + part.w;
+      t[0] = z == 0 ? sums.x : t[0] + sums.x;
+      t[1] = z == 0 ? sums.y : t[1] + sums.y;
+      t[2] = z == 0 ? sums.z : t[2] + sums.z;
+      t[3] = z == 0 ? sums.w : t[3] + sums.w;
     }
   }
 
@@ -287,6 +263,75 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
     for (int r = warp % 4; r < R::kRows; r += 4 * kUnalignedRows) {
       store_unaligned(c, m, n, epilogue_tile, r, 4, row, col0 + warpgroup * 64);
     }
+  }
+}
+
+template <class C, class Loads, int kParts>
+__device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, int n,
+                                              ladder::Divisor tiles_m, int k_tiles, int stages) {
+  using S = typename Loads::S;
+  using T = typename Loads::T;
+  constexpr Major kA = Loads::kA;
+  using R = SharedLayout<S, kA, kParts>;
+  constexpr int BM = S::BM, BN = S::BN, kStage = R::kStage, kReducers = R::kReducers;
+  constexpr bool kSplit = kParts > 1;
+  __shared__ Mbarrier full[R::kMostStages], empty[R::kMostStages], received;
+  T* const shared = ladder::dynamic_shared<T>();
+  T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
+  float4* const inbox = reinterpret_cast<float4*>(ring + stages * kStage);
+
+  // Tiles that are neighbours in time share the columns: B is the operand worth reading once.
+  const int tile = blockIdx.x / kParts;
+  const int row0 = tiles_m.remainder(tile) * BM, col0 = tiles_m.quotient(tile) * BN;
+  const int rank = kSplit ? cluster_rank() : 0;
+  const int first = static_cast<int>(std::int64_t{k_tiles} * rank / kParts);
+  const int last = static_cast<int>(std::int64_t{k_tiles} * (rank + 1) / kParts);
+
+  // The consumers' warps make the mbarriers, a stage or two each. Where TMA does not load,
+  // a producer warp makes them all: its loads take longer, and consumers have no registers left for more.
+  constexpr int kProducer = S::kConsumers * 128;
+  constexpr bool kByTma = Loads::kArrivals == 1;
+  auto make_received = [&] {
+    mbarrier_init(&received, 1);
+    if (rank < kReducers) mbarrier_arrive_expect_tx(&received, R::kQuads * sizeof(float4));
+  };
+  auto make_stage = [&](int s) {
+    mbarrier_init(&full[s], Loads::kArrivals);
+    mbarrier_init(&empty[s], S::kConsumers);
+  };
+  if constexpr (kByTma) {
+    if (const int warp = ladder::uniform(threadIdx.x / 32); warp < S::kConsumers * 4) {
+      if (elect_one()) {
+        if (kSplit && warp == S::kConsumers * 4 - 1) make_received();
+        for (int s = warp; s < stages; s += S::kConsumers * 4) make_stage(s);
+        fence_proxy_async();
+        if constexpr (kSplit) fence_mbarrier_init();
+      }
+    } else if (threadIdx.x == kProducer) {
+      loads.prefetch();
+    }
+  } else if (const int s = threadIdx.x - kProducer; s >= 0 && s < 32) {
+    if (kSplit && s == 0) make_received();
+    if (s < stages) make_stage(s);
+    fence_proxy_async();
+    if constexpr (kSplit) fence_mbarrier_init();
+    __syncwarp();
+  }
+  if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
+
+  // In this order, and until the first load is asked for the consumers are asleep: as in stream_k.hpp.
+  constexpr int kBlock = kThreads<Loads>;
+  const Part<T> part{ring, inbox, full, empty, &received, row0, col0, rank, first, last, stages};
+  if constexpr (!kByTma) named_barrier_sync<kBlock>(kReady);
+  if (threadIdx.x < kProducer) {
+    if constexpr (kByTma) {
+      named_barrier_arrive<kBlock>(kReady);
+      named_barrier_sync<kBlock>(kFirstLoad);
+    }
+    multiply_part<C, Loads, kParts>(part, c, m, n);
+  } else {
+    loads.fill(Ring<T>{ring, full, empty, ladder::StagesState{stages}}, row0, col0, first, last);
+    if constexpr (kSplit) cluster_wait();
   }
 }
 

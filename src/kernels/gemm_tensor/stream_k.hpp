@@ -61,9 +61,7 @@ struct Shape {
   static constexpr int kSlices = Lines / (64 * kOfTile);    // of 64 lines, a warpgroup's
   /// Of a thread, from what the launch gives each.
   static constexpr int kRegisters = kConsumers == 3 ? 128 : 168;
-  static constexpr int kProducerRegisters = kConsumers == 3             ? 32
-                                            : kSlices * Width / 2 > 160 ? 24
-                                                                        : 40;
+  static constexpr int kProducerRegisters = kConsumers == 3 ? 32 : 24;
   static constexpr int kConsumerRegisters =
       ((kConsumers + 1) * kRegisters - kProducerRegisters) / kConsumers;
   /// Whether fp32 C is stored: of its transpose, a slice a warpgroup; more leave no registers for that.
@@ -102,9 +100,9 @@ struct Order {
   /// Of a cluster's tile: x column, y row.
   __device__ int2 at(int tile) const {
     const int first = of_band.quotient(tile) * band, within = tile - first * cols;
-    const ladder::Divisor& height = first + band >= rows ? last_height : by_band;
+    const auto height = ladder::Divisor::select(first + band >= rows, last_height, by_band);
     const int col = height.quotient(within);
-    return make_int2(col, first + height.remainder(within));
+    return make_int2(col, first + within - col * height.divisor());
   }
 
   static int rows_of_band(int rows, int height, int width, int cluster) {
@@ -312,88 +310,122 @@ struct Task {
   int slot;
 };
 
+/// The first line, and the first of the width, of this block's tile in a cluster's.
+template <class S, class C>
+__device__ int line0(const Task<C>& task, int2 at) {
+  const int cluster = S::kAcross ? at.x : at.y, along = task.cluster.along(blockIdx.x);
+  return ((cluster << task.cluster.log_along) + along) * S::kLines;
+}
+template <class S, class C>
+__device__ int width0(const Task<C>& task, int2 at) {
+  const int cluster = S::kAcross ? at.y : at.x, beside = task.cluster.beside(blockIdx.x);
+  return ((cluster << task.cluster.log_beside) + beside) * S::kWidth;
+}
+
+constexpr int kIssuers = 2;    // of loads, which take turns: a warp each
+constexpr int kFirstLoad = 3;  // the named barrier at which it is asked for; epilogues have 1 and 2
+constexpr int kTurns = 4;      // the first of two
+
+/// By the producer warpgroup: half of its warps load, the other half make the mbarriers before. A small product
+/// is over soon after it has begun, so instructions before the first load count, and who else runs meanwhile.
 template <class T, class C, class S, Major kP, Major kQ>
-__global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant__ Task<C> task) {
+__device__ __forceinline__ void load_tiles(const Task<C>& task, T* ring, Mbarrier* full,
+                                           Mbarrier* empty) {
+  constexpr int kStage = SharedLayout<S, C, kQ>::kStage, kMakers = 4 - kIssuers;
+  const Cluster cluster = task.cluster;
+  const int issuer = ladder::uniform(threadIdx.x / 32) % 4;  // the last ones are makers
+  if (issuer >= kIssuers && elect_one()) {
+    prefetch_map(issuer == kIssuers ? &task.p : &task.q);
+#pragma unroll 1  // or there are more instructions before those of the first load
+    for (int s = issuer - kIssuers; s < task.stages; s += kMakers) {
+      mbarrier_init(&full[s], 1);
+      mbarrier_init(&empty[s], S::kOfTile * cluster.loaders());
+    }
+    fence_proxy_async();
+    fence_mbarrier_init();
+  }
+  __syncwarp();
+  if (cluster.blocks() > 1) cluster_arrive_relaxed();
+  if constexpr (S::kConsumers > 1) setmaxnreg_dec<S::kProducerRegisters>();
+  if (issuer >= kIssuers) {
+    named_barrier_arrive<128>(kReady);
+    return;
+  }
+
+  const int this_cluster = cluster.count(blockIdx.x), clusters = cluster.count(gridDim.x);
+  const int along = cluster.along(blockIdx.x), beside = cluster.beside(blockIdx.x);
+  Parts parts(task.division, this_cluster);
+  Part part;
+  int p = 0, q = 0;  // where the part's tile begins in P and in Q
+  auto next = [&] {
+    if (!parts.next(part, this_cluster, clusters)) return false;
+    const int2 at = task.order.at(part.tile);
+    p = line0<S>(task, at), q = width0<S>(task, at);
+    return true;
+  };
+  bool has_part = next();  // found before it waits for others
+  const Share<kP, S::kLines> of_p(cluster.log_beside, beside, task.row << along);
+  const Share<kQ, S::kWidth> of_q(cluster.log_along, along,
+                                  task.column << (beside << cluster.log_along));
+  ladder::StagesState state{task.stages};
+  auto load = [&](int k_tile) {
+    T* const to = ring + state.stage * kStage;
+    Mbarrier* const barrier = &full[state.stage];
+    mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
+    of_p.load(to, &task.p, p, k_tile * BK, barrier);
+    of_q.load(to + S::kLines * BK, &task.q, q, k_tile * BK, barrier);
+  };
+
+  named_barrier_sync<128>(kReady);
+  if (cluster.blocks() > 1) cluster_wait();  // so are the mbarriers of the others
+  if (issuer == 0 && has_part && elect_one()) {
+    griddepcontrol_wait();  // for copies of A and B
+    load(part.first);
+  }
+  __syncwarp();
+  named_barrier_arrive<(S::kConsumers * 4 + kIssuers) * 32>(kFirstLoad);
+  if (!elect_one()) return;
+  griddepcontrol_wait();
+  int loaded = 0;  // K-tiles
+  for (; has_part; has_part = next()) {
+    for (int k_tile = part.first; k_tile < part.last; ++k_tile, ++loaded, state.advance()) {
+      if (loaded == 0 || loaded % kIssuers != issuer) continue;
+      // Free in all blocks that it loads into, as in the first pass all stages are.
+      if (loaded >= task.stages) mbarrier_wait(&empty[state.stage], state.parity ^ 1);
+      load(k_tile);
+    }
+  }
+}
+
+/// By the consumer warpgroups.
+template <class T, class C, class S, Major kP, Major kQ>
+__device__ __forceinline__ void multiply_tiles(const Task<C>& task, T* ring, Mbarrier* full,
+                                               Mbarrier* empty) {
   using L = SharedLayout<S, C, kQ>;
   constexpr int kStage = L::kStage, kLines = S::kLines, kWidth = S::kWidth;
   constexpr int kConsumers = S::kConsumers, kSlices = S::kSlices;
   // K-tiles of an iteration. wgmma reads its descriptors from uniform registers, which the next K-tile's must
   // not overwrite before the last wgmma has begun: two K-tiles have registers of their own. Where the products
   // of a K-tile take longer than that, there is nothing to gain.
-  constexpr int kUnrolled = S::kLines == 64 || (kSlices == 1 && kWidth <= 128) ? 2 : 1;
-  constexpr int kIssuers = 2;  // of loads, which take turns: a warp each
-  constexpr int kTurns = 3;    // the first of two named barriers; epilogues have 1 and 2
-  __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
-  T* const shared = ladder::dynamic_shared<T>();
-  T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
+  [[maybe_unused]] constexpr int kUnrolled =
+      S::kLines == 64 || (kSlices == 1 && kWidth <= 128) ? 2 : 1;
 
   // Functions of blockIdx.x rather than registers.
   auto this_cluster = [&] { return task.cluster.count(blockIdx.x); };
   auto clusters = [&] { return task.cluster.count(gridDim.x); };
   auto along = [&] { return task.cluster.along(blockIdx.x); };
   auto beside = [&] { return task.cluster.beside(blockIdx.x); };
-  // The first line, and the first of the width, of this block's tile in a cluster's.
-  auto line0 = [&](int2 at) {
-    return (((S::kAcross ? at.x : at.y) << task.cluster.log_along) + along()) * kLines;
-  };
-  auto width0 = [&](int2 at) {
-    return (((S::kAcross ? at.y : at.x) << task.cluster.log_beside) + beside()) * kWidth;
-  };
 
-  // The last warps load. The others make the mbarriers, a stage or two each: one warp would make them one
-  // after the other, in a loop over its lanes.
-  constexpr int kMakers = S::kThreads / 32 - kIssuers;
-  if (const int maker = ladder::uniform(threadIdx.x / 32); maker >= kMakers) {
-    if (elect_one()) prefetch_map(maker == kMakers ? &task.p : &task.q);
-  } else if (elect_one()) {
-    for (int s = maker; s < task.stages; s += kMakers) {
-      mbarrier_init(&full[s], 1);
-      mbarrier_init(&empty[s], S::kOfTile * task.cluster.loaders());
-    }
-    fence_proxy_async();
-    fence_mbarrier_init();
-  }
-  cluster_arrive_relaxed();
+  // Asleep until the first load is asked for: what it needs is computed in the uniform datapath, which the
+  // warps of a quarter of an SM share, and which one that waits for its cluster does not leave to others.
+  if (task.cluster.blocks() > 1) cluster_arrive_relaxed();
+  named_barrier_sync<(kConsumers * 4 + kIssuers) * 32>(kFirstLoad);
+  if (task.cluster.blocks() > 1) cluster_wait();  // at once
+  if constexpr (kConsumers > 1) setmaxnreg_inc<S::kConsumerRegisters>();
 
   ladder::StagesState state{task.stages};
   Parts parts(task.division, this_cluster());
   Part part;
-  if (threadIdx.x >= kConsumers * 128) {  // the producer warpgroup: setmaxnreg, few threads issue
-    const int issuer = ladder::uniform(threadIdx.x / 32) - kMakers;
-    if constexpr (kConsumers > 1) setmaxnreg_dec<S::kProducerRegisters>();
-    if (issuer < 0 || !elect_one()) return;
-    const Cluster cluster = task.cluster;
-    const Share<kP, kLines> of_p(cluster.log_beside, beside(), task.row << along());
-    const Share<kQ, kWidth> of_q(cluster.log_along, along(),
-                                 task.column << (beside() << cluster.log_along));
-    int p = 0, q = 0;  // where the part's tile begins in P and in Q
-    auto next = [&] {
-      if (!parts.next(part, this_cluster(), clusters())) return false;
-      const int2 at = task.order.at(part.tile);
-      p = line0(at), q = width0(at);
-      return true;
-    };
-    int turn = 0;            // whose K-tile it is
-    bool has_part = next();  // found before it waits for others
-    cluster_wait();
-    griddepcontrol_wait();  // for copies of A and B
-    for (; has_part; has_part = next()) {
-      for (int k_tile = part.first; k_tile < part.last; ++k_tile, state.advance()) {
-        if (turn++ % kIssuers != issuer) continue;
-        T* const to = ring + state.stage * kStage;
-        Mbarrier* const barrier = &full[state.stage];
-        // Free in all blocks that it loads into. A new mbarrier reports the previous phase complete.
-        mbarrier_wait(&empty[state.stage], state.parity ^ 1);
-        mbarrier_arrive_expect_tx(barrier, kStage * sizeof(T));
-        of_p.load(to, &task.p, p, k_tile * BK, barrier);
-        of_q.load(to + kLines * BK, &task.q, q, k_tile * BK, barrier);
-      }
-    }
-    return;
-  }
-
-  if constexpr (kConsumers > 1) setmaxnreg_inc<S::kConsumerRegisters>();
-  cluster_wait();  // the mbarriers of all blocks are initialised
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int warpgroup = ladder::uniform(threadIdx.x / 128);
   const int of_tile = S::kInTurns ? 0 : warpgroup;
@@ -402,7 +434,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
   const std::uint64_t p0 =
       ladder::uniform(wgmma_descriptor<kP>(ring + of_tile * kSlices * 64 * BK));
   const std::uint64_t q0 = ladder::uniform(wgmma_descriptor<kQ>(ring + kLines * BK));
-  Mbarrier* const full0 = ladder::uniform(&full[0]);
+  Mbarrier* const full0 = ladder::uniform(full);
   // Releases a stage: one thread for each block that loads into it arrives at that block's barrier. Not
   // after the last load into it: so a block waits for all that others do in its memory, and may end.
   int loads_after = task.division.k_tiles_of(this_cluster(), clusters()) - task.stages;
@@ -519,7 +551,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
     for (int i = 0; i < kSlices; ++i) {
       const int slice = (of_tile * kSlices + i) * 64;
       if constexpr (S::kAcross) {
-        const int row = width0(at), column = line0(at) + slice;
+        const int row = width0<S>(task, at), column = line0<S>(task, at) + slice;
         if constexpr (std::is_same_v<C, float>) {
           store_transposed(task.to, task.m, task.n, row, column + warp % 4 * 16, acc[i]);
         } else {
@@ -532,7 +564,7 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
           }
         }
       } else {
-        const int row = line0(at) + slice + warp % 4 * 16, column = width0(at);
+        const int row = line0<S>(task, at) + slice + warp % 4 * 16, column = width0<S>(task, at);
         if constexpr (std::is_same_v<C, float>) {
           store_pairs(task.to, task.m, task.n, row, column, acc[i]);
         } else {
@@ -549,6 +581,21 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
     }
   }
   if (lane == 0) bulk_wait_group_read<0>();
+}
+
+template <class T, class C, class S, Major kP, Major kQ>
+__global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant__ Task<C> task) {
+  using L = SharedLayout<S, C, kQ>;
+  __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
+  T* const shared = ladder::dynamic_shared<T>();
+  T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
+  // In this order: the compiler puts the code that loads right behind the kernel's entry. Where it was last,
+  // behind 30 KiB of products and epilogues, no cache had it when it was jumped to.
+  if (threadIdx.x < S::kConsumers * 128) {
+    multiply_tiles<T, C, S, kP, kQ>(task, ring, full, empty);
+  } else {
+    load_tiles<T, C, S, kP, kQ>(task, ring, full, empty);
+  }
 }
 
 template <class Op, class S, class T, class C>
