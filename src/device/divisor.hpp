@@ -24,7 +24,6 @@ class Divisor {
     return static_cast<int>(unsigned(product >> 32) >> shift_);
   }
   __host__ __device__ int remainder(int x) const { return x - quotient(x) * divisor_; }
-  __host__ __device__ int divisor() const { return divisor_; }
 
   /// Its members are selected, not its address: constants at an address that is not known take the GPU far
   /// longer to load.

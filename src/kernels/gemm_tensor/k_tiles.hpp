@@ -15,8 +15,9 @@ using ladder::pack;
 
 using ladder::ptx::Major;
 
-constexpr int kDepth = 64;  // of a K-tile: 128 bytes, the width of the swizzle
-constexpr int kReady = 15;  // the named barrier at which a block's mbarriers are initialised
+constexpr int kDepth = 64;      // of a K-tile: 128 bytes, the width of the swizzle
+constexpr int kReady = 15;      // the named barrier at which a block's mbarriers are initialised
+constexpr int kFirstLoad = 14;  // the one at which the first load has been asked for
 
 /// Whether a product is of empty matrices, of which there are no tensor maps: then C is filled with zeros.
 template <class T, class C>

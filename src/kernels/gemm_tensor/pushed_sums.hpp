@@ -73,8 +73,6 @@ struct Ring {
   ladder::StagesState state;
 };
 
-constexpr int kFirstLoad = 14;  // the named barrier at which it is asked for
-
 /// A and B by TMA, whose rows start at multiples of 16 bytes: two threads issue by turns.
 template <class Op, class Element, class Shape>
 struct TmaLoads {
@@ -287,8 +285,8 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   const int first = static_cast<int>(std::int64_t{k_tiles} * rank / kParts);
   const int last = static_cast<int>(std::int64_t{k_tiles} * (rank + 1) / kParts);
 
-  // The consumers' warps make the mbarriers, a stage or two each. Where TMA does not load,
-  // a producer warp makes them all: its loads take longer, and consumers have no registers left for more.
+  // The consumers' warps make the mbarriers, a stage or two each. Where TMA does not load, a producer warp
+  // makes them all: its loads take longer, and consumers have no registers left for more.
   constexpr int kProducer = S::kConsumers * 128;
   constexpr bool kByTma = Loads::kArrivals == 1;
   auto make_received = [&] {
@@ -319,7 +317,8 @@ __device__ __forceinline__ void multiply_tile(const Loads& loads, C* c, int m, i
   }
   if constexpr (kSplit) cluster_arrive_relaxed();  // so that the other blocks know
 
-  // In this order, and until the first load is asked for the consumers are asleep: as in stream_k.hpp.
+  // The order of the branches, and consumers that sleep until the first load is asked for: as in stream_k.hpp.
+  // Where TMA loads, fill() waits for the mbarriers.
   constexpr int kBlock = kThreads<Loads>;
   const Part<T> part{ring, inbox, full, empty, &received, row0, col0, rank, first, last, stages};
   if constexpr (!kByTma) named_barrier_sync<kBlock>(kReady);

@@ -102,7 +102,7 @@ struct Order {
     const int first = of_band.quotient(tile) * band, within = tile - first * cols;
     const auto height = ladder::Divisor::select(first + band >= rows, last_height, by_band);
     const int col = height.quotient(within);
-    return make_int2(col, first + within - col * height.divisor());
+    return make_int2(col, first + height.remainder(within));
   }
 
   static int rows_of_band(int rows, int height, int width, int cluster) {
@@ -322,9 +322,8 @@ __device__ int width0(const Task<C>& task, int2 at) {
   return ((cluster << task.cluster.log_beside) + beside) * S::kWidth;
 }
 
-constexpr int kIssuers = 2;    // of loads, which take turns: a warp each
-constexpr int kFirstLoad = 3;  // the named barrier at which it is asked for; epilogues have 1 and 2
-constexpr int kTurns = 4;      // the first of two
+constexpr int kIssuers = 2;  // of loads, which take turns: a warp each
+constexpr int kTurns = 3;    // the first of two named barriers; epilogues have 1 and 2
 
 /// By the producer warpgroup: half of its warps load, the other half make the mbarriers before. A small product
 /// is over soon after it has begun, so instructions before the first load count, and who else runs meanwhile.
