@@ -15,11 +15,10 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Iterable
+from typing import Iterable, Sequence
 
 import ladder_csv
-from ladder_csv import ROOT, LadderError
-from ladder_sources import KERNELS, label
+from ladder_csv import KERNELS, ROOT, LadderError, file_of, label
 
 
 def versions(family: str) -> list[Path]:
@@ -29,17 +28,19 @@ def versions(family: str) -> list[Path]:
     return sorted((KERNELS / family).glob("v[0-9]*.cu"))
 
 
-def version(family: str, name: str) -> Path:
-    """The file that 3, v03 or v03_smem_tile means; 4b is v04b."""
+def version(family: str, name: str) -> tuple[Path, str]:
+    """The file that 3, v03 or v03_smem_tile means, and its label; 4b is v04b. Of the kernels that
+    v30_block_size.cu registers v30_block_size_32 means one, and v30 all."""
     files = versions(family)
-    number = re.fullmatch(r"v?0*(\d+)([a-z]?)", name)
-    prefix = f"v{number[1]:0>2}{number[2]}_" if number else ""
-    found = [p for p in files if label(p) == name or prefix and label(p).startswith(prefix)]
+    if number := re.fullmatch(r"v?0*(\d+)([a-z]?)", name):
+        found = [p for p in files if label(p).startswith(f"v{number[1]:0>2}{number[2]}_")]
+    else:
+        found = [p for p in files if p == file_of(family, name)]
     if len(found) != 1:
         what = f"{len(found)} versions" if found else "no version"
         labels = ", ".join(map(label, found or files))
         raise LadderError(f"{family} has {what} {name}: {labels}.")
-    return found[0]
+    return found[0], label(found[0]) if number else name
 
 
 def bench(build: Path | None) -> Path:
@@ -67,21 +68,24 @@ def names(program: Path) -> list[str]:
     return result.stdout.split()
 
 
-def choose(program: Path, family: str, labels: list[str], ladder: str) -> str:
-    """The filter for both versions on the first problem of the ladder they share."""
-    problems: dict[str, dict[str, str]] = {}  # by op and dtype, by version: the first problem
+def choose(program: Path, family: str, labels: Sequence[str], ladder: str) -> str:
+    """The filter for both versions, with all variants, on the first problem of the ladder they share."""
+    problems: dict[str, dict[str, str]] = {}  # by op and dtype, by kernel: the first problem
     for name in names(program):
-        first, *middle, version, problem = name.split("/")
+        first, *middle, kernel, problem = name.split("/")
         if first == family:
-            problems.setdefault("/".join(middle), {}).setdefault(version, problem)
-    shared = [key for key, of in problems.items() if all(one in of for one in labels)]
+            problems.setdefault("/".join(middle), {}).setdefault(kernel, problem)
+    kernels = {key: [[kernel for kernel in of if f"{kernel}_".startswith(f"{one}_")] for one in labels]
+               for key, of in problems.items()}  # fmt: skip
+    shared = [key for key, of in kernels.items() if all(of)]
     if not shared:
         raise LadderError(f"{' and '.join(labels)} share no operation and type.")
     matching = [key for key in shared if ladder in ("", key, *key.split("/"))]
     if not matching:
         raise LadderError(f"They share no ladder {ladder}; there are {', '.join(shared)}.")
     key = matching[0]
-    return f"^{family}/{key}/({'|'.join(labels)})/{problems[key][labels[0]]}$"
+    chosen = [kernel for of in kernels[key] for kernel in of]
+    return f"^{family}/{key}/({'|'.join(chosen)})/{problems[key][chosen[0]]}$"
 
 
 def main() -> None:
@@ -94,10 +98,9 @@ def main() -> None:
     parser.add_argument("ladder", nargs="?", default="", help="operation, type, or operation/type")
     parser.add_argument("--build", type=Path, help="default: build/release, else build/host")
     options = parser.parse_args()
-    files = [version(options.family, name) for name in (options.a, options.b)]
-    if files[0] == files[1]:
+    files, labels = zip(*(version(options.family, name) for name in (options.a, options.b)))
+    if labels[0] == labels[1]:
         raise LadderError(f"{options.a} and {options.b} are the same version.")
-    labels = [label(p) for p in files]
     gpu_only = [label(p) for p in files if ".gpu." in p.name]
     if not gpu_only:
         program = bench(options.build)

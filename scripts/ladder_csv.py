@@ -4,6 +4,7 @@ Needs nothing but Python 3.10, so that a table can be checked where nothing can 
 """
 
 import csv
+import functools
 import importlib.util
 import itertools
 import math
@@ -91,7 +92,7 @@ class Row(NamedTuple):
         return is_roofs(self.family)
 
     @property
-    def place(self) -> tuple[bool, str]:
+    def place(self) -> tuple[bool, list[tuple[int, str]]]:
         return place(self.kernel)
 
     @property
@@ -128,8 +129,10 @@ class Row(NamedTuple):
 
     @property
     def short_name(self) -> str:
-        """v05 of v05_tile2d."""
-        return self.kernel.partition("_")[0]
+        """v05 of v05_tile2d, v30_32 of v30_block_size_32."""
+        number = self.kernel.partition("_")[0]
+        file = file_of(self.family, self.kernel)
+        return number + self.kernel[len(label(file)) :] if file else number
 
 
 def is_roofs(family: str) -> bool:
@@ -142,9 +145,9 @@ def is_peer(kernel: str) -> bool:
     return re.match(r"p\d", kernel) is not None
 
 
-def place(kernel: str) -> tuple[bool, str]:
+def place(kernel: str) -> tuple[bool, list[tuple[int, str]]]:
     """In a ladder: peers come last."""
-    return is_peer(kernel), kernel
+    return is_peer(kernel), natural(kernel)
 
 
 class Roof(NamedTuple):
@@ -289,10 +292,29 @@ class Ladder:
         return row.gflops if self.is_compute else row.gbps
 
 
+# ---- The tree
+
+
+KERNELS = ROOT / "src" / "kernels"
+
+
+def label(path: Path) -> str:
+    """v05_tile2d of v05_tile2d.cu and of v05_tile2d.gpu.cu."""
+    return path.name.split(".")[0]
+
+
+@functools.cache
+def file_of(family: str, kernel: str, kernels: Path = KERNELS) -> Path | None:
+    """The source that registers a kernel: of v05_tile2d the file with this label; of v30_block_size_32,
+    one of several in v30_block_size.cu, that whose label and "_" it begins with. None if there is none."""
+    files = (kernels / family).glob("v[0-9]*.cu")
+    return next((file for file in files if f"{kernel}_".startswith(f"{label(file)}_")), None)
+
+
 def idea(row: Row) -> str:
     """What the head of a version's file says as its idea, on one line; empty without a file."""
-    files = sorted((ROOT / "src" / "kernels" / row.family).glob(f"{row.kernel}.*"))
-    text = files[0].read_text(encoding="utf-8") if files else ""
+    file = file_of(row.family, row.kernel)
+    text = file.read_text(encoding="utf-8") if file else ""
     found = re.search(r"^// Idea +((?:.*\n//  +)*.*)", text, re.MULTILINE)
     return re.sub(r"\s*\n//\s+", " ", found[1]) if found else ""
 

@@ -11,9 +11,8 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from ladder_csv import ROOT
+from ladder_csv import KERNELS, file_of, label
 
-KERNELS = ROOT / "src" / "kernels"
 HEAD = ("Idea", "Vs", "Bound by", "Limits", "Tile")
 
 
@@ -35,20 +34,11 @@ class Version(NamedTuple):
     headers: tuple[str, ...]  # of families, those included: kernels/gemm/tiles.hpp
 
 
-def label(path: Path) -> str:
-    """v05_tile2d of v05_tile2d.cu and of v05_tile2d.gpu.cu."""
-    return path.name.split(".")[0]
-
-
-def files() -> dict[str, Path]:
-    """The source of every version, by its name family/kernel."""
-    found = sorted(KERNELS.glob("*/v[0-9]*.cu"))
-    return {f"{file.parent.name}/{label(file)}": file for file in found}
-
-
-def version(name: str) -> Version:
-    """Of a name that files() knows."""
-    file = files()[name]
+def version(name: str) -> Version | None:
+    """Of a name family/kernel; None if the tree has no such version."""
+    file = file_of(*name.split("/"))
+    if file is None:
+        return None
     source = file.read_text(encoding="utf-8")
     written = head(source)
     short = label(file).partition("_")[0]

@@ -139,7 +139,8 @@ def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
     speed = ladder.speed(row)
     return {
         "run": at, "family": row.family, "op": row.op, "dtype": row.dtype, "problem": row.problem,
-        "cache": row.cache, "kernel": row.kernel, "idea": run.cells[row].get("idea", ""),
+        "cache": row.cache, "kernel": row.kernel, "short": row.short_name,
+        "idea": run.cells[row].get("idea", ""),
         "verdict": row.verdict, "reason": run.cells[row].get("reason", ""),
         "vendor": row.is_baseline, "peer": row.is_peer, "best": row in ladder.tied,
         "simplest": row is ladder.best,
@@ -224,8 +225,8 @@ def data(runs: Sequence[Run], versions: dict[str, ladder_sources.Version]) -> di
 
 def used_versions(runs: Sequence[Run]) -> dict[str, ladder_sources.Version]:
     """Those of the tree that the runs have rows of."""
-    there = {f"{row.family}/{row.kernel}" for run in runs for row in run.rows}
-    return {name: ladder_sources.version(name) for name in ladder_sources.files() if name in there}
+    there = sorted({f"{row.family}/{row.kernel}" for run in runs for row in run.rows})
+    return {name: one for name in there if (one := ladder_sources.version(name))}
 
 
 def compiled(paths: Sequence[Path], runs: Sequence[Run]) -> dict[str, list[dict[str, Any]]]:

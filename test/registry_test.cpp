@@ -41,13 +41,38 @@ TEST(Registry, HostExecutorHasEveryVersionThatIsNotGpuOnly) {
 }
 
 TEST(Registry, NoVersionIsRegisteredTwice) {
-  std::map<std::string, std::string> seen;
+  std::set<std::string> names;
+  std::map<std::string, std::string> files;  // by number
   for (const Kernel& kernel : all_kernels()) {
+    const std::string where = kernel.backend == Backend::cuda ? " on GPU" : " on host";
     const std::string name = full_name(kernel);
-    const std::string number = name.substr(0, name.find('_', name.rfind('/')));
-    const std::string key = number + (kernel.backend == Backend::cuda ? " on GPU" : " on host");
-    const auto [at, fresh] = seen.emplace(key, kernel.file);
-    EXPECT_TRUE(fresh) << key << " is registered by " << at->second << " and by " << kernel.file;
+    EXPECT_TRUE(names.insert(name + where).second) << name << where << " by " << kernel.file;
+    const std::string number = name.substr(0, name.find('_', name.rfind('/'))) + where;
+    EXPECT_EQ(files.emplace(number, kernel.file).first->second, kernel.file) << number;
+  }
+}
+
+TEST(Registry, AFileMayRegisterVariants) {
+  std::vector<std::string> labels;
+  for (const Kernel& kernel : open_host_device()->kernels()) {
+    if (file_label(kernel) == "v30_block_size") labels.push_back(label(kernel));
+  }
+  EXPECT_THAT(labels, testing::ElementsAre("v30_block_size_32", "v30_block_size_64",
+                                           "v30_block_size_128", "v30_block_size_256",
+                                           "v30_block_size_512", "v30_block_size_1024"));
+}
+
+TEST(Registry, ALabelLeadsBackToOneFile) {
+  std::map<std::string_view, std::set<std::string>> files;  // by family
+  for (const Kernel& kernel : all_kernels()) {
+    files[kernel.family].insert(std::string(file_label(kernel)));
+  }
+  for (const Kernel& kernel : all_kernels()) {
+    std::vector<std::string> found;
+    for (const std::string& file : files[kernel.family]) {
+      if ((label(kernel) + "_").starts_with(file + "_")) found.push_back(file);
+    }
+    EXPECT_THAT(found, testing::ElementsAre(file_label(kernel))) << full_name(kernel);
   }
 }
 
@@ -77,6 +102,12 @@ TEST(Registry, NamesComeFromFiles) {
   const Kernel relu{"elementwise",     "relu", DType::bf16, {"idea"},
                     "v00b_lib.gpu.cu", {},     nullptr,     nullptr};
   EXPECT_EQ(full_name(relu), "elementwise/relu/bf16/v00b_lib");
+  EXPECT_EQ(short_label(relu), "v00b");
+  Kernel variant = gemm;
+  variant.version.variant = Digits<1024>::text;
+  EXPECT_EQ(full_name(variant), "gemm/f32/v05_tile2d_1024");
+  EXPECT_EQ(file_label(variant), "v05_tile2d");
+  EXPECT_EQ(short_label(variant), "v05_1024");
 }
 
 TEST(Registry, HopperFilesNeedExactlySm90) {

@@ -259,6 +259,28 @@ class Choosing(Case):
         (one,) = ladder_csv.select(self.rows(lines))  # an older file has only the fastest
         self.assertEqual([r.number for r in one.tied], [12])
 
+    def test_a_kernel_leads_back_to_its_file(self) -> None:
+        def found(family: str, kernel: str) -> str:
+            file = ladder_csv.file_of(family, kernel)
+            return file.name if file else ""
+
+        self.assertEqual(found("gemm", "v03_smem_tile"), "v03_smem_tile.cu")
+        self.assertEqual(found("gemm", "v00_cublas"), "v00_cublas.gpu.cu")
+        for kernel in ("v30_block_size_32", "v30_block_size_1024"):
+            self.assertEqual(found("elementwise", kernel), "v30_block_size.cu")
+        for kernel in ("v30_block", "v30_block_sizes", "v31_block64", "p01_torch"):
+            self.assertEqual(found("elementwise", kernel), "", kernel)
+        for file in ladder_csv.KERNELS.glob("*/v[0-9]*.cu"):
+            self.assertEqual(ladder_csv.file_of(file.parent.name, ladder_csv.label(file)), file)
+
+    def test_variants_stand_in_order_and_are_told_apart(self) -> None:
+        names = [f"v30_block_size_{size}" for size in (1024, 32, 256)]
+        (one,) = ladder_csv.select(self.rows(equal_rounds([line(n, 900) for n in names], *names[::2])))
+        self.assertEqual([r.short_name for r in one.rows], ["v30_32", "v30_256", "v30_1024"])
+        assert one.best is not None
+        self.assertEqual(one.best.name + one.tied_with(one.best), "v30 block size 256, tied with v30_1024")
+        self.assertIn("32, 64, 128, 256", ladder_csv.idea(one.rows[0]))
+
     def test_the_baseline_is_no_rung(self) -> None:
         (one,) = ladder_csv.select(self.rows(GEMM))
         assert one.best is not None
@@ -612,7 +634,14 @@ class Pictures(Case):
 
 
 class TreeCase(Case):
-    """With a small tree: READMEs with markers."""
+    """With a small tree: READMEs with markers, and the versions that its CSVs have rows of."""
+
+    def write(self, lines: list[dict[str, Any]], path: str = "results.csv") -> Path:
+        for one in lines:
+            file = self.folder / "src" / "kernels" / one["family"] / f"{one['kernel']}.cu"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        return super().write(lines, path)
 
     def tree(self, *families: str) -> None:
         pages = "README.md", "results/README.md", *(f"src/kernels/{f}/README.md" for f in families)
@@ -642,6 +671,17 @@ class Tables(TreeCase):
         self.assertRegex(table, r"\| `v04_wrong` \| incorrect \|")
         self.assertIn("[one.csv](../../../results/gpu/one.csv)", table)
         self.assertTrue(table.startswith("# Before\n") and table.endswith("\nAfter\n"))
+
+    def test_versions_that_are_no_more_are_left_out(self) -> None:
+        self.tree("elementwise")
+        self.write([*RELU, line("v30_block_size_32", 700), line("p01_torch", 700)], "results/gpu/one.csv")
+        kernels = self.folder / "src/kernels/elementwise"
+        (kernels / "v03_vec128.cu").unlink()
+        (kernels / "v30_block_size_32.cu").rename(kernels / "v30_block_size.cu")
+        (kernels / "p01_torch.cu").unlink()
+        rows = [row for row in self.pages()["elementwise"].splitlines() if row.startswith("| `")]
+        self.assertEqual([row.split("`")[1] for row in rows],
+                         ["v01_naive", "v02_grid_stride", "v30_block_size_32", "p01_torch"])  # fmt: skip
 
     def test_peers_stand_in_the_table_but_do_not_win(self) -> None:
         self.tree("elementwise")
@@ -954,6 +994,7 @@ class LadderScript(Case):
         "elementwise/add/f32/v01_naive/65536", "elementwise/add/f32/v01_naive/100003",
         "elementwise/add/f32/v03_vec128/65536", "elementwise/add/f32/v03_vec128/100003",
         "elementwise/relu/f16/v01_naive/65536", "elementwise/relu/f16/v03_vec128/65536",
+        "elementwise/relu/f16/v30_block_size_32/65536", "elementwise/relu/f16/v30_block_size_64/65536",
         "gemm/f32/v03_smem_tile/128x128x128", "gemm/f32/v04_tile1d/128x128x128",
         "softmax/f32/v04_online/16x1024", "softmax/f32/v04b_vectors/16x1024",
     )  # fmt: skip
@@ -999,6 +1040,22 @@ class LadderScript(Case):
             self.assertIn("+++ src/kernels/softmax/v04b_vectors.cu\n", result.stdout)
             self.assertIn("=^softmax/f32/(v04_online|v04b_vectors)/16x1024$", result.stdout)
         self.refuses("softmax has no version 4z: v00_cudnn", *self.ladder("softmax", "4", "4z"))
+
+    def test_a_file_may_register_several_kernels(self) -> None:
+        def chosen(*versions: str) -> str:
+            result = self.run_script(*self.ladder("elementwise", *versions))
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            return result.stdout.splitlines()[-1].split("=^")[1]
+
+        prefix = "elementwise/relu/f16/"
+        self.assertEqual(
+            chosen("3", "30"),
+            prefix + "(v03_vec128|v30_block_size_32|v30_block_size_64)/65536$",
+        )
+        self.assertEqual(
+            chosen("v30_block_size_64", "v30_block_size_32"),
+            prefix + "(v30_block_size_64|v30_block_size_32)/65536$",
+        )
 
     def test_a_version_for_gpus_only_has_a_difference(self) -> None:
         result = self.run_script(*self.ladder("gemm", "0", "1"))

@@ -144,7 +144,7 @@ std::string story(std::span<const Row> rows, const Row& row, const Paint& paint)
   if (before && moves.empty()) moves.push_back({0, true, "same counts"});
   if (before && before + 1 != &row) {
     moves.front().text =
-        fmt::format("against {}: {}", label(*before->kernel).substr(0, 3), moves.front().text);
+        fmt::format("against {}: {}", short_label(*before->kernel), moves.front().text);
   }
 
   // Beside the idea if all fits there, else below it.

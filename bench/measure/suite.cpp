@@ -20,10 +20,10 @@ std::vector<const Kernel*> ladder_of(const Family& family, DType dtype, Backend 
       kernels.push_back(&kernel);
     }
   }
-  std::sort(kernels.begin(), kernels.end(), [](const Kernel* a, const Kernel* b) {
-    return std::make_tuple(!a->version.baseline, label(*a)) <
-           std::make_tuple(!b->version.baseline, label(*b));
-  });
+  const auto place = [](const Kernel* one) {  // a file's variants stay in its order
+    return std::make_pair(!one->version.baseline, file_label(*one));
+  };
+  std::ranges::stable_sort(kernels, {}, place);
   return kernels;
 }
 

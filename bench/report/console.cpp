@@ -132,7 +132,7 @@ void Console::table(const Group& group, std::span<const Row> rows) {
     ladder->most_work = work;
     std::vector<std::string> tied;
     for (const Row& row : rows) {
-      if (row.fastest) tied.push_back(label(*row.kernel).substr(0, label(*row.kernel).find('_')));
+      if (row.fastest) tied.push_back(short_label(*row.kernel));
       if (row.fastest && tied.size() == 1) best = &row;  // the simplest of them
     }
     const std::string others =

@@ -10,7 +10,6 @@ const LADDER = ["family", "op", "dtype"];
 const unique = (values) => [...new Set(values)];
 const agree = (a, b, names) => names.every((name) => a[name] === b[name]);
 const spoken = (kernel) => kernel.replaceAll("_", " ");
-const short = (kernel) => kernel.split("_")[0];
 const named = (row) => LADDER.map((name) => row[name]).filter(Boolean).join(" ");
 const ladderName = (row) => LADDER.map((name) => row[name]).join("/");
 const runTitle = (run) => `${report.runs[run].gpu} · ${report.runs[run].name}`;

@@ -142,7 +142,7 @@ function nameWinners(made, places) {
   let last;
   const taken = places.map(([, x, y]) => [x, y, 12]);
   for (const [row, x, y] of places) {
-    const name = short(row.kernel), half = 4.5 * name.length;
+    const name = row.short, half = 4.5 * name.length;
     if (name === last || taken.some(([left, top, reach]) => Math.abs(left - x) < half + reach &&
         Math.abs(top - (y + 18)) < 12)) continue;
     last = name;

@@ -41,7 +41,7 @@ function storyBar(list) {
     const piece = h("a", {
       class: `piece ${i ? i % 2 ? "odd" : "even" : "first"}`, href: whyOf(row), tabindex: -1,
       "aria-hidden": true, style: `left: ${at(from)}; width: ${at(row.share - from)}`,
-    }, wide > least ? short(row.kernel) : "");
+    }, wide > least ? row.short : "");
     tells(piece, [`${spoken(row.kernel)}: ${percentText(row.share)} of the roof`, row.idea,
                   gain && `${gain.text} than ${spoken(steps[i - 1].kernel)}`]);
     return piece;
@@ -56,7 +56,7 @@ function storyBar(list) {
       : best.ratio ? `${best.ratio_text}× ${best.against}` : "";
   const told = [
     `${percentText(first.share)} → ${percentText(best.share)}`,
-    climbed && best !== first ? `${asMultiple(climbed.gain)} over ${short(first.kernel)}` : "", against,
+    climbed && best !== first ? `${asMultiple(climbed.gain)} over ${first.short}` : "", against,
   ];
   const {dtype, op, problem, roof} = best;
   return h("li", {},

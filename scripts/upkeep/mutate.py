@@ -139,7 +139,7 @@ class Mutant(NamedTuple):
         on which the version is wrong."""
         family = version.parent.name
         runs = [[], [f"--{family}={problem}"]] if problem and family != "roofs" else [[]]
-        name = f"^{family}/.*/{kernels.name_of(version)}/"
+        name = f"^{family}/.*/{kernels.name_of(version)}[^/]*/"
         return all(self.verdicts(bench, name, rows, *options) == {"passed"} for options in runs)
 
     def verdicts(self, bench: Path, name: str, rows: Path, *options: str) -> set[str]:
@@ -211,7 +211,7 @@ class Runner:
 
     def by_tests(self, version: Path, mutant: Mutant) -> Tested:
         """First by the quick ones, or those of the widths."""
-        name = f"--gtest_filter={version.parent.name}/*/{kernels.name_of(version)}"
+        name = f"--gtest_filter={version.parent.name}/*/{kernels.name_of(version)}*"  # and variants
         if mutant.kind == "widths":
             tested = mutant.tests(self.build.limits, f"{name}.limits")
             if tested.noticed:
@@ -222,11 +222,13 @@ class Runner:
         return mutant.tests(self.build.kernel_tests, f"{name}.host_full")
 
     def mutants(self, trial: Trial, tree: Path) -> Iterator[tuple[Path, Mutant]]:
-        """Of each version that has the code; the first are those that are compiled soonest."""
+        """Of each version that has the code, those that are compiled soonest first; then of those that
+        launch it from other families."""
         file, mutation, _ = trial
         versions = sorted(kernels.versions_with(file), key=self.build.size)
+        launching = list(dict.fromkeys(v for one in versions for v in kernels.launching(one)))
         if not mutation.text:
-            for version in versions:
+            for version in versions + launching:
                 dropped = f"src/{file}:{mutation.line}"
                 yield version, Mutant(self.unmutated, mutation.kind, dropped)
             return
@@ -242,6 +244,9 @@ class Runner:
                 objects[SOURCES / version] = to
                 library = self.build.library(tree / "library", objects)
                 yield version, Mutant(library, mutation.kind, objects=objects)
+        if objects:  # in them are the kernels of other families' versions, too
+            for version in launching:
+                yield version, Mutant(tree / "library", mutation.kind, objects=objects)
 
     @staticmethod
     def judged(trial: Trial, noticed: str, by_bench: bool) -> Outcome:

@@ -3,9 +3,9 @@
 README and of docs/.
 
 The numbers come from the CSVs under results/<gpu>/: for each family from the GPU's newest one that
-has its rows. Left out are *-shapes.csv, further problems of some versions, and what
-scripts/autotune.py and scripts/torch_operators.py measured. *-sizes.csv, ranges of problems, are only
-drawn over size. Of several GPUs the one with the most
+has its rows. Left out are rows of versions that are no more, *-shapes.csv, further problems of some
+versions, and what scripts/autotune.py and scripts/torch_operators.py measured. *-sizes.csv, ranges of
+problems, are only drawn over size. Of several GPUs the one with the most
 families measured by the protocol of equal rounds comes first, of those the one measured last;
 README.md has a row of it for each family, results/README.md all rows of all GPUs.
 
@@ -264,9 +264,9 @@ def ladder_table(ladders: Sequence[Ladder]) -> str:
         + (", at the power limit" if one.at_power_limit else "")
         for one in others
     ]
-    places = sorted({r.place for one in ladders for r in one.rows})
+    kernels = sorted({r.kernel for one in ladders for r in one.rows}, key=ladder_csv.place)
     table = [head]
-    for _, kernel in places:
+    for kernel in kernels:
         line = [f"`{kernel}`"] + [""] * (len(head) - 1)
         for column, one in enumerate(ladders):
             row = next((r for r in one.rows if r.kernel == kernel), None)
@@ -379,14 +379,23 @@ def aa_table(page: Path, machines: Sequence[Runs]) -> str:
 # ---- Pages
 
 
+def run_of(path: Path, root: Path) -> Run:
+    """A CSV's rows that come from a GPU, but for those of versions that the tree has no more."""
+    kernels = root / "src" / "kernels"
+    return Run(path, tuple(
+        r for r in ladder_csv.read(path)
+        if r.backend == "cuda" and (r.is_peer or ladder_csv.file_of(r.family, r.kernel, kernels))
+    ))  # fmt: skip
+
+
 def newest_runs(root: Path) -> list[Runs]:
     """For every GPU and family the newest run that has its cold rows. First comes the GPU with the most
     families in equal rounds, of those the one with the newest run."""
     machines: dict[Path, list[Run]] = {}
     for path in ladder_csv.runs(root):
-        rows = tuple(r for r in ladder_csv.read(path) if r.backend == "cuda")
-        if any(r.cache != "hot" for r in rows):
-            machines.setdefault(path.parent, []).append(Run(path, rows))
+        run = run_of(path, root)
+        if any(r.cache != "hot" for r in run.rows):
+            machines.setdefault(path.parent, []).append(run)
 
     found: list[Runs] = []
     for runs in machines.values():
@@ -466,10 +475,7 @@ def over_size(page: Path, machines: Sequence[Runs]) -> tuple[str, list[Picture]]
     most, chosen = 0, {}
     for runs in without_roofs(machines):
         folder = next(iter(runs.values())).path.parent
-        further = [
-            Run(path, tuple(r for r in ladder_csv.read(path) if r.backend == "cuda"))
-            for path in sorted(folder.glob("*-sizes.csv"))
-        ]
+        further = [run_of(path, page.parent) for path in sorted(folder.glob("*-sizes.csv"))]
         panels = {}
         for family, newest in runs.items():
             of_family = [(range_of(panel), run, panel) for run in (newest, *further)

@@ -15,6 +15,15 @@ struct Version {
   bool capturable = true;  ///< its launches may be captured into a CUDA graph, to be timed hot
   /// The result, if any, that blocks add to in the order in which they come: its last bits vary.
   const char* unordered_sum = "";
+  const char* variant = "";  ///< of several that a file registers: the end of its label
+};
+
+/// The digits of a positive number, as the text of a variant.
+template <int n, char... digits>
+struct Digits : Digits<n / 10, '0' + n % 10, digits...> {};
+template <char... digits>
+struct Digits<0, digits...> {
+  static constexpr char text[] = {digits..., '\0'};
 };
 
 /// Whether a version can run a problem, and if not, why.

@@ -13,12 +13,24 @@ namespace {
 
 constexpr unsigned char kCanaryByte = 0xA5;
 
+std::string with_variant(std::string_view name, const Kernel& kernel) {
+  const char* const variant = kernel.version.variant;
+  return fmt::format("{}{}{}", name, *variant ? "_" : "", variant);
+}
+
 }  // namespace
 
-std::string label(const Kernel& kernel) {
+std::string_view file_label(const Kernel& kernel) {
   std::string_view name = kernel.file;
   name.remove_prefix(name.rfind('/') + 1);
-  return std::string(name.substr(0, name.find('.')));
+  return name.substr(0, name.find('.'));
+}
+
+std::string label(const Kernel& kernel) { return with_variant(file_label(kernel), kernel); }
+
+std::string short_label(const Kernel& kernel) {
+  const std::string_view name = file_label(kernel);
+  return with_variant(name.substr(0, name.find('_')), kernel);
 }
 
 std::string full_name(const Kernel& kernel) {

@@ -38,7 +38,13 @@ struct KernelResources {
 };
 
 /// The name of a version's file without its suffixes: "v05_tile2d".
+std::string_view file_label(const Kernel& kernel);
+
+/// That and the variant, if there is one: "v05_tile2d", "v30_block_size_32".
 std::string label(const Kernel& kernel);
+
+/// The number and the variant: "v05", "v30_32".
+std::string short_label(const Kernel& kernel);
 
 /// How benchmarks and tests name a kernel: family[/op]/dtype/label.
 std::string full_name(const Kernel& kernel);

@@ -1,4 +1,4 @@
-// How the blocks of v01 to v09 and of v20 to v23 combine their results: each block writes a partial
+// How the blocks of v01 to v09 and of v20 combine their results: each block writes a partial
 // result, and the same kernel is launched again on those, until it writes a single one. This is not
 // what these versions teach, so it is the same for all of them.
 #pragma once

@@ -3,7 +3,7 @@
 // Bound by  few bytes in flight: two loads per thread, then a tree during which nothing is loaded
 // Limits    none
 //
-// v20 to v23 have this kernel with other block sizes.
+// v20 has this kernel with other block sizes.
 #include "passes.hpp"
 
 namespace {

@@ -1,13 +1,15 @@
-// Idea      v06 with 1024 threads per block instead of 256
-// Vs v06    two barriers more, at each of which four times as many warps wait; two blocks fill
-//           an SM, so that half of it is idle whenever one of them is in its tree
-// Bound by  barriers, at which half of an SM waits together
+// Idea      block size: v06 with 64, 128, 512 and 1024 threads per block instead of 256
+// Vs v06    64 threads have no step of the tree before the last warp's, and no barrier but the one
+//           after loading, 128 one barrier less than 256, 512 one more, 1024 two; at each of these
+//           the whole block waits
+// Bound by  with 64 threads starting blocks, each of which reads 512 bytes: the most that fit an SM, 32
+//           on an H100, are just enough to fill it. With 128 starting blocks, and few bytes in flight;
+//           with 512 few bytes in flight, and barriers. With 1024 barriers: two blocks fill an SM, so
+//           that half of it is idle whenever one of them is in its tree
 // Limits    none
 #include "passes.hpp"
 
 namespace {
-
-constexpr int kBlock = 1024;
 
 /// Folds value[0 … 64); lane 0 of the calling warp returns the result, other lanes leftovers.
 template <class Op>
@@ -23,7 +25,7 @@ __device__ float last_warp(float* value, unsigned lane) {
   return mine;
 }
 
-template <class Op, class T>
+template <class Op, class T, int kBlock>
 __global__ void __launch_bounds__(kBlock) unrolled(const T* x, std::int64_t n, float* out) {
   __shared__ float value[kBlock];
   const unsigned t = threadIdx.x;
@@ -44,8 +46,10 @@ __global__ void __launch_bounds__(kBlock) unrolled(const T* x, std::int64_t n, f
   }
 }
 
-struct Block1024 {
-  static constexpr ladder::Version version{"v06 with 1024 threads per block"};
+template <int kBlock>
+struct BlockSize {
+  static constexpr ladder::Version version{.idea = "v06 with blocks of this size",
+                                           .variant = ladder::Digits<kBlock>::text};
 
   template <class T>
   static std::int64_t blocks(std::int64_t n) {
@@ -53,10 +57,13 @@ struct Block1024 {
   }
   template <class Op, class T>
   static void launch_pass(const T* x, std::int64_t n, float* out, cudaStream_t stream) {
-    ladder::launch(unrolled<Op, T>, blocks<T>(n), kBlock, 0, stream, x, n, out);
+    ladder::launch(unrolled<Op, T, kBlock>, blocks<T>(n), kBlock, 0, stream, x, n, out);
   }
 };
 
-const ladder::Register<reduction::InPasses<Block1024>, reduction::sum, float> sum;
+const ladder::Register<reduction::InPasses<BlockSize<64>>, reduction::sum, float> of_64;
+const ladder::Register<reduction::InPasses<BlockSize<128>>, reduction::sum, float> of_128;
+const ladder::Register<reduction::InPasses<BlockSize<512>>, reduction::sum, float> of_512;
+const ladder::Register<reduction::InPasses<BlockSize<1024>>, reduction::sum, float> of_1024;
 
 }  // namespace
