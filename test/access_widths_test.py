@@ -84,11 +84,10 @@ RUNS = [
     ["--benchmark_filter=rmsnorm/(add/)?(f32|bf16)", "--rmsnorm=1x33000,1x33001"],
     ["--benchmark_filter=^softmax/f32", "--softmax=3x2048"],  # whole vectors, a block for a row
     # Several short rows in a warp: whole vectors, and not.
-    ["--benchmark_filter=short_rows|row_short", "--layernorm=9x31,9x32", "--rmsnorm=9x31,9x32",
-     "--softmax=9x31,9x32", "--matrix_reduction=9x31,9x32"],
+    ["--benchmark_filter=short_rows|row_short|rmsnorm/.*by_shape", "--layernorm=9x31,9x32",
+     "--rmsnorm=9x31,9x32", "--softmax=9x31,9x32", "--matrix_reduction=9x31,9x32"],
     # Rows that warps share, whole vectors and not.
-    ["--benchmark_filter=norm/backward/.*split_rows", "--layernorm=9x103,9x104",
-     "--rmsnorm=9x103,9x104"],
+    ["--benchmark_filter=layernorm/backward/.*split_rows", "--layernorm=9x103,9x104"],
     # Whole rows and parts of rows; parts of short and of long columns.
     ["--benchmark_filter=row_split", "--matrix_reduction=3x40001,20x1501,20x4001"],
     ["--benchmark_filter=col_any", "--matrix_reduction=601x127,600x256,200x520,200x521"],

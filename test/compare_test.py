@@ -509,7 +509,7 @@ class Sweeps(Compare):
     @staticmethod
     def is_planted(row: Line) -> bool:
         return (row["family"], row["kernel"]) in {
-            ("softmax", "v07_unaligned"), ("gemm", "v03_smem_tile"), ("rmsnorm", "v05_vec128"),
+            ("softmax", "v07_unaligned"), ("gemm", "v03_smem_tile"), ("layernorm", "v05_vec128"),
             ("reduction", "v09_vec128"),
         }  # fmt: skip
 

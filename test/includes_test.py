@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Which room may include from which: ROOMS, each with the rooms it may use. A version that runs on
-the host executor includes device/ and its own family, and nothing of the harness.
+the host executor includes device/ and headers of families, and nothing of the harness.
 
 Usage: includes_test.py [FOLDER]; without a folder this tree, and the test is tested too.
 """

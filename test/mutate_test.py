@@ -236,6 +236,14 @@ class Kernels(unittest.TestCase):
         versions = kernels.versions_with(Path("kernels/gemm/last_wave.hpp"))
         self.assertIn(Path("kernels/gemm/v18_last_wave.cu"), versions)
 
+    def test_who_launches_the_kernels_of_another_family(self) -> None:
+        prefetch = Path("layernorm/v08_prefetch.cu"), Path("rmsnorm/v08_prefetch.cu")
+        launched, launching = (Path("kernels") / version for version in prefetch)
+        self.assertEqual(kernels.launching(launched), [launching])
+        self.assertEqual(kernels.launching(launching), [])
+        self.assertIn(launched.parent, kernels.linked_with(launching.parent))
+        self.assertNotIn(launched.parent, kernels.linked_with(Path("kernels/softmax")))
+
     def test_every_family_has_mutations(self) -> None:
         files = {t.file.parent for t in mutate.trials("", "")}
         self.assertLessEqual({v.parent for v in kernels.versions()}, files)

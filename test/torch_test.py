@@ -359,6 +359,8 @@ class Operators(TestCase):
             (lambda: K.gelu_tanh(new(40))): "v06_",
             (lambda: K.relu(new(40))): "v07_",
             (lambda: K.sum(new(40))): "v16_",
+            (lambda: K.layer_norm(new(3, 40), new(40), new(40))): "v13_",
+            (lambda: K.rms_norm(new(3, 40), new(40))): "v14_",
             (lambda: K.add_layer_norm(new(3, 40), new(3, 40), new(40), new(40))): "v22_",
             (lambda: K.addmm_gelu(new(16), new(8, 32), new(32, 16))): "v22_",
             (lambda: K.attention(new(1, 2, 40, 64), new(1, 2, 40, 64), new(1, 2, 40, 64))): "v17_",

@@ -469,7 +469,7 @@ Sizes rows_of(const char* op, const Tensor& x, double eps) {
 }
 
 Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, double eps) {
-  static constexpr Operation kLayerNorm{"layernorm", "v10_", 3, norm_problem};
+  static constexpr Operation kLayerNorm{"layernorm", "v13_", 3, norm_problem};
   check_columns("layer_norm", "weight", weight, input);
   check_columns("layer_norm", "bias", bias, input);
   const Tensor x = dense(input), w = dense(weight), b = dense(bias), y = new_like(x);
@@ -477,7 +477,7 @@ Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   return y;
 }
 Tensor rms_norm(const Tensor& input, const Tensor& weight, double eps) {
-  static constexpr Operation kRmsNorm{"rmsnorm", "v10_", 3, norm_problem};
+  static constexpr Operation kRmsNorm{"rmsnorm", "v14_", 3, norm_problem};
   check_columns("rms_norm", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), y = new_like(x);
   run(kRmsNorm, rows_of("rms_norm", x, eps), {&x, &w, &y});
@@ -506,7 +506,7 @@ std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& input, const Tensor& resid
 }
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& input,
                                                        const Tensor& weight, double eps) {
-  static constexpr Operation kBackward{"layernorm/backward", "v34_", 3, norm_problem};
+  static constexpr Operation kBackward{"layernorm/backward", "v36_", 3, norm_problem};
   check_shape("layer_norm_backward", "input", input, grad);
   check_columns("layer_norm_backward", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), dy = dense(grad);
@@ -516,7 +516,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
 }
 std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& input,
                                              const Tensor& weight, double eps) {
-  static constexpr Operation kBackward{"rmsnorm/backward", "v34_", 3, norm_problem};
+  static constexpr Operation kBackward{"rmsnorm/backward", "v36_", 3, norm_problem};
   check_shape("rms_norm_backward", "input", input, grad);
   check_columns("rms_norm_backward", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), dy = dense(grad);

@@ -70,7 +70,7 @@ METRICS["cluster_st_requests"] = [
 # Why the two may differ: of names that match, counters that match, the cause.
 CAUSES: list[tuple[str, str, str]] = [
     (
-        r"^((softmax|layernorm)/.*/v0[234]|softmax/.*/v(11|30)|rmsnorm/.*/v0[2-5])_",
+        r"^((softmax|layernorm)/.*/v0[234]|softmax/.*/v(11|30)|rmsnorm/.*/v04)_",
         r"^global_(ld|st)_sectors$",
         "nvcc unrolls the loop over a row four times and does what is left over first: a lane with"
         " one turn more than its warp's others is one turn ahead of them from then on",
@@ -93,7 +93,7 @@ CAUSES: list[tuple[str, str, str]] = [
         " unit, but of no instruction",
     ),
     (
-        r"^(softmax/.*/v(08[cd]|09)|.*norm/backward/.*/v33|attention/.*backward/.*/v3[34]b?)_",
+        r"^(softmax/.*/v(08[cd]|09)|layernorm/backward/.*/v33|attention/.*backward/.*/v3[34]b?)_",
         r"^shared_ld_requests$",
         "not explained: up to 8 requests more than there are in nvcc's machine code, another number in"
         " every run; the wavefronts of the same requests are equal",
@@ -130,7 +130,7 @@ CAUSES: list[tuple[str, str, str]] = [
         "atomics of global memory that acquire and release are counted here, too",
     ),
     (
-        r"^(layernorm|rmsnorm)/backward/.*/v34_",
+        r"^(layernorm|rmsnorm)/backward/.*/v3[46]_",
         r"^global_st_(requests|sectors)$",
         "nvcc splits 16-byte stores into four: all of the partial sums, and the first of a thread's"
         " in each row",

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Iterable
 
-from mutations.kernels import ROOT
+from mutations.kernels import ROOT, SOURCES, linked_with
 
 LIBRARY = "libladder_host.so"
 BARRIER = "_ZN6ladder4host7barrierEbSt15source_location"
@@ -116,11 +116,12 @@ class Build:
 
     def library(self, folder: Path, instead: dict[Path, Path], whole: bool = False) -> Path:
         """The library with other objects in place of some sources' own; of the kernels only those
-        of the same families, unless it is to be whole. Returns its folder.
+        of the same families and of what they launch, unless it is to be whole. Returns its folder.
 
         They come first, for of a template's instances the linker takes the first."""
         folder.mkdir(exist_ok=True)
-        families = {s.parent for s in instead}
+        of = {s.parent.relative_to(SOURCES) for s in instead}
+        families = {SOURCES / f for family in of for f in linked_with(family)}
         left_out = {self.object_of(*self.compiled[s]) for s in instead}
         if not whole:
             left_out |= {

@@ -46,6 +46,24 @@ def versions_with(file: Path) -> list[Path]:
     return [v for v in versions() if file in made_of(v)]
 
 
+def launching(version: Path) -> list[Path]:
+    """The versions of other families that call the launchers which a version instantiates for them."""
+    text = (SOURCES / version).read_text()
+    names = re.findall(r"^ *template \S+ (\w+)<\w+>\(", text, re.MULTILINE)
+    declared = {f for f in made_of(version) if f.name == "launchers.hpp"}
+    return [
+        v for v in versions() if v.parent != version.parent and declared & made_of(v)
+        and any(f"{name}<{v.parent.name}" in (SOURCES / v).read_text() for name in names)
+    ]  # fmt: skip
+
+
+@cache
+def linked_with(family: Path) -> frozenset[Path]:
+    """The folders of a family and of those that its versions include headers of, and so may launch."""
+    files = frozenset().union(*(made_of(v) for v in versions() if v.parent == family))
+    return frozenset(f.parent for f in files)
+
+
 def files() -> list[Path]:
     """All that have device code, of the versions and of the headers that they share."""
     everything = frozenset().union(*(made_of(v) for v in versions()))

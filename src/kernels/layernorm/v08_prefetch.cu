@@ -10,7 +10,7 @@
 #include "device/row_span.hpp"
 #include "device/row_team.hpp"
 #include "kernels/row_norm/columns_of.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
 
@@ -20,18 +20,26 @@ constexpr int kMostVectors = 8;
 template <class T>
 constexpr int kVectorsOfShort = sizeof(T) == 4 ? 4 : kMostVectors;
 
-template <class T, class Team, int kVectors, bool kAligned>
+/// RMSNorm's short fp32 rows in whole vectors do not: without the prefetch 32 registers are enough for
+/// them, and an SM has room for 2048 threads.
+template <class Norm, bool kAligned, int kVectors>
+constexpr bool kPrefetches = Norm::kCentred || !kAligned || kVectors == kMostVectors;
+
+/// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
+template <class Norm, class T, class Team, int kVectors, bool kAligned>
 __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
-    prefetched(layernorm::Args<T> a) {
+    prefetched(typename Norm::template Args<T> a) {
   __shared__ ladder::SumStorage<Team> of_sum, of_m2;
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
-  // The first threads of the grid prefetch weight and bias, a cache line each.
-  constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
-  const std::int64_t line_at = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
-  if (line_at < a.cols) {
-    ladder::ptx::prefetch_l2(a.weight + line_at);
-    ladder::ptx::prefetch_l2(a.bias + line_at);
+  if constexpr (kPrefetches<Norm, kAligned, kVectors>) {
+    // The first threads of the grid prefetch weight and bias, a cache line each.
+    constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
+    const std::int64_t line_at = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
+    if (line_at < a.cols) {
+      ladder::ptx::prefetch_l2(a.weight + line_at);
+      if constexpr (Norm::kCentred) ladder::ptx::prefetch_l2(a.bias + line_at);
+    }
   }
   const int t = Team::rank();
   const std::int64_t row = Team::row(), start = row * a.cols;
@@ -75,9 +83,12 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     });
     if (single_at >= 0) use(static_cast<float>(single));
   };
-  float sum = 0;
-  for_each([&](float value) { sum += value; });
-  const float mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
+  float mean = 0;
+  if constexpr (Norm::kCentred) {
+    float sum = 0;
+    for_each([&](float value) { sum += value; });
+    mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
+  }
   float m2 = 0;  // the sum of squared deviations
   for_each([&](float value) { m2 += (value - mean) * (value - mean); });
   const float variance = ladder::team_sum<Team>(m2, of_m2) / a.cols;
@@ -85,12 +96,14 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
 
   auto result = [&](T value, T weight, T bias) {
     const float z = (static_cast<float>(value) - mean) * scale;
-    return T(z * static_cast<float>(weight) + static_cast<float>(bias));
+    const float product = z * static_cast<float>(weight);
+    return T(Norm::kCentred ? product + static_cast<float>(bias) : product);
   };
   T* const y = a.y + start;
   auto store_results = [&](int c, const Vec& values) {
     const Vec weight = ladder::load_anywhere<kAligned>(a.weight, c, a.cols);
-    const Vec bias = ladder::load_anywhere<kAligned>(a.bias, c, a.cols);
+    Vec bias{};
+    if constexpr (Norm::kCentred) bias = ladder::load_anywhere<kAligned>(a.bias, c, a.cols);
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) out[e] = result(values[e], weight[e], bias[e]);
@@ -105,30 +118,32 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   }
   for_rest([&](int c) { store_results(c, Vec::load(x + c)); });
   if (single_at >= 0) {
-    const T bias = a.bias[single_at];
+    T bias = T(0.0f);
+    if constexpr (Norm::kCentred) bias = a.bias[single_at];
     y[single_at] = result(single, a.weight[single_at], bias);
   }
 }
 
 }  // namespace
 
-namespace layernorm_rows {
+namespace row_norm {
 
-template <class T>
-void launch_prefetch(const layernorm::Args<T>& a, cudaStream_t stream) {
+template <class Norm, class T>
+void launch_prefetch(const typename Norm::template Args<T>& a, cudaStream_t stream) {
   constexpr int kSize = ladder::Vec128<T>::size;
   ladder::launch_by_team<kMostVectors, kVectorsOfShort<T>>(
       a.cols / kSize, [&]<class Team, int kVectors>(Team, std::integral_constant<int, kVectors>) {
-        auto* const kernel = a.cols % kSize == 0 ? prefetched<T, Team, kVectors, true>
-                                                 : prefetched<T, Team, kVectors, false>;
+        auto* const kernel = a.cols % kSize == 0 ? prefetched<Norm, T, Team, kVectors, true>
+                                                 : prefetched<Norm, T, Team, kVectors, false>;
         ladder::launch(kernel, Team::blocks(a.rows), Team::kBlock, 0, stream, a);
       });
 }
-template void launch_prefetch(const layernorm::Args<float>&, cudaStream_t);
-template void launch_prefetch(const layernorm::Args<ladder::half>&, cudaStream_t);
-template void launch_prefetch(const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
 
-}  // namespace layernorm_rows
+#define INSTANTIATE(Norm, T) \
+  template void launch_prefetch<Norm>(const Norm::Args<T>&, cudaStream_t);
+LADDER_EACH_NORM(INSTANTIATE, )
+
+}  // namespace row_norm
 
 namespace {
 
@@ -137,7 +152,7 @@ struct Prefetch {
 
   template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_prefetch(a, stream);
+    row_norm::launch_prefetch<layernorm>(a, stream);
   }
 };
 

@@ -11,15 +11,16 @@
 #include "device/ptx/prefetch.hpp"
 #include "device/row_span.hpp"
 #include "kernels/row_norm/columns_of.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
 
 constexpr int kVectors = 8;  // that a thread holds
 
-template <class T, class Team, bool kAligned>
+/// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
+template <class Norm, class T, class Team, bool kAligned>
 __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock) __cluster_dims__(Team::kBlocks)
-    cluster(layernorm::Args<T> a) {
+    cluster(typename Norm::template Args<T> a) {
   __shared__ ladder::SumStorage<Team> of_sum, of_m2;
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
@@ -28,7 +29,7 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock) __cluster_d
   const std::int64_t line_at = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
   if (line_at < a.cols) {
     ladder::ptx::prefetch_l2(a.weight + line_at);
-    ladder::ptx::prefetch_l2(a.bias + line_at);
+    if constexpr (Norm::kCentred) ladder::ptx::prefetch_l2(a.bias + line_at);
   }
   const int t = Team::rank();
   const std::int64_t row = Team::row(), start = row * a.cols;
@@ -70,9 +71,12 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock) __cluster_d
     });
     if (single_at >= 0) use(static_cast<float>(single));
   };
-  float sum = 0;
-  for_each([&](float value) { sum += value; });
-  const float mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
+  float mean = 0;
+  if constexpr (Norm::kCentred) {
+    float sum = 0;
+    for_each([&](float value) { sum += value; });
+    mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
+  }
   float m2 = 0;  // the sum of squared deviations
   for_each([&](float value) { m2 += (value - mean) * (value - mean); });
   const float variance = ladder::team_sum<Team>(m2, of_m2) / a.cols;
@@ -81,12 +85,14 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock) __cluster_d
 
   auto result = [&](T value, T weight, T bias) {
     const float z = (static_cast<float>(value) - mean) * scale;
-    return T(z * static_cast<float>(weight) + static_cast<float>(bias));
+    const float product = z * static_cast<float>(weight);
+    return T(Norm::kCentred ? product + static_cast<float>(bias) : product);
   };
   T* const y = a.y + start;
   auto store_results = [&](int c, const Vec& values) {
     const Vec weight = ladder::load_anywhere<kAligned>(a.weight, c, a.cols);
-    const Vec bias = ladder::load_anywhere<kAligned>(a.bias, c, a.cols);
+    Vec bias{};
+    if constexpr (Norm::kCentred) bias = ladder::load_anywhere<kAligned>(a.bias, c, a.cols);
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) out[e] = result(values[e], weight[e], bias[e]);
@@ -101,35 +107,37 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock) __cluster_d
   }
   for_rest([&](int c) { store_results(c, Vec::load(x + c)); });
   if (single_at >= 0) {
-    const T bias = a.bias[single_at];
+    T bias = T(0.0f);
+    if constexpr (Norm::kCentred) bias = a.bias[single_at];
     y[single_at] = result(single, a.weight[single_at], bias);
   }
 }
 
 }  // namespace
 
-namespace layernorm_rows {
+namespace row_norm {
 
-template <class T>
-void launch_cluster(const layernorm::Args<T>& a, cudaStream_t stream) {
+template <class Norm, class T>
+void launch_cluster(const typename Norm::template Args<T>& a, cudaStream_t stream) {
   constexpr int kBlock = 1024, kSize = ladder::Vec128<T>::size;
   constexpr int kOfBlock = kBlock * kVectors;  // vectors
   const int vectors = a.cols / kSize;
   auto by_cluster = [&]<class Team>(Team) {
-    auto* const kernel = a.cols % kSize == 0 ? cluster<T, Team, true> : cluster<T, Team, false>;
+    auto* const kernel =
+        a.cols % kSize == 0 ? cluster<Norm, T, Team, true> : cluster<Norm, T, Team, false>;
     ladder::launch(kernel, Team::blocks(a.rows), Team::kBlock, 0, stream, a);
   };
-  if (vectors <= kOfBlock) return launch_prefetch(a, stream);
+  if (vectors <= kOfBlock) return launch_prefetch<Norm>(a, stream);
   if (vectors <= 2 * kOfBlock) return by_cluster(ladder::ClusterTeam<2, kBlock>{});
   if (vectors <= 4 * kOfBlock) return by_cluster(ladder::ClusterTeam<4, kBlock>{});
   if (vectors <= 8 * kOfBlock) return by_cluster(ladder::ClusterTeam<8, kBlock>{});
   by_cluster(ladder::ClusterTeam<8, kBlock, false>{});
 }
-template void launch_cluster(const layernorm::Args<float>&, cudaStream_t);
-template void launch_cluster(const layernorm::Args<ladder::half>&, cudaStream_t);
-template void launch_cluster(const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
 
-}  // namespace layernorm_rows
+#define INSTANTIATE(Norm, T) template void launch_cluster<Norm>(const Norm::Args<T>&, cudaStream_t);
+LADDER_EACH_NORM(INSTANTIATE, )
+
+}  // namespace row_norm
 
 namespace {
 
@@ -138,7 +146,7 @@ struct Cluster {
 
   template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_cluster(a, stream);
+    row_norm::launch_cluster<layernorm>(a, stream);
   }
 };
 

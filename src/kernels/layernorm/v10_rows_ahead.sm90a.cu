@@ -16,12 +16,16 @@
 #include "device/row_span.hpp"
 #include "device/row_team.hpp"
 #include "device/rows_ahead.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
-namespace layernorm_rows {
+namespace row_norm {
+namespace {
 
 /// A block, alone on its SM, holds 64 KiB of a row in registers.
 constexpr int kBlock = 512, kVectors = 8;  // threads, and vectors of a thread
+
+template <class Norm>
+constexpr int kParameters = Norm::kCentred ? 2 : 1;  // weight, and LayerNorm's bias
 
 /// A number of elements and its reciprocal; 0 for none.
 struct Count {
@@ -35,15 +39,23 @@ struct Count {
 struct Moments {
   float sum = 0, m2 = 0;
 };
+/// Of RMSNorm: the sum of squares.
+struct Squares {
+  float m2 = 0;
+};
+template <class Norm>
+using MomentsOf = std::conditional_t<Norm::kCentred, Moments, Squares>;
 
 /// What every block sends to all blocks of its cluster, once a row.
+template <class Norm>
 struct alignas(16) RowMessage {
-  Moments moments;         // of the block's columns
-  unsigned next_row;       // of the cluster; the block of rank 0 broadcasts it
-  unsigned no_matter = 0;  // fills the 16 bytes
+  MomentsOf<Norm> moments;                          // of the block's columns
+  unsigned next_row;                                // of the cluster; rank 0's broadcasts it
+  unsigned no_matter[Norm::kCentred ? 1 : 2] = {};  // fill the 16 bytes
 };
 
-static __device__ ladder::RowCounters row_counters;
+template <class Norm>
+__device__ ladder::RowCounters row_counters;
 
 /// Merges the moments of kLanes neighbouring lanes, each of `count` elements and together of `all`;
 /// all of the lanes get the result. No small deviations from a large mean are rounded away (Chan,
@@ -58,23 +70,29 @@ __device__ Moments merge(Moments mine, Count count, Count all) {
   merged.m2 = ladder::warp_sum<kLanes>(merged.m2);
   return merged;
 }
+template <int kLanes>
+__device__ Squares merge(Squares mine, Count, Count) {
+  return {ladder::warp_sum<kLanes>(mine.m2)};
+}
 
-template <class T, int kBlocks, bool kAligned>
+/// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
+template <class Norm, class T, int kBlocks, bool kAligned>
 __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
-    rows_ahead(layernorm::Args<T> a, ladder::RowStages stages) {
+    rows_ahead(typename Norm::template Args<T> a, ladder::RowStages stages) {
   using namespace ladder::ptx;
   using Vec = ladder::Vec128<T>;
   using Floats = ladder::Floats<Vec>;
   using Ahead = ladder::RowsAhead<T, kBlocks>;
-  using AllGather = ladder::ClusterAllGather<RowMessage, kBlocks>;
+  using AllGather = ladder::ClusterAllGather<RowMessage<Norm>, kBlocks>;
   constexpr int kWarps = kBlock / 32;
-  __shared__ Moments warp_moments[kWarps];
+  __shared__ MomentsOf<Norm> warp_moments[kWarps];
   __shared__ Mbarrier parameters_loaded;
   __shared__ typename Ahead::Storage pipeline;
   __shared__ typename AllGather::Storage messages;
   T* const weight = ladder::dynamic_shared<T>();
   T* const bias = weight + stages.elements;
-  Ahead ahead(pipeline, row_counters, a.x, a.rows, a.cols, weight + 2 * stages.elements, stages);
+  Ahead ahead(pipeline, row_counters<Norm>, a.x, a.rows, a.cols,
+              weight + kParameters<Norm> * stages.elements, stages);
   AllGather all_gather(messages);
   const auto part = ahead.part;
   const int t = static_cast<int>(threadIdx.x), lane = t % 32;
@@ -84,20 +102,23 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
     mbarrier_init(&parameters_loaded, 1);
     fence_proxy_async();
     const unsigned bytes = part.cols / Vec::size * 16;
-    mbarrier_arrive_expect_tx(&parameters_loaded, 2 * bytes);
+    mbarrier_arrive_expect_tx(&parameters_loaded, kParameters<Norm> * bytes);
     if (bytes > 0) {
       bulk_load(weight, a.weight + part.first, bytes, &parameters_loaded);
-      bulk_load(bias, a.bias + part.first, bytes, &parameters_loaded);
+      if constexpr (Norm::kCentred) {
+        bulk_load(bias, a.bias + part.first, bytes, &parameters_loaded);
+      }
     }
   }
   const int last = part.cols / Vec::size * Vec::size + t;  // of what is no whole 16 bytes
   if (!kAligned && last < part.cols) {
     weight[last] = a.weight[part.first + last];
-    bias[last] = a.bias[part.first + last];
+    if constexpr (Norm::kCentred) bias[last] = a.bias[part.first + last];
   }
   cluster_start<kBlocks>();
 
   const Count row_count(a.cols), block_count(part.cols);
+  const float inverse_cols = Norm::kCentred ? row_count.reciprocal : 1.0f / a.cols;
   const Count rank_count(ladder::RowPartition<T>(a.cols, lane % kBlocks, kBlocks).cols);
 
   for (auto row = ahead.wait(); row < static_cast<unsigned>(a.rows); row = ahead.wait()) {
@@ -133,22 +154,25 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
       }
       if (single_at >= 0) use(single);
     };
-    Moments moments;  // of a warp, then of the block, then of the row
-    for_each([&](float value) { moments.sum += value; });
-    moments.sum = ladder::warp_sum<32>(moments.sum);
-    float mean = moments.sum * count_of_warp(t / 32).reciprocal;
+    MomentsOf<Norm> moments;  // of a warp, then of the block, then of the row
+    float mean = 0;
+    if constexpr (Norm::kCentred) {
+      for_each([&](float value) { moments.sum += value; });
+      moments.sum = ladder::warp_sum<32>(moments.sum);
+      mean = moments.sum * count_of_warp(t / 32).reciprocal;
+    }
     for_each([&](float value) { moments.m2 += (value - mean) * (value - mean); });
     moments.m2 = ladder::warp_sum<32>(moments.m2);
     if (lane == 0) warp_moments[t / 32] = moments;
     __syncthreads();
     moments = merge<kWarps>(warp_moments[lane % kWarps], count_of_warp(lane % kWarps), block_count);
     if constexpr (kBlocks > 1) {  // all blocks merge the same numbers in the same order
-      const RowMessage of_rank = all_gather.gather({moments, ahead.scheduler.to_broadcast()});
+      const RowMessage<Norm> of_rank = all_gather.gather({moments, ahead.scheduler.to_broadcast()});
       ahead.scheduler.receive(of_rank.next_row);
       moments = merge<kBlocks>(of_rank.moments, rank_count, row_count);
     }
-    mean = moments.sum * row_count.reciprocal;
-    const float scale = rsqrtf(moments.m2 * row_count.reciprocal + a.epsilon);
+    if constexpr (Norm::kCentred) mean = moments.sum * row_count.reciprocal;
+    const float scale = rsqrtf(moments.m2 * inverse_cols + a.epsilon);
 
     mbarrier_wait(&parameters_loaded, 0);  // of the first row; later this phase has long ended
     auto load_parameters = [&](const T* from, int v) {  // of vector v
@@ -157,59 +181,64 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
       return Floats(ladder::shifted(Vec::load(low), Vec::load_some(low + Vec::size), span.head));
     };
     auto result = [&](float value, float weight_e, float bias_e) {
-      return T((value - mean) * scale * weight_e + bias_e);
+      const float product = (value - mean) * scale * weight_e;
+      return T(Norm::kCentred ? product + bias_e : product);
     };
     T* const y = a.y + start;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kBlock + t;
       if (v >= span.vectors) break;
-      const Floats weight_vec = load_parameters(weight, v), bias_vec = load_parameters(bias, v);
+      const Floats weight_vec = load_parameters(weight, v);
+      Floats bias_vec(Vec{});
+      if constexpr (Norm::kCentred) bias_vec = load_parameters(bias, v);
       Vec out;
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) out[e] = result(held[k][e], weight_vec[e], bias_vec[e]);
       out.store(y + span.column(v));
     }
     if (single_at >= 0) {
-      const float bias_e = static_cast<float>(bias[single_at]);
+      const float bias_e = Norm::kCentred ? static_cast<float>(bias[single_at]) : 0;
       y[single_at] = result(single, static_cast<float>(weight[single_at]), bias_e);
     }
   }
   ahead.scheduler.leave();
 }
 
-/// The longest rows, in elements, for which on an H100 one row for each block is faster than rows
-/// ahead. Of longer fp32 rows than 16384 a block is alone on its SM, and v09's waits twice.
-template <class T>
-constexpr int kLongestOfBlock = sizeof(T) == 4 ? 16384 : 32768;
+}  // namespace
 
-template <class T>
-void launch_rows_ahead(const layernorm::Args<T>& a, cudaStream_t stream) {
-  const auto plan = ladder::plan_rows_ahead<T>(a.cols, kBlock * kVectors, 2);  // weight and bias
-  if (a.cols <= kLongestOfBlock<T> || plan.blocks == 0) {
-    return launch_cluster(a, stream);
+template <class Norm, class T>
+void launch_rows_ahead(const typename Norm::template Args<T>& a, cudaStream_t stream) {
+  const auto plan = ladder::plan_rows_ahead<T>(a.cols, kBlock * kVectors, kParameters<Norm>);
+  if (a.cols <= kLongestOfBlock<Norm, T> || plan.blocks == 0) {
+    return launch_cluster<Norm>(a, stream);
   }
   ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
     a.cols % ladder::Vec128<T>::size == 0
-        ? ladder::launch_rows_ahead<rows_ahead<T, kBlocks, true>, kBlocks>(a, kBlock, plan.stages,
-                                                                           stream)
-        : ladder::launch_rows_ahead<rows_ahead<T, kBlocks, false>, kBlocks>(a, kBlock, plan.stages,
-                                                                            stream);
+        ? ladder::launch_rows_ahead<rows_ahead<Norm, T, kBlocks, true>, kBlocks>(
+              a, kBlock, plan.stages, stream)
+        : ladder::launch_rows_ahead<rows_ahead<Norm, T, kBlocks, false>, kBlocks>(
+              a, kBlock, plan.stages, stream);
   });
 }
-template void launch_rows_ahead(const layernorm::Args<float>&, cudaStream_t);
-template void launch_rows_ahead(const layernorm::Args<ladder::half>&, cudaStream_t);
-template void launch_rows_ahead(const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
+
+#define INSTANTIATE(Norm, T) \
+  template void launch_rows_ahead<Norm>(const Norm::Args<T>&, cudaStream_t);
+LADDER_EACH_NORM(INSTANTIATE, )
+
+}  // namespace row_norm
+
+namespace {
 
 struct RowsAhead {
   static constexpr ladder::Version version{"long rows on their way before they are needed"};
 
   template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    launch_rows_ahead(a, stream);
+    row_norm::launch_rows_ahead<layernorm>(a, stream);
   }
 };
 
 const ladder::Register<RowsAhead, layernorm, float, ladder::half, ladder::bfloat16> registration;
 
-}  // namespace layernorm_rows
+}  // namespace

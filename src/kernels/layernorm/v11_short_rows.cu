@@ -11,40 +11,48 @@
 #include "device/mean.hpp"
 #include "device/row_team.hpp"
 #include "device/short_rows.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
 
 constexpr int kSteps = 4;  // rows of a thread
 
-template <class Rows, class T>
-__global__ void __launch_bounds__(Rows::kBlock) short_rows(layernorm::Args<T> a) {
+/// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
+template <class Norm, class Rows, class T>
+__global__ void __launch_bounds__(Rows::kBlock) short_rows(typename Norm::template Args<T> a) {
   using Vec = ladder::Vec128<T>;
   __shared__ typename Rows::Tile tile;
   const Rows rows(a.rows, a.cols);
   Vec in_flight[Rows::kVectors];
   typename Rows::Held x[Rows::kSteps];
   rows.fetch(a.x, blockIdx.x, in_flight);
-  const ladder::Floats weight(rows.load_columns(a.weight)), bias(rows.load_columns(a.bias));
+  const ladder::Floats weight(rows.load_columns(a.weight));
+  typename Rows::Held bias_held{};
+  if constexpr (Norm::kCentred) bias_held = rows.load_columns(a.bias);
+  const ladder::Floats bias(bias_held);
   rows.arrange(in_flight, blockIdx.x, tile, T(0.0f), x);
   const float inverse_cols = 1.0f / a.cols;
 #pragma unroll
   for (int s = 0; s < Rows::kSteps; ++s) {
     ladder::Floats d(x[s]);
     float sum = 0, m2 = 0;  // m2: the sum of squared deviations
+    float mean = 0;
+    if constexpr (Norm::kCentred) {
 #pragma unroll
-    for (int e = 0; e < Rows::kElements; ++e) sum += d[e];
-    const float mean = ladder::mean(ladder::warp_sum<Rows::kLanes>(sum), a.cols, inverse_cols);
+      for (int e = 0; e < Rows::kElements; ++e) sum += d[e];
+      mean = ladder::mean(ladder::warp_sum<Rows::kLanes>(sum), a.cols, inverse_cols);
+    }
 #pragma unroll
     for (int e = 0; e < Rows::kElements; ++e) {
       d.element[e] -= mean;
-      if (rows.has_column(e)) m2 += d[e] * d[e];
+      if (!Norm::kCentred || rows.has_column(e)) m2 += d[e] * d[e];
     }
     const float variance = ladder::warp_sum<Rows::kLanes>(m2) * inverse_cols;
     const float scale = rsqrtf(variance + a.epsilon);
 #pragma unroll
     for (int e = 0; e < Rows::kElements; ++e) {
-      x[s][e] = T(d[e] * scale * weight[e] + bias[e]);
+      const float product = d[e] * scale * weight[e];
+      x[s][e] = T(Norm::kCentred ? product + bias[e] : product);
     }
   }
   rows.store(x, a.y, blockIdx.x, tile);
@@ -52,21 +60,22 @@ __global__ void __launch_bounds__(Rows::kBlock) short_rows(layernorm::Args<T> a)
 
 }  // namespace
 
-namespace layernorm_rows {
+namespace row_norm {
 
-template <class T>
-void launch_short_rows(const layernorm::Args<T>& a, cudaStream_t stream) {
+template <class Norm, class T>
+void launch_short_rows(const typename Norm::template Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
   ladder::with_short_rows_of_words<T, kSteps>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
-    ladder::launch(short_rows<Rows, T>, static_cast<unsigned>(Rows::tiles(a.rows)), Rows::kBlock, 0,
-                   stream, a);
+    ladder::launch(short_rows<Norm, Rows, T>, static_cast<unsigned>(Rows::tiles(a.rows)),
+                   Rows::kBlock, 0, stream, a);
   });
 }
-template void launch_short_rows(const layernorm::Args<float>&, cudaStream_t);
-template void launch_short_rows(const layernorm::Args<ladder::half>&, cudaStream_t);
-template void launch_short_rows(const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
 
-}  // namespace layernorm_rows
+#define INSTANTIATE(Norm, T) \
+  template void launch_short_rows<Norm>(const Norm::Args<T>&, cudaStream_t);
+LADDER_EACH_NORM(INSTANTIATE, )
+
+}  // namespace row_norm
 
 namespace {
 
@@ -78,7 +87,7 @@ struct ShortRows {
 
   template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_short_rows(a, stream);
+    row_norm::launch_short_rows<layernorm>(a, stream);
   }
   template <class T>
   static ladder::Support supports(const layernorm::Problem& p) {

@@ -7,16 +7,21 @@
 // Limits    at most 16384 rows; x and y start at multiples of 16 bytes. No two launches may overlap
 // Tile      256 threads with 64 bytes each in flight; parts of 16 KiB and more: device/split_rows.hpp
 #include "device/row_span.hpp"
+#include "device/row_team.hpp"
 #include "device/split_rows.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
-namespace layernorm_rows {
+namespace row_norm {
+namespace {
 
-static __device__ ladder::SplitCounters split_counters;
+template <class Norm>
+__device__ ladder::SplitCounters split_counters;
 
 /// The number of some elements, their mean, and the sum of their squared deviations from it.
 struct alignas(16) Moments {
   float n = 0, mean = 0, m2 = 0, no_matter = 0;
+
+  __device__ static Moments of(float element) { return {1, element}; }
 };
 
 /// As many as both: no small deviations from a large mean are rounded away (Chan, Golub and LeVeque,
@@ -51,16 +56,36 @@ __device__ Moments merged_over_block(Moments mine, Moments (&of_warp)[kWarps]) {
   return mine;
 }
 
-template <bool kAligned, class T>
+/// Of RMSNorm: the sum of squares, whatever their number.
+struct Squares {
+  float m2 = 0;
+
+  __device__ static Squares of(float element) { return {element * element}; }
+};
+__device__ inline Squares merged(Squares a, Squares b) { return {a.m2 + b.m2}; }
+
+using Team = ladder::BlockTeam<ladder::kSplitBlock>;
+__device__ inline Squares merged_over_block(Squares mine, ladder::SumStorage<Team>& of_warp) {
+  return {ladder::team_sum<Team>(mine.m2, of_warp)};
+}
+
+template <class Norm>
+using MomentsOf = std::conditional_t<Norm::kCentred, Moments, Squares>;
+template <class Norm>
+using OfWarps = std::conditional_t<Norm::kCentred, Moments[Team::kWarps], ladder::SumStorage<Team>>;
+
+/// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
+template <class Norm, bool kAligned, class T>
 __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
-    split_rows(layernorm::Args<T> a, ladder::SplitPlan plan) {
+    split_rows(typename Norm::template Args<T> a, ladder::SplitPlan plan) {
   using Vec = ladder::Vec128<T>;
-  constexpr int kBlock = ladder::kSplitBlock, kLoads = ladder::kSplitLoads, kWarps = kBlock / 32;
+  constexpr int kBlock = ladder::kSplitBlock, kLoads = ladder::kSplitLoads;
   const ladder::SplitPart<T> part(plan, a.cols);
   const std::int64_t single = part.single(threadIdx.x);
 
   if (part.is_first_pass) {
-    __shared__ Moments of_warp[kWarps], of_merge[kWarps];
+    using Moments = MomentsOf<Norm>;
+    __shared__ OfWarps<Norm> of_warp, of_merge;
     Moments moments;
     part.template for_each<false>([&](int left, std::int64_t at) {
       Vec v[kLoads];
@@ -73,39 +98,51 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
         v[i] = Vec::load(a.x + at + i * kBlock * Vec::size);
         count += Vec::size;
       }
-      if (count == 0) return;
-      float sum = 0;
+      if constexpr (Norm::kCentred) {
+        if (count == 0) return;
+        float sum = 0;
 #pragma unroll
-      for (int i = 0; i < kLoads * Vec::size; ++i) {
-        sum += static_cast<float>(v[i / Vec::size][i % Vec::size]);
-      }
-      Moments of_step{static_cast<float>(count), sum / count};
+        for (int i = 0; i < kLoads * Vec::size; ++i) {
+          sum += static_cast<float>(v[i / Vec::size][i % Vec::size]);
+        }
+        Moments of_step{static_cast<float>(count), sum / count};
 #pragma unroll
-      for (int i = 0; i < kLoads; ++i) {
-        if (i * kBlock >= left) break;
+        for (int i = 0; i < kLoads; ++i) {
+          if (i * kBlock >= left) break;
 #pragma unroll
-        for (int e = 0; e < Vec::size; ++e) {
-          const float distance = static_cast<float>(v[i][e]) - of_step.mean;
-          of_step.m2 += distance * distance;
+          for (int e = 0; e < Vec::size; ++e) {
+            const float distance = static_cast<float>(v[i][e]) - of_step.mean;
+            of_step.m2 += distance * distance;
+          }
+        }
+        moments = merged(moments, of_step);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kLoads * Vec::size; ++i) {
+          const auto element = static_cast<float>(v[i / Vec::size][i % Vec::size]);
+          moments = merged(moments, Squares::of(element));
         }
       }
-      moments = merged(moments, of_step);
     });
-    if (single >= 0) moments = merged(moments, {1, static_cast<float>(a.x[single])});
+    if (single >= 0) moments = merged(moments, Moments::of(static_cast<float>(a.x[single])));
     moments = merged_over_block(moments, of_warp);
-    ladder::publish(plan, split_counters, part, moments, [&](const Moments* of_parts, int parts) {
+    auto merge = [&](const Moments* of_parts, int parts) {
       Moments mine;
       for (int i = threadIdx.x; i < parts; i += kBlock) mine = merged(mine, of_parts[i]);
       return merged_over_block(mine, of_merge);
-    });
+    };
+    ladder::publish(plan, split_counters<Norm>, part, moments, merge);
     return;
   }
 
-  const auto moments = ladder::await_total<Moments>(plan, split_counters, part);
-  const float mean = moments.mean, scale = rsqrtf(moments.m2 / a.cols + a.epsilon);
+  const auto moments = ladder::await_total<MomentsOf<Norm>>(plan, split_counters<Norm>, part);
+  float mean = 0;
+  if constexpr (Norm::kCentred) mean = moments.mean;
+  const float scale = rsqrtf(moments.m2 / a.cols + a.epsilon);
   auto result = [&](T value, T weight, T bias) {
     const float z = (static_cast<float>(value) - mean) * scale;
-    return T(z * static_cast<float>(weight) + static_cast<float>(bias));
+    const float product = z * static_cast<float>(weight);
+    return T(Norm::kCentred ? product + static_cast<float>(bias) : product);
   };
   // From the back: what was read last is still in the L2.
   part.template for_each<true>([&](int left, std::int64_t at) {
@@ -119,7 +156,8 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
       if (i * kBlock >= left) break;
       const auto column = static_cast<int>(at + i * kBlock * Vec::size - part.start);
       const Vec weight = ladder::load_anywhere<kAligned>(a.weight, column, a.cols);
-      const Vec bias = ladder::load_anywhere<kAligned>(a.bias, column, a.cols);
+      Vec bias{};
+      if constexpr (Norm::kCentred) bias = ladder::load_anywhere<kAligned>(a.bias, column, a.cols);
       Vec out;
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) out[e] = result(v[i][e], weight[e], bias[e]);
@@ -128,29 +166,36 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
   });
   if (single >= 0) {
     const auto column = static_cast<int>(single - part.start);
-    a.y[single] = result(a.x[single], a.weight[column], a.bias[column]);
+    const T x = a.x[single], weight = a.weight[column];
+    T bias = T(0.0f);
+    if constexpr (Norm::kCentred) bias = a.bias[column];
+    a.y[single] = result(x, weight, bias);
   }
 }
 
-template <class T>
-std::size_t workspace_of_split_rows(const layernorm::Args<T>& a) {
-  return ladder::workspace_of_split<Moments>(ladder::plan_split<T>(a.rows, a.cols, 1, nullptr));
-}
-template std::size_t workspace_of_split_rows(const layernorm::Args<float>&);
-template std::size_t workspace_of_split_rows(const layernorm::Args<ladder::half>&);
-template std::size_t workspace_of_split_rows(const layernorm::Args<ladder::bfloat16>&);
+}  // namespace
 
-template <class T>
-void launch_split_rows(const layernorm::Args<T>& a, cudaStream_t stream) {
+template <class Norm, class T>
+std::size_t workspace_of_split_rows(const typename Norm::template Args<T>& a) {
+  return ladder::workspace_of_split<MomentsOf<Norm>>(
+      ladder::plan_split<T>(a.rows, a.cols, 1, nullptr));
+}
+
+template <class Norm, class T>
+void launch_split_rows(const typename Norm::template Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
   const auto plan = ladder::plan_split<T>(a.rows, a.cols, 1, a.workspace);
-  auto* const kernel =
-      a.cols % ladder::Vec128<T>::size == 0 ? split_rows<true, T> : split_rows<false, T>;
+  auto* const kernel = a.cols % ladder::Vec128<T>::size == 0 ? split_rows<Norm, true, T>
+                                                             : split_rows<Norm, false, T>;
   ladder::launch(kernel, plan.blocks(), ladder::kSplitBlock, 0, stream, a, plan);
 }
-template void launch_split_rows(const layernorm::Args<float>&, cudaStream_t);
-template void launch_split_rows(const layernorm::Args<ladder::half>&, cudaStream_t);
-template void launch_split_rows(const layernorm::Args<ladder::bfloat16>&, cudaStream_t);
+
+#define INSTANTIATE(Norm, T)                                                \
+  template std::size_t workspace_of_split_rows<Norm>(const Norm::Args<T>&); \
+  template void launch_split_rows<Norm>(const Norm::Args<T>&, cudaStream_t);
+LADDER_EACH_NORM(INSTANTIATE, )
+
+}  // namespace row_norm
 
 namespace {
 
@@ -161,11 +206,11 @@ struct SplitRows {
 
   template <class T>
   static std::size_t workspace(const layernorm::Args<T>& a) {
-    return workspace_of_split_rows(a);
+    return row_norm::workspace_of_split_rows<layernorm>(a);
   }
   template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    launch_split_rows(a, stream);
+    row_norm::launch_split_rows<layernorm>(a, stream);
   }
   static ladder::Support supports(const layernorm::Problem& p) {
     if (p.rows <= ladder::kMostSplitRows) return ladder::supported();
@@ -176,4 +221,3 @@ struct SplitRows {
 const ladder::Register<SplitRows, layernorm, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
-}  // namespace layernorm_rows

@@ -8,9 +8,9 @@
 //           most half as many as the SMs, on an H100 66 rows; v10's
 #include "device/short_rows.hpp"
 #include "device/split_rows.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
-namespace layernorm_rows {
+namespace row_norm {
 namespace {
 
 struct ByShape {
@@ -20,17 +20,17 @@ struct ByShape {
 
   template <class T>
   static std::size_t workspace(const layernorm::Args<T>& a) {
-    return ladder::is_split_faster<T>(a.rows, a.cols) ? workspace_of_split_rows(a) : 0;
+    return ladder::is_split_faster<T>(a.rows, a.cols) ? workspace_of_split_rows<layernorm>(a) : 0;
   }
   template <class T>
   static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_rows(a, stream);
-    if (ladder::is_split_faster<T>(a.rows, a.cols)) return launch_split_rows(a, stream);
-    launch_rows_ahead(a, stream);
+    if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_rows<layernorm>(a, stream);
+    if (ladder::is_split_faster<T>(a.rows, a.cols)) return launch_split_rows<layernorm>(a, stream);
+    launch_rows_ahead<layernorm>(a, stream);
   }
 };
 
 const ladder::Register<ByShape, layernorm, float, ladder::half, ladder::bfloat16> registration;
 
 }  // namespace
-}  // namespace layernorm_rows
+}  // namespace row_norm

@@ -5,7 +5,7 @@
 //           L2
 // Limits    none. x, residual and sum start at multiples of 16 bytes.
 #include "device/vector.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
 
@@ -44,7 +44,7 @@ struct UnfusedAdd {
                                         .cols = a.cols,
                                         .epsilon = a.epsilon,
                                         .workspace = nullptr};
-    layernorm_rows::launch_prefetch(normalized, stream);
+    row_norm::launch_prefetch<layernorm>(normalized, stream);
   }
 };
 

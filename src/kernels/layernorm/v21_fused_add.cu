@@ -9,16 +9,17 @@
 #include "device/row_span.hpp"
 #include "device/row_team.hpp"
 #include "kernels/row_norm/columns_of.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
 
 /// The vectors that a thread holds; as many of the residual are in flight with them.
 constexpr int kHeldVectors = 4;
 
-template <class T, class Team, int kVectors, bool kAligned>
+/// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
+template <class Norm, class T, class Team, int kVectors, bool kAligned>
 __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
-    fused_add(layernorm_add::Args<T> a) {
+    fused_add(typename Norm::template Args<T> a) {
   __shared__ ladder::SumStorage<Team> of_total, of_m2;
   using Vec = ladder::Vec128<T>;
   constexpr int kThreads = Team::kThreads;
@@ -27,7 +28,7 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   const std::int64_t line_at = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
   if (line_at < a.cols) {
     ladder::ptx::prefetch_l2(a.weight + line_at);
-    ladder::ptx::prefetch_l2(a.bias + line_at);
+    if constexpr (Norm::kCentred) ladder::ptx::prefetch_l2(a.bias + line_at);
   }
   const int t = Team::rank();
   const std::int64_t row = Team::row(), start = row * a.cols;
@@ -99,9 +100,12 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
     });
     if (single_at >= 0) use(static_cast<float>(single));
   };
-  float total = 0;
-  for_each([&](float value) { total += value; });
-  const float mean = ladder::team_sum<Team>(total, of_total) / a.cols;
+  float mean = 0;
+  if constexpr (Norm::kCentred) {
+    float total = 0;
+    for_each([&](float value) { total += value; });
+    mean = ladder::team_sum<Team>(total, of_total) / a.cols;
+  }
   float m2 = 0;  // the sum of squared deviations
   for_each([&](float value) { m2 += (value - mean) * (value - mean); });
   const float variance = ladder::team_sum<Team>(m2, of_m2) / a.cols;
@@ -109,12 +113,14 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
 
   auto result = [&](T value, T weight, T bias) {
     const float z = (static_cast<float>(value) - mean) * scale;
-    return T(z * static_cast<float>(weight) + static_cast<float>(bias));
+    const float product = z * static_cast<float>(weight);
+    return T(Norm::kCentred ? product + static_cast<float>(bias) : product);
   };
   T* const y = a.y + start;
   auto store_results = [&](int c, const Vec& values) {
     const Vec weight = ladder::load_anywhere<kAligned>(a.weight, c, a.cols);
-    const Vec bias = ladder::load_anywhere<kAligned>(a.bias, c, a.cols);
+    Vec bias{};
+    if constexpr (Norm::kCentred) bias = ladder::load_anywhere<kAligned>(a.bias, c, a.cols);
     Vec out;
 #pragma unroll
     for (int e = 0; e < Vec::size; ++e) out[e] = result(values[e], weight[e], bias[e]);
@@ -129,30 +135,32 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
   }
   for_rest([&](int c) { store_results(c, Vec::load(sum + c)); });
   if (single_at >= 0) {
-    const T bias = a.bias[single_at];
+    T bias = T(0.0f);
+    if constexpr (Norm::kCentred) bias = a.bias[single_at];
     y[single_at] = result(single, a.weight[single_at], bias);
   }
 }
 
 }  // namespace
 
-namespace layernorm_rows {
+namespace row_norm {
 
-template <class T>
-void launch_fused_add(const layernorm_add::Args<T>& a, cudaStream_t stream) {
+template <class Norm, class T>
+void launch_fused_add(const typename Norm::template Args<T>& a, cudaStream_t stream) {
   constexpr int kSize = ladder::Vec128<T>::size;
   ladder::launch_by_team<kHeldVectors, kHeldVectors>(
       a.cols / kSize, [&]<class Team, int kVectors>(Team, std::integral_constant<int, kVectors>) {
-        auto* const kernel = a.cols % kSize == 0 ? fused_add<T, Team, kVectors, true>
-                                                 : fused_add<T, Team, kVectors, false>;
+        auto* const kernel = a.cols % kSize == 0 ? fused_add<Norm, T, Team, kVectors, true>
+                                                 : fused_add<Norm, T, Team, kVectors, false>;
         ladder::launch(kernel, Team::blocks(a.rows), Team::kBlock, 0, stream, a);
       });
 }
-template void launch_fused_add(const layernorm_add::Args<float>&, cudaStream_t);
-template void launch_fused_add(const layernorm_add::Args<ladder::half>&, cudaStream_t);
-template void launch_fused_add(const layernorm_add::Args<ladder::bfloat16>&, cudaStream_t);
 
-}  // namespace layernorm_rows
+#define INSTANTIATE(Norm, T) \
+  template void launch_fused_add<Norm>(const Norm::Args<T>&, cudaStream_t);
+LADDER_EACH_NORM(INSTANTIATE, _add)
+
+}  // namespace row_norm
 
 namespace {
 
@@ -161,7 +169,7 @@ struct FusedAdd {
 
   template <class T>
   static void launch(const layernorm_add::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_fused_add(a, stream);
+    row_norm::launch_fused_add<layernorm_add>(a, stream);
   }
 };
 

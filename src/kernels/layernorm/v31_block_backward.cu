@@ -5,31 +5,46 @@
 //           latency of the second one, which has a block per 32 of them
 // Limits    none
 #include "device/row_team.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/column_sums.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
 
 /// What the second launch needs of a row: 1 / sqrt(variance + eps) is its scale.
+template <class Norm, bool kCentred = Norm::kCentred>
 struct RowFacts {
   float mean, scale;
+};
+template <class Norm>
+struct RowFacts<Norm, false> {
+  static constexpr float mean = 0;
+  float scale;
+
+  __device__ RowFacts(float, float of_row) : scale(of_row) {}
 };
 
 constexpr int kDxBlock = 256;
 
-template <class T>
+/// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
+template <class Norm, class T>
 __global__ void __launch_bounds__(kDxBlock)
-    block_per_row(layernorm_backward::Args<T> a, RowFacts* facts) {
+    block_per_row(typename Norm::template Args<T> a, RowFacts<Norm>* facts) {
   using Team = ladder::BlockTeam<kDxBlock>;
+  constexpr int kSums = row_norm::kSums<Norm>;
   __shared__ ladder::SumStorage<Team> of_sum, of_m2;
-  __shared__ ladder::SumStorage<Team, 2> of_sums;
+  __shared__ ladder::SumStorage<Team, kSums> of_sums;
   const std::int64_t start = Team::row() * a.cols;
   const T* const x = a.x + start;
   const T* const dy = a.dy + start;
   T* const dx = a.dx + start;
 
-  float sum = 0, m2 = 0;  // m2: the sum of squared deviations
-  for (int c = threadIdx.x; c < a.cols; c += kDxBlock) sum += static_cast<float>(x[c]);
-  const float mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
+  float mean = 0;
+  if constexpr (Norm::kCentred) {
+    float sum = 0;
+    for (int c = threadIdx.x; c < a.cols; c += kDxBlock) sum += static_cast<float>(x[c]);
+    mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
+  }
+  float m2 = 0;  // the sum of squared deviations
   for (int c = threadIdx.x; c < a.cols; c += kDxBlock) {
     const float distance = static_cast<float>(x[c]) - mean;
     m2 += distance * distance;
@@ -38,14 +53,14 @@ __global__ void __launch_bounds__(kDxBlock)
 
   auto z = [&](int c) { return (static_cast<float>(x[c]) - mean) * scale; };
   auto g = [&](int c) { return static_cast<float>(dy[c]) * static_cast<float>(a.weight[c]); };
-  float sums[] = {0, 0};  // of g, of g * z
+  float sums[kSums] = {};  // of g, if there is a mean, and of g * z
   for (int c = threadIdx.x; c < a.cols; c += kDxBlock) {
     const float g_c = g(c);
-    sums[0] += g_c;
-    sums[1] += g_c * z(c);
+    if constexpr (Norm::kCentred) sums[0] += g_c;
+    sums[kSums - 1] += g_c * z(c);
   }
   Team::sum(sums, of_sums);
-  const float mean_g = sums[0] / a.cols, mean_gz = sums[1] / a.cols;
+  const float mean_g = Norm::kCentred ? sums[0] / a.cols : 0, mean_gz = sums[kSums - 1] / a.cols;
   for (int c = threadIdx.x; c < a.cols; c += kDxBlock) {
     dx[c] = T((g(c) - mean_g - z(c) * mean_gz) * scale);
   }
@@ -55,9 +70,9 @@ __global__ void __launch_bounds__(kDxBlock)
 constexpr int kColumns = 32, kRowsAtOnce = 8;
 
 /// A lane per column, a warp per row of eight.
-template <class T>
+template <class Norm, class T>
 __global__ void __launch_bounds__(kColumns* kRowsAtOnce)
-    block_per_columns(layernorm_backward::Args<T> a, const RowFacts* facts) {
+    block_per_columns(typename Norm::template Args<T> a, const RowFacts<Norm>* facts) {
   __shared__ float warp_dweight[kRowsAtOnce][kColumns], warp_dbias[kRowsAtOnce][kColumns];
   const int lane = threadIdx.x % kColumns, warp = threadIdx.x / kColumns;
   const int c = blockIdx.x * kColumns + lane;
@@ -74,43 +89,41 @@ __global__ void __launch_bounds__(kColumns* kRowsAtOnce)
     }
   }
   warp_dweight[warp][lane] = dweight;
-  warp_dbias[warp][lane] = dbias;
+  if constexpr (Norm::kCentred) warp_dbias[warp][lane] = dbias;
   __syncthreads();
   if (warp > 0 || c >= a.cols) return;
   for (int w = 1; w < kRowsAtOnce; ++w) {
     dweight += warp_dweight[w][lane];
-    dbias += warp_dbias[w][lane];
+    if constexpr (Norm::kCentred) dbias += warp_dbias[w][lane];
   }
   a.dweight[c] = T(dweight);
-  a.dbias[c] = T(dbias);
+  if constexpr (Norm::kCentred) a.dbias[c] = T(dbias);
 }
 
 }  // namespace
 
-namespace layernorm_rows {
+namespace row_norm {
 
-template <class T>
-std::size_t workspace_of_block_backward(const layernorm_backward::Args<T>& a) {
-  return static_cast<std::size_t>(a.rows) * sizeof(RowFacts);
+template <class Norm, class T>
+std::size_t workspace_of_block_backward(const typename Norm::template Args<T>& a) {
+  return static_cast<std::size_t>(a.rows) * sizeof(RowFacts<Norm>);
 }
-template std::size_t workspace_of_block_backward(const layernorm_backward::Args<float>&);
-template std::size_t workspace_of_block_backward(const layernorm_backward::Args<ladder::half>&);
-template std::size_t workspace_of_block_backward(const layernorm_backward::Args<ladder::bfloat16>&);
 
-template <class T>
-void launch_block_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-  auto* const facts = static_cast<RowFacts*>(a.workspace);
+template <class Norm, class T>
+void launch_block_backward(const typename Norm::template Args<T>& a, cudaStream_t stream) {
+  auto* const facts = static_cast<RowFacts<Norm>*>(a.workspace);
   if (a.cols == 0) return;
-  ladder::launch(block_per_row<T>, a.rows, kDxBlock, 0, stream, a, facts);
-  ladder::launch(block_per_columns<T>, ladder::ceil_div(a.cols, kColumns), kColumns * kRowsAtOnce,
-                 0, stream, a, facts);
+  ladder::launch(block_per_row<Norm, T>, a.rows, kDxBlock, 0, stream, a, facts);
+  ladder::launch(block_per_columns<Norm, T>, ladder::ceil_div(a.cols, kColumns),
+                 kColumns * kRowsAtOnce, 0, stream, a, facts);
 }
-template void launch_block_backward(const layernorm_backward::Args<float>&, cudaStream_t);
-template void launch_block_backward(const layernorm_backward::Args<ladder::half>&, cudaStream_t);
-template void launch_block_backward(const layernorm_backward::Args<ladder::bfloat16>&,
-                                    cudaStream_t);
 
-}  // namespace layernorm_rows
+#define INSTANTIATE(Norm, T)                                                    \
+  template std::size_t workspace_of_block_backward<Norm>(const Norm::Args<T>&); \
+  template void launch_block_backward<Norm>(const Norm::Args<T>&, cudaStream_t);
+LADDER_EACH_NORM(INSTANTIATE, _backward)
+
+}  // namespace row_norm
 
 namespace {
 
@@ -119,11 +132,11 @@ struct BlockBackward {
 
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {
-    return layernorm_rows::workspace_of_block_backward(a);
+    return row_norm::workspace_of_block_backward<layernorm_backward>(a);
   }
   template <class T>
   static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_block_backward(a, stream);
+    row_norm::launch_block_backward<layernorm_backward>(a, stream);
   }
 };
 

@@ -14,31 +14,33 @@
 #include "device/row_team.hpp"
 #include "device/sm_count.hpp"
 #include "kernels/row_norm/column_sums.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
 
 /// Of an SM: with 128 registers each they have room for the accumulators.
 constexpr int kThreadsAtOnce = 512;
 
+/// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
 /// partials: [of the grid's blocks][sums][Held::kPart]
-template <class T, class Held>
+template <class Norm, class T, class Held>
 __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Team::kBlock)
-    persistent(layernorm_backward::Args<T> a, float* partials) {
+    persistent(typename Norm::template Args<T> a, float* partials) {
   using Vec = typename Held::Vec;
   using Team = typename Held::Team;
-  __shared__ ladder::SumStorage<Team> of_sum, of_m2;
-  __shared__ ladder::SumStorage<Team, 2> of_sums;
   using Four = typename Held::Four;
   constexpr int kThreads = Team::kThreads, kVectors = Held::kVectors;
+  constexpr int kSums = row_norm::kSums<Norm>;
+  __shared__ ladder::SumStorage<Team> of_sum, of_m2;
+  __shared__ ladder::SumStorage<Team, kSums> of_sums;
   const int t = Team::rank(), vectors = a.cols / Vec::size;
 
-  row_norm::ColumnSums<Held> sums_over_rows[2];  // dweight, dbias
+  row_norm::ColumnSums<Held> sums_over_rows[kSums];  // dweight, dbias
   auto sum_of = [&](int which, int element) -> float& {
     return sums_over_rows[which][element / Four::size][element % Four::size];
   };
 #pragma unroll
-  for (int i = 0; i < 2 * Held::kElements; ++i)
+  for (int i = 0; i < kSums * Held::kElements; ++i)
     sum_of(i / Held::kElements, i % Held::kElements) = 0;
 
   for (std::int64_t row = Team::row(); row < a.rows; row += Team::stride()) {
@@ -55,12 +57,15 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
       }
     }
 
-    float sum = 0;
+    float mean = 0;
+    if constexpr (Norm::kCentred) {
+      float sum = 0;
 #pragma unroll
-    for (int i = 0; i < Held::kElements; ++i) {
-      sum += static_cast<float>(x[i / Vec::size][i % Vec::size]);
+      for (int i = 0; i < Held::kElements; ++i) {
+        sum += static_cast<float>(x[i / Vec::size][i % Vec::size]);
+      }
+      mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
     }
-    const float mean = ladder::team_sum<Team>(sum, of_sum) / a.cols;
     float m2 = 0;  // the sum of squared deviations
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
@@ -77,7 +82,7 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
     auto g = [](T gradient, T weight) {
       return static_cast<float>(gradient) * static_cast<float>(weight);
     };
-    float sums[] = {0, 0};  // of g, of g * z
+    float sums[kSums] = {};  // of g, if there is a mean, and of g * z
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kThreads + t;
@@ -86,12 +91,12 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
 #pragma unroll
       for (int e = 0; e < Vec::size; ++e) {
         const float g_e = g(dy[k][e], weight[e]);
-        sums[0] += g_e;
-        sums[1] += g_e * z(x[k][e]);
+        if constexpr (Norm::kCentred) sums[0] += g_e;
+        sums[kSums - 1] += g_e * z(x[k][e]);
       }
     }
     Team::sum(sums, of_sums);
-    const float mean_g = sums[0] / a.cols, mean_gz = sums[1] / a.cols;
+    const float mean_g = Norm::kCentred ? sums[0] / a.cols : 0, mean_gz = sums[kSums - 1] / a.cols;
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
       const int v = k * kThreads + t;
@@ -103,7 +108,9 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
         const float z_e = z(x[k][e]);
         dx[e] = T((g(dy[k][e], weight[e]) - mean_g - z_e * mean_gz) * scale);
         sum_of(0, k * Vec::size + e) += static_cast<float>(dy[k][e]) * z_e;
-        sum_of(1, k * Vec::size + e) += static_cast<float>(dy[k][e]);
+        if constexpr (Norm::kCentred) {
+          sum_of(1, k * Vec::size + e) += static_cast<float>(dy[k][e]);
+        }
       }
       dx.store(a.dx + start + v * Vec::size);
     }
@@ -111,7 +118,7 @@ __global__ void __launch_bounds__(Held::Team::kBlock, kThreadsAtOnce / Held::Tea
 
   // The teams of a block add up one after the other; the last one stores the block's sums.
   if constexpr (Team::kTeams > 1) {
-    alignas(16) __shared__ float so_far[2][Held::kPart];
+    alignas(16) __shared__ float so_far[kSums][Held::kPart];
     row_norm::add_teams<Held>(sums_over_rows, so_far);
     if (threadIdx.x / kThreads != Team::kTeams - 1) return;
   }
@@ -142,37 +149,32 @@ int blocks_of(int rows) {
 
 }  // namespace
 
-namespace layernorm_rows {
+namespace row_norm {
 
-template <class T>
-std::size_t workspace_of_persistent_backward(const layernorm_backward::Args<T>& a) {
+template <class Norm, class T>
+std::size_t workspace_of_persistent_backward(const typename Norm::template Args<T>& a) {
   return by_columns<T>(a.cols, [&]<class Held>(Held) {
-    return row_norm::bytes_of_partials<layernorm, Held>(blocks_of<Held>(a.rows));
+    return bytes_of_partials<Norm, Held>(blocks_of<Held>(a.rows));
   });
 }
-template std::size_t workspace_of_persistent_backward(const layernorm_backward::Args<float>&);
-template std::size_t workspace_of_persistent_backward(
-    const layernorm_backward::Args<ladder::half>&);
-template std::size_t workspace_of_persistent_backward(
-    const layernorm_backward::Args<ladder::bfloat16>&);
 
-template <class T>
-void launch_persistent_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
+template <class Norm, class T>
+void launch_persistent_backward(const typename Norm::template Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
   by_columns<T>(a.cols, [&]<class Held>(Held) {
     const int blocks = blocks_of<Held>(a.rows);
-    ladder::launch(persistent<T, Held>, blocks, Held::Team::kBlock, 0, stream, a,
+    ladder::launch(persistent<Norm, T, Held>, blocks, Held::Team::kBlock, 0, stream, a,
                    static_cast<float*>(a.workspace));
-    row_norm::launch_add_partials<layernorm_backward, T, Held>(a, blocks, stream);
+    launch_add_partials<Norm, T, Held>(a, blocks, stream);
   });
 }
-template void launch_persistent_backward(const layernorm_backward::Args<float>&, cudaStream_t);
-template void launch_persistent_backward(const layernorm_backward::Args<ladder::half>&,
-                                         cudaStream_t);
-template void launch_persistent_backward(const layernorm_backward::Args<ladder::bfloat16>&,
-                                         cudaStream_t);
 
-}  // namespace layernorm_rows
+#define INSTANTIATE(Norm, T)                                                         \
+  template std::size_t workspace_of_persistent_backward<Norm>(const Norm::Args<T>&); \
+  template void launch_persistent_backward<Norm>(const Norm::Args<T>&, cudaStream_t);
+LADDER_EACH_NORM(INSTANTIATE, _backward)
+
+}  // namespace row_norm
 
 namespace {
 
@@ -180,16 +182,16 @@ struct PersistentBackward {
   static constexpr ladder::Version version{"rows and columns in one pass, persistent blocks"};
 
   static ladder::Support supports(const layernorm::Problem& p) {
-    if (p.cols <= ::layernorm_rows::kLongestPersistent) return ladder::supported();
+    if (p.cols <= row_norm::kLongestPersistent) return ladder::supported();
     return ladder::unsupported("a row of more than 8192 elements does not fit a block's registers");
   }
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {
-    return layernorm_rows::workspace_of_persistent_backward(a);
+    return row_norm::workspace_of_persistent_backward<layernorm_backward>(a);
   }
   template <class T>
   static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_persistent_backward(a, stream);
+    row_norm::launch_persistent_backward<layernorm_backward>(a, stream);
   }
 };
 

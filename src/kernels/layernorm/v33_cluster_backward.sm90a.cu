@@ -10,7 +10,7 @@
 #include "device/row_length.hpp"
 #include "device/sm_count.hpp"
 #include "kernels/row_norm/column_sums.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
 
@@ -106,7 +106,10 @@ __global__ void __launch_bounds__(Held::Team::kBlock, 1) __cluster_dims__(Held::
   row_norm::store_partial<Held>(sums_over_rows, partials, t, vectors);
 }
 
-using layernorm_rows::kLongestPersistent;
+using row_norm::kLongestPersistent;
+
+/// Of a row, in elements, that a cluster holds.
+constexpr int kLongestOfCluster = 8 * kLongestPersistent;
 
 /// Calls f(Held<…>{}) for longer rows than a block holds: clusters of 2, 4 or 8.
 template <class T, class F>
@@ -127,53 +130,29 @@ int clusters_of(int rows) {
   return min(rows, max(1, ladder::sm_count() / Held::Team::kBlocks));
 }
 
-}  // namespace
-
-namespace layernorm_rows {
-
-template <class T>
-std::size_t workspace_of_cluster_backward(const layernorm_backward::Args<T>& a) {
-  if (a.cols <= kLongestPersistent) return workspace_of_persistent_backward(a);
-  if (a.cols > kLongestOfCluster) return workspace_of_block_backward(a);
-  return by_columns<T>(a.cols, [&]<class Held>(Held) {
-    return row_norm::bytes_of_partials<layernorm, Held>(clusters_of<Held>(a.rows));
-  });
-}
-template std::size_t workspace_of_cluster_backward(const layernorm_backward::Args<float>&);
-template std::size_t workspace_of_cluster_backward(const layernorm_backward::Args<ladder::half>&);
-template std::size_t workspace_of_cluster_backward(
-    const layernorm_backward::Args<ladder::bfloat16>&);
-
-template <class T>
-void launch_cluster_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-  if (a.cols <= kLongestPersistent) return launch_persistent_backward(a, stream);
-  if (a.cols > kLongestOfCluster) return launch_block_backward(a, stream);
-  by_columns<T>(a.cols, [&]<class Held>(Held) {
-    const int clusters = clusters_of<Held>(a.rows);
-    ladder::launch(cluster_backward<T, Held>, clusters * Held::Team::kBlocks, Held::Team::kBlock, 0,
-                   stream, a, static_cast<float*>(a.workspace));
-    row_norm::launch_add_partials<layernorm_backward, T, Held>(a, clusters, stream);
-  });
-}
-template void launch_cluster_backward(const layernorm_backward::Args<float>&, cudaStream_t);
-template void launch_cluster_backward(const layernorm_backward::Args<ladder::half>&, cudaStream_t);
-template void launch_cluster_backward(const layernorm_backward::Args<ladder::bfloat16>&,
-                                      cudaStream_t);
-
-}  // namespace layernorm_rows
-
-namespace {
-
 struct ClusterBackward {
   static constexpr ladder::Version version{"long rows held by clusters of blocks"};
 
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {
-    return layernorm_rows::workspace_of_cluster_backward(a);
+    using Norm = layernorm_backward;
+    if (a.cols <= kLongestPersistent) return row_norm::workspace_of_persistent_backward<Norm>(a);
+    if (a.cols > kLongestOfCluster) return row_norm::workspace_of_block_backward<Norm>(a);
+    return by_columns<T>(a.cols, [&]<class Held>(Held) {
+      return row_norm::bytes_of_partials<Norm, Held>(clusters_of<Held>(a.rows));
+    });
   }
   template <class T>
   static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_cluster_backward(a, stream);
+    using Norm = layernorm_backward;
+    if (a.cols <= kLongestPersistent) return row_norm::launch_persistent_backward<Norm>(a, stream);
+    if (a.cols > kLongestOfCluster) return row_norm::launch_block_backward<Norm>(a, stream);
+    by_columns<T>(a.cols, [&]<class Held>(Held) {
+      const int clusters = clusters_of<Held>(a.rows);
+      ladder::launch(cluster_backward<T, Held>, clusters * Held::Team::kBlocks, Held::Team::kBlock,
+                     0, stream, a, static_cast<float*>(a.workspace));
+      row_norm::launch_add_partials<Norm, T, Held>(a, clusters, stream);
+    });
   }
 };
 

@@ -9,8 +9,8 @@
 #include "device/row_team.hpp"
 #include "device/short_rows.hpp"
 #include "device/sm_count.hpp"
+#include "kernels/row_norm/launchers.hpp"
 #include "kernels/row_norm/short_column_sums.hpp"
-#include "launchers.hpp"
 
 namespace {
 
@@ -20,13 +20,15 @@ constexpr int kSteps = sizeof(T) == 4 ? 2 : 1;
 template <class T>
 constexpr int kBlocksOfSm = 4 / kSteps<T>;
 
+/// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
 /// partials: [of the grid's blocks][sums][a row's elements]
-template <class Rows, class T>
+template <class Norm, class Rows, class T>
 __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
-    short_rows_backward(layernorm_backward::Args<T> a, float* partials) {
+    short_rows_backward(typename Norm::template Args<T> a, float* partials) {
   using Vec = ladder::Vec128<T>;
+  constexpr int kSums = row_norm::kSums<Norm>;
   __shared__ typename Rows::Tile x_tile, dy_tile;
-  __shared__ row_norm::ShortColumnSums<Rows, 2> column_sums;
+  __shared__ row_norm::ShortColumnSums<Rows, kSums> column_sums;
   const Rows rows(a.rows, a.cols);
   const auto weight = rows.load_columns(a.weight);
   const float inverse_cols = 1.0f / a.cols;
@@ -53,22 +55,25 @@ __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
     for (int s = 0; s < Rows::kSteps; ++s) {
       ladder::Floats d(x[s]);
       const ladder::Floats dy_s(dy[s]), weight_s(weight);
-      float g[Rows::kElements], sum = 0;
+      float mean = 0;
+      if constexpr (Norm::kCentred) {
+        float sum = 0;
 #pragma unroll
-      for (int e = 0; e < Rows::kElements; ++e) sum += d[e];
-      // Divided: times the inverse, which is rounded, equal elements would not be their mean.
-      const float mean = ladder::warp_sum<Rows::kLanes>(sum) / a.cols;
-      float m2 = 0, sum_g = 0, sum_gd = 0;  // g * z is g * d times the scale
+        for (int e = 0; e < Rows::kElements; ++e) sum += d[e];
+        // Divided: times the inverse, which is rounded, equal elements would not be their mean.
+        mean = ladder::warp_sum<Rows::kLanes>(sum) / a.cols;
+      }
+      float g[Rows::kElements], m2 = 0, sum_g = 0, sum_gd = 0;  // g * z is g * d times the scale
 #pragma unroll
       for (int e = 0; e < Rows::kElements; ++e) {
-        d.element[e] = rows.has_column(e) ? d[e] - mean : 0.0f;
+        if constexpr (Norm::kCentred) d.element[e] = rows.has_column(e) ? d[e] - mean : 0.0f;
         g[e] = dy_s[e] * weight_s[e];
         m2 += d[e] * d[e];
         sum_g += g[e];
         sum_gd += g[e] * d[e];
       }
       m2 = ladder::warp_sum<Rows::kLanes>(m2);
-      sum_g = ladder::warp_sum<Rows::kLanes>(sum_g);
+      if constexpr (Norm::kCentred) sum_g = ladder::warp_sum<Rows::kLanes>(sum_g);
       sum_gd = ladder::warp_sum<Rows::kLanes>(sum_gd);
 
       // dx = (g - mean_g - z * mean_gz) * scale
@@ -78,7 +83,9 @@ __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
 #pragma unroll
       for (int e = 0; e < Rows::kElements; ++e) {
         const float z = d[e] * scale;
-        x[s][e] = T(g[e] * scale - (z * z_factor + subtracted));
+        float taken = z * z_factor;
+        if constexpr (Norm::kCentred) taken += subtracted;
+        x[s][e] = T(g[e] * scale - taken);
         dweight[e] += dy_s[e] * z;
         dbias[e] += dy_s[e];
       }
@@ -86,8 +93,8 @@ __global__ void __launch_bounds__(Rows::kBlock, kBlocksOfSm<T>)
     rows.store(x, a.dx, n, x_tile);
   }
   column_sums.add(0, dweight);
-  column_sums.add(1, dbias);
-  column_sums.store(partials + std::int64_t{blockIdx.x} * 2 * Rows::kLanes * Rows::kElements);
+  if constexpr (Norm::kCentred) column_sums.add(1, dbias);
+  column_sums.store(partials + std::int64_t{blockIdx.x} * kSums * Rows::kLanes * Rows::kElements);
 }
 
 /// The blocks that run at once, or fewer where the rows are few.
@@ -99,40 +106,32 @@ int blocks_of(int rows) {
 
 }  // namespace
 
-namespace layernorm_rows {
+namespace row_norm {
 
-template <class T>
-std::size_t workspace_of_short_rows_backward(const layernorm_backward::Args<T>& a) {
-  return row_norm::with_rows_to_sum<T, kSteps<T>>(
-      a.cols, [&]<class Rows>(std::type_identity<Rows>) {
-        return row_norm::bytes_of_partials<layernorm, row_norm::HeldShort<Rows>>(
-            blocks_of<Rows, T>(a.rows));
-      });
-}
-template std::size_t workspace_of_short_rows_backward(const layernorm_backward::Args<float>&);
-template std::size_t workspace_of_short_rows_backward(
-    const layernorm_backward::Args<ladder::half>&);
-template std::size_t workspace_of_short_rows_backward(
-    const layernorm_backward::Args<ladder::bfloat16>&);
-
-template <class T>
-void launch_short_rows_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-  if (a.cols == 0) return;
-  row_norm::with_rows_to_sum<T, kSteps<T>>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
-    const int blocks = blocks_of<Rows, T>(a.rows);
-    ladder::launch(short_rows_backward<Rows, T>, blocks, Rows::kBlock, 0, stream, a,
-                   static_cast<float*>(a.workspace));
-    row_norm::launch_add_partials<layernorm_backward, T, row_norm::HeldShort<Rows>>(a, blocks,
-                                                                                    stream);
+template <class Norm, class T>
+std::size_t workspace_of_short_rows_backward(const typename Norm::template Args<T>& a) {
+  return with_rows_to_sum<T, kSteps<T>>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+    return bytes_of_partials<Norm, HeldShort<Rows>>(blocks_of<Rows, T>(a.rows));
   });
 }
-template void launch_short_rows_backward(const layernorm_backward::Args<float>&, cudaStream_t);
-template void launch_short_rows_backward(const layernorm_backward::Args<ladder::half>&,
-                                         cudaStream_t);
-template void launch_short_rows_backward(const layernorm_backward::Args<ladder::bfloat16>&,
-                                         cudaStream_t);
 
-}  // namespace layernorm_rows
+template <class Norm, class T>
+void launch_short_rows_backward(const typename Norm::template Args<T>& a, cudaStream_t stream) {
+  if (a.cols == 0) return;
+  with_rows_to_sum<T, kSteps<T>>(a.cols, [&]<class Rows>(std::type_identity<Rows>) {
+    const int blocks = blocks_of<Rows, T>(a.rows);
+    ladder::launch(short_rows_backward<Norm, Rows, T>, blocks, Rows::kBlock, 0, stream, a,
+                   static_cast<float*>(a.workspace));
+    launch_add_partials<Norm, T, HeldShort<Rows>>(a, blocks, stream);
+  });
+}
+
+#define INSTANTIATE(Norm, T)                                                         \
+  template std::size_t workspace_of_short_rows_backward<Norm>(const Norm::Args<T>&); \
+  template void launch_short_rows_backward<Norm>(const Norm::Args<T>&, cudaStream_t);
+LADDER_EACH_NORM(INSTANTIATE, _backward)
+
+}  // namespace row_norm
 
 namespace {
 
@@ -149,11 +148,11 @@ struct ShortRowsBackward {
   }
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {
-    return layernorm_rows::workspace_of_short_rows_backward(a);
+    return row_norm::workspace_of_short_rows_backward<layernorm_backward>(a);
   }
   template <class T>
   static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    layernorm_rows::launch_short_rows_backward(a, stream);
+    row_norm::launch_short_rows_backward<layernorm_backward>(a, stream);
   }
 };
 

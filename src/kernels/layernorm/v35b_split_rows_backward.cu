@@ -16,16 +16,39 @@
 #include "device/floats.hpp"
 #include "device/row_span.hpp"
 #include "device/split_rows.hpp"
+#include "kernels/row_norm/gradient_sums.hpp"
 #include "kernels/row_norm/gradients_of_columns.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
-namespace layernorm_rows {
+#include <type_traits>
 
+namespace row_norm {
+
+template <class Norm>
 static __device__ unsigned parts_done[ladder::kMostSplitRows];
 
 /// Of n elements: the mean of x, the sums of its squared deviations d * d, of g, and of g * d.
 struct alignas(16) GradientMoments {
   float n = 0, mean = 0, m2 = 0, sum_g = 0, sum_gd = 0, no_matter[3] = {};
+
+  static constexpr int kWarps = ladder::kSplitBlock / 32;
+  /// In shared memory, number by number: as structures, a lane's would be in another's banks.
+  struct OfWarps {
+    float n[kWarps], mean[kWarps], m2[kWarps], sum_g[kWarps], sum_gd[kWarps];
+  };
+
+  /// Of the n elements, one after the other.
+  __device__ void add(float x, float dy, float weight) {
+    const float d = x - mean, g = dy * weight;
+    m2 += d * d;
+    sum_g += g;
+    sum_gd += g * d;
+  }
+  __device__ RowFactors factors(int cols, float epsilon) const {
+    const float scale = rsqrtf(m2 / cols + epsilon);
+    const float mean_gz = sum_gd / cols * scale, mean_g = sum_g / cols;
+    return {mean, scale, mean_gz * scale, mean_g * scale};
+  }
 };
 
 /// Of both, without loss where the mean is large, as v12 merges moments: with the mean, each part's
@@ -38,16 +61,9 @@ __device__ inline GradientMoments merged(const GradientMoments& a, const Gradien
           a.sum_g + b.sum_g, a.sum_gd + b.sum_gd + distance * (b.sum_g * of_a - a.sum_g * of_b)};
 }
 
-/// In shared memory, number by number: as structures, a lane's would be in the banks of another's.
-template <int kWarps>
-struct MomentsOfWarps {
-  float n[kWarps], mean[kWarps], m2[kWarps], sum_g[kWarps], sum_gd[kWarps];
-};
-
 /// Those of the block's threads, by way of of_warp; all threads get them.
-template <int kWarps>
-__device__ GradientMoments merged_over_block(GradientMoments mine,
-                                             MomentsOfWarps<kWarps>& of_warp) {
+__device__ inline GradientMoments merged_over_block(GradientMoments mine,
+                                                    GradientMoments::OfWarps& of_warp) {
   auto over_lanes = [&]<int kLanes>(std::integral_constant<int, kLanes>) {
 #pragma unroll
     for (int distance = 1; distance < kLanes; distance *= 2) {
@@ -71,32 +87,40 @@ __device__ GradientMoments merged_over_block(GradientMoments mine,
     of_warp.sum_gd[warp] = mine.sum_gd;
   }
   __syncthreads();
-  const int w = lane % kWarps;
+  const int w = lane % GradientMoments::kWarps;
   mine = {of_warp.n[w], of_warp.mean[w], of_warp.m2[w], of_warp.sum_g[w], of_warp.sum_gd[w]};
-  over_lanes(std::integral_constant<int, kWarps>{});
+  over_lanes(std::integral_constant<int, GradientMoments::kWarps>{});
   return mine;
 }
 
-template <bool kAligned, class T>
+/// What a part of a row has: of RMSNorm, without a mean, no more than two sums.
+template <class Norm>
+using MomentsOf = std::conditional_t<Norm::kCentred, GradientMoments, GradientSums>;
+
+template <bool kAligned, class Norm, class T>
 __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
-    factors_of_split_rows(layernorm_backward::Args<T> a, ladder::SplitPlan plan,
-                          row_norm::RowFactors* of_rows) {
+    factors_of_split_rows(typename Norm::template Args<T> a, ladder::SplitPlan plan,
+                          RowFactors* of_rows) {
   using Vec = ladder::Vec128<T>;
   using Floats = ladder::Floats<Vec>;
-  constexpr int kBlock = ladder::kSplitBlock, kLoads = ladder::kSplitLoads / 2,
-                kWarps = kBlock / 32;
-  __shared__ MomentsOfWarps<kWarps> of_warp, of_merge;
+  using Moments = MomentsOf<Norm>;
+  constexpr int kBlock = ladder::kSplitBlock, kLoads = ladder::kSplitLoads / 2;
+  __shared__ typename Moments::OfWarps of_part, of_merge;
   const ladder::SplitPart<T> part(plan, a.cols);
 
-  GradientMoments moments;
+  Moments moments;
   part.template for_each<false, kLoads>([&](int left, std::int64_t at) {
     Vec x[kLoads], dy[kLoads], weight[kLoads];
     int count = 0;
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
+      if constexpr (Norm::kCentred) {  // the mean is of all of x
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) x[i][e] = T(0.0f);
-      if (i * kBlock >= left) continue;
+        for (int e = 0; e < Vec::size; ++e) x[i][e] = T(0.0f);
+        if (i * kBlock >= left) continue;
+      } else {
+        if (i * kBlock >= left) break;
+      }
       const std::int64_t here = at + i * kBlock * Vec::size;
       x[i] = Vec::load(a.x + here);
       dy[i] = Vec::load(a.dy + here);
@@ -104,51 +128,56 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
           ladder::load_anywhere<kAligned>(a.weight, static_cast<int>(here - part.start), a.cols);
       count += Vec::size;
     }
-    if (count == 0) return;
-    float sum = 0;
+    Moments of_step = moments;
+    if constexpr (Norm::kCentred) {
+      if (count == 0) return;
+      float sum = 0;
 #pragma unroll
-    for (int i = 0; i < kLoads; ++i) {
-      const Floats x_vec(x[i]);
+      for (int i = 0; i < kLoads; ++i) {
+        const Floats x_vec(x[i]);
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) sum += x_vec[e];
+        for (int e = 0; e < Vec::size; ++e) sum += x_vec[e];
+      }
+      of_step = {static_cast<float>(count), sum / count};
     }
-    GradientMoments of_step{static_cast<float>(count), sum / count};
 #pragma unroll
     for (int i = 0; i < kLoads; ++i) {
       if (i * kBlock >= left) break;
       const Floats x_vec(x[i]), dy_vec(dy[i]), weight_vec(weight[i]);
 #pragma unroll
-      for (int e = 0; e < Vec::size; ++e) {
-        const float d = x_vec[e] - of_step.mean, g = dy_vec[e] * weight_vec[e];
-        of_step.m2 += d * d;
-        of_step.sum_g += g;
-        of_step.sum_gd += g * d;
-      }
+      for (int e = 0; e < Vec::size; ++e) of_step.add(x_vec[e], dy_vec[e], weight_vec[e]);
     }
-    moments = merged(moments, of_step);
+    if constexpr (Norm::kCentred) {
+      moments = merged(moments, of_step);
+    } else {
+      moments = of_step;
+    }
   });
   const std::int64_t single = part.single(threadIdx.x);
   if (single >= 0) {
-    const float g =
-        static_cast<float>(a.dy[single]) * static_cast<float>(a.weight[single - part.start]);
-    moments = merged(moments, {1, static_cast<float>(a.x[single]), 0, g});
+    if constexpr (Norm::kCentred) {
+      const float g =
+          static_cast<float>(a.dy[single]) * static_cast<float>(a.weight[single - part.start]);
+      moments = merged(moments, {1, static_cast<float>(a.x[single]), 0, g});
+    } else {
+      moments.add(static_cast<float>(a.x[single]), static_cast<float>(a.dy[single]),
+                  static_cast<float>(a.weight[single - part.start]));
+    }
   }
-  moments = merged_over_block(moments, of_warp);
+  moments = merged_over_block(moments, of_part);
 
   ladder::merge_parts(
-      plan, parts_done, part, moments,
-      [&](const GradientMoments* of_parts, int parts) {
-        GradientMoments mine;
+      plan, parts_done<Norm>, part, moments,
+      [&](const Moments* of_parts, int parts) {
+        Moments mine;
         for (int i = threadIdx.x; i < parts; i += kBlock) {
-          const GradientMoments one = of_parts[i];  // in whole vectors
+          const Moments one = of_parts[i];  // in whole vectors
           mine = merged(mine, one);
         }
         return merged_over_block(mine, of_merge);
       },
-      [&](const GradientMoments& total) {
-        const float scale = rsqrtf(total.m2 / a.cols + a.epsilon);
-        const float mean_gz = total.sum_gd / a.cols * scale, mean_g = total.sum_g / a.cols;
-        const row_norm::RowFactors factors{total.mean, scale, mean_gz * scale, mean_g * scale};
+      [&](const Moments& total) {
+        const RowFactors factors = total.factors(a.cols, a.epsilon);
         of_rows[part.row] = factors;  // a vector
       });
 }
@@ -162,11 +191,11 @@ struct SplitRowsBackward {
 
   template <class T>
   static std::size_t workspace(const layernorm_backward::Args<T>& a) {
-    return workspace_of_split_rows_backward(a);
+    return workspace_of_split_rows_backward<layernorm_backward>(a);
   }
   template <class T>
   static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    launch_split_rows_backward(a, stream);
+    launch_split_rows_backward<layernorm_backward>(a, stream);
   }
   static ladder::Support supports(const layernorm::Problem& p) {
     if (p.rows <= ladder::kMostSplitRows) return ladder::supported();
@@ -179,33 +208,29 @@ const ladder::Register<SplitRowsBackward, layernorm_backward, float, ladder::hal
 
 }  // namespace
 
-template <class T>
-std::size_t workspace_of_split_rows_backward(const layernorm_backward::Args<T>& a) {
-  return ladder::workspace_of_split<GradientMoments>(
+template <class Norm, class T>
+std::size_t workspace_of_split_rows_backward(const typename Norm::template Args<T>& a) {
+  return ladder::workspace_of_split<MomentsOf<Norm>>(
              ladder::plan_split<T>(a.rows, a.cols, 2, nullptr)) +
-         a.rows * sizeof(row_norm::RowFactors);
+         a.rows * sizeof(RowFactors);
 }
-template std::size_t workspace_of_split_rows_backward(const layernorm_backward::Args<float>&);
-template std::size_t workspace_of_split_rows_backward(
-    const layernorm_backward::Args<ladder::half>&);
-template std::size_t workspace_of_split_rows_backward(
-    const layernorm_backward::Args<ladder::bfloat16>&);
 
-template <class T>
-void launch_split_rows_backward(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
+template <class Norm, class T>
+void launch_split_rows_backward(const typename Norm::template Args<T>& a, cudaStream_t stream) {
   if (a.cols == 0) return;
-  auto* const of_rows = static_cast<row_norm::RowFactors*>(a.workspace);
+  auto* const of_rows = static_cast<RowFactors*>(a.workspace);
   auto plan = ladder::plan_split<T>(a.rows, a.cols, 2, of_rows + a.rows);
   plan.ahead = a.rows;  // all of the first passes
-  auto* const kernel = a.cols % ladder::Vec128<T>::size == 0 ? factors_of_split_rows<true, T>
-                                                             : factors_of_split_rows<false, T>;
+  auto* const kernel = a.cols % ladder::Vec128<T>::size == 0
+                           ? factors_of_split_rows<true, Norm, T>
+                           : factors_of_split_rows<false, Norm, T>;
   ladder::launch(kernel, plan.rows * plan.parts, ladder::kSplitBlock, 0, stream, a, plan, of_rows);
-  row_norm::launch_gradients_of_columns<layernorm_backward, T>(a, of_rows, stream);
+  launch_gradients_of_columns<Norm, T>(a, of_rows, stream);
 }
-template void launch_split_rows_backward(const layernorm_backward::Args<float>&, cudaStream_t);
-template void launch_split_rows_backward(const layernorm_backward::Args<ladder::half>&,
-                                         cudaStream_t);
-template void launch_split_rows_backward(const layernorm_backward::Args<ladder::bfloat16>&,
-                                         cudaStream_t);
 
-}  // namespace layernorm_rows
+#define INSTANTIATE(Norm, T)                                                         \
+  template std::size_t workspace_of_split_rows_backward<Norm>(const Norm::Args<T>&); \
+  template void launch_split_rows_backward<Norm>(const Norm::Args<T>&, cudaStream_t);
+LADDER_EACH_NORM(INSTANTIATE, _backward)
+
+}  // namespace row_norm

@@ -3,7 +3,7 @@
 //
 // It is LayerNorm without a mean and a bias (Zhang and Sennrich, Root Mean Square Layer
 // Normalization, 2019), as in Llama and most language models since. What both share is in
-// kernels/row_norm.
+// kernels/row_norm; the kernels of both stand in layernorm's versions.
 #pragma once
 
 #include "device/kernel.hpp"

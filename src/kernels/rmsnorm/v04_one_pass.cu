@@ -1,8 +1,9 @@
 // Idea      one pass over x: the row stays in shared memory until the mean of its squares is known
-// Vs v03    x is read from memory once, whatever the caches hold
+// Vs v01    256 threads work on a row, whose sums are reduced by warp shuffles, as in LayerNorm's v03;
+//           and x is read from memory once, whatever the caches hold
 // Bound by  the instructions for single elements, of 16-bit types most of all; a long row leaves
 //           room for few blocks on an SM
-// Limits    none. What of a row is beyond 48 KiB is read twice, as in v03.
+// Limits    none. What of a row is beyond 48 KiB is read twice.
 #include "rmsnorm.hpp"
 
 namespace {

@@ -1,11 +1,13 @@
 // Idea      the number of threads is chosen by the row's length, from a warp to 1024, each with its
 //           part of the row in registers
-// Vs v05    x does not go through shared memory, and all of a row is in flight before its first
-//           element is used, 128 bytes (of 16-bit types 64) per thread; a row of up to 1024
-//           elements is one warp's, with no barrier
+// Vs v04    128-bit loads and stores, a quarter (an eighth) of the instructions; x does not go through
+//           shared memory, and all of a row is in flight before its first element is used, 128 bytes
+//           (of 16-bit types 64) per thread; a row of up to 1024 elements is one warp's, with no
+//           barrier
 // Bound by  DRAM bandwidth
-// Limits    columns that are a multiple of the vector's elements, as v05. What of a row is beyond
-//           32768 elements, the registers of 1024 threads, is read twice.
+// Limits    columns that are a multiple of the vector's elements: other rows start between its
+//           boundaries. What of a row is beyond 32768 elements, the registers of 1024 threads, is
+//           read twice.
 // Tile      a row is spread over kThreads threads of kElements elements each, by its length: see
 //           device/row_length.hpp
 #include "device/row_length.hpp"

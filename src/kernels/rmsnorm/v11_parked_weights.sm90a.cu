@@ -1,14 +1,14 @@
 // Idea      each thread stages its weights in shared memory with cp.async while its part of the row
 //           loads to registers: they are there when the row's sum is known
-// Vs v10    fp32 rows of 8193 to 32768 elements: no trip to the L2 between the sum and the stores
+// Vs v08    fp32 rows of 8193 to 32768 elements: no trip to the L2 between the sum and the stores
 // Bound by  DRAM bandwidth
-// Limits    Hopper, for the longer rows, which v10's launcher takes; so are shorter ones, and rows
+// Limits    Hopper, for longer rows, which are left to LayerNorm's v10; so are shorter ones, and rows
 //           that are no whole number of vectors. No two launches may overlap
-// Tile      as v07; up to 128 KiB of an SM's shared memory for weights
+// Tile      as v08; up to 128 KiB of an SM's shared memory for weights
 #include "device/ptx/cp_async.hpp"
 #include "device/row_span.hpp"
 #include "device/row_team.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
 
@@ -79,26 +79,26 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
 
 }  // namespace
 
-namespace rmsnorm_rows {
+namespace row_norm {
 
 template <class T>
 void launch_parked_weights(const rmsnorm::Args<T>& a, cudaStream_t stream) {
   using Vec = ladder::Vec128<T>;
-  constexpr int kShortest = 8193, kLongest = kLongestOfBlock;
+  constexpr int kShortest = 8193, kLongest = kLongestOfBlock<rmsnorm, T>;
   static_assert(kLongest <= 1024 * kVectors * Vec::size, "the threads hold the row");
   auto by_block = [&]<class Team>(Team) {
     ladder::launch(staged_weights<T, Team>, Team::blocks(a.rows), Team::kBlock,
                    kVectors * Team::kBlock * sizeof(Vec), stream, a);
   };
   if (a.cols < kShortest || a.cols > kLongest || a.cols % Vec::size != 0) {
-    return launch_rows_ahead(a, stream);
+    return launch_rows_ahead<rmsnorm>(a, stream);
   }
   if (a.cols <= 512 * kVectors * Vec::size) return by_block(ladder::BlockTeam<512>{});
   by_block(ladder::BlockTeam<1024>{});
 }
 template void launch_parked_weights(const rmsnorm::Args<float>&, cudaStream_t);
 
-}  // namespace rmsnorm_rows
+}  // namespace row_norm
 
 namespace {
 
@@ -107,7 +107,7 @@ struct ParkedWeights {
 
   template <class T>
   static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
-    rmsnorm_rows::launch_parked_weights(a, stream);
+    row_norm::launch_parked_weights(a, stream);
   }
 };
 

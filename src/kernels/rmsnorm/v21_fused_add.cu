@@ -1,147 +1,13 @@
-// Idea      v08 with one step more: the residual is added as soon as the row has been loaded
-// Vs v20    one launch, and the sum, which is written for the next layer, is not read again: 4n
+// Idea      v08 with one step more, as LayerNorm's v21, whose kernel this is: the residual is added as
+//           soon as the row has been loaded
+// Vs v08    another operation: RMSNorm of x + residual, and the sum, which is written for the next layer
+//           and not read again: 4n, where two launches, the sum and then RMSNorm, move 5n
 // Bound by  DRAM bandwidth
 // Limits    none. x, residual, y and sum start at multiples of 16 bytes. What of a row is beyond 64
 //           KiB, half the registers of 1024 threads, is read twice: the other half is for the
 //           residual.
-// Tile      as v07, with 64 bytes of the row in a thread
-#include "device/ptx/prefetch.hpp"
-#include "device/row_span.hpp"
-#include "device/row_team.hpp"
-#include "kernels/row_norm/columns_of.hpp"
-#include "launchers.hpp"
-
-namespace {
-
-/// The vectors that a thread holds; as many of the residual are in flight with them.
-constexpr int kHeldVectors = 4;
-
-template <class T, class Team, int kVectors, bool kAligned>
-__global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
-    fused_add(rmsnorm_add::Args<T> a) {
-  __shared__ ladder::SumStorage<Team> of_sum_sq;
-  using Vec = ladder::Vec128<T>;
-  constexpr int kThreads = Team::kThreads;
-  // The first threads of the grid prefetch the weights, a cache line each.
-  constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
-  const std::int64_t line_at = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
-  if (line_at < a.cols) ladder::ptx::prefetch_l2(a.weight + line_at);
-  const int t = Team::rank();
-  const std::int64_t row = Team::row(), start = row * a.cols;
-  const ladder::RowSpan<T, kAligned> span(start, row_norm::columns_of(a, row));
-  const int single_at = span.single(t);
-  const T* const x = a.x + start;
-  const T* const residual = a.residual + start;
-  T* const sum = a.sum + start;
-
-  // Thread t loads vectors t, t + kThreads, … of x and of the residual, and at most one single.
-  auto load = [&](const T* from, Vec(&to)[kVectors], T& to_single) {
-#pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      const int v = k * kThreads + t;
-#pragma unroll
-      for (int e = 0; e < Vec::size; ++e) to[k][e] = T(0.0f);  // beyond the row
-      if (v >= span.vectors) continue;
-      const T* const vector = from + span.column(v);
-      to[k] = kThreads <= 32 ? Vec::load_streaming(vector) : Vec::load(vector);
-    }
-    if (single_at >= 0) to_single = from[single_at];
-  };
-  Vec held[kVectors], more[kVectors];
-  T single = T(0.0f), more_single = T(0.0f);
-  load(x, held, single);
-  load(residual, more, more_single);
-
-  // Vectors that registers do not hold: each pass reads them again.
-  auto for_rest = [&](auto use) {
-    if constexpr (!Team::kHoldsAll) {
-      for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads) use(span.column(v));
-    }
-  };
-  auto add = [](T one, T other) { return T(static_cast<float>(one) + static_cast<float>(other)); };
-  auto add_vectors = [&](const Vec& one, const Vec& other) {
-    Vec out;
-#pragma unroll
-    for (int e = 0; e < Vec::size; ++e) out[e] = add(one[e], other[e]);
-    return out;
-  };
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t;
-    if (v >= span.vectors) break;
-    held[k] = add_vectors(held[k], more[k]);
-    held[k].store(sum + span.column(v));
-  }
-  for_rest([&](int c) {  // each thread reads later what it writes here itself
-    const Vec rest = Vec::load(x + c);
-    add_vectors(rest, Vec::load(residual + c)).store(sum + c);
-  });
-  if (single_at >= 0) {
-    single = add(single, more_single);
-    sum[single_at] = single;
-  }
-
-  auto for_each = [&](auto use) {
-#pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      ladder::stay_packed(held[k]);
-      if (k * kThreads + t >= span.vectors) break;
-#pragma unroll
-      for (int e = 0; e < Vec::size; ++e) use(static_cast<float>(held[k][e]));
-    }
-    for_rest([&](int c) {
-      const Vec rest = Vec::load(sum + c);
-#pragma unroll
-      for (int e = 0; e < Vec::size; ++e) use(static_cast<float>(rest[e]));
-    });
-    if (single_at >= 0) use(static_cast<float>(single));
-  };
-  float sum_sq = 0;
-  for_each([&](float value) { sum_sq += value * value; });
-  const float mean_sq = ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols;
-  const float scale = rsqrtf(mean_sq + a.epsilon);
-
-  auto result = [&](T value, T weight) {
-    return T(static_cast<float>(value) * scale * static_cast<float>(weight));
-  };
-  T* const y = a.y + start;
-  auto store_results = [&](int c, const Vec& values) {
-    const Vec weight = ladder::load_anywhere<kAligned>(a.weight, c, a.cols);
-    Vec out;
-#pragma unroll
-    for (int e = 0; e < Vec::size; ++e) out[e] = result(values[e], weight[e]);
-    out.store(y + c);
-  };
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t;
-    if (v >= span.vectors) break;
-    ladder::stay_packed(held[k]);
-    store_results(span.column(v), held[k]);
-  }
-  for_rest([&](int c) { store_results(c, Vec::load(sum + c)); });
-  if (single_at >= 0) y[single_at] = result(single, a.weight[single_at]);
-}
-
-}  // namespace
-
-namespace rmsnorm_rows {
-
-template <class T>
-void launch_fused_add(const rmsnorm_add::Args<T>& a, cudaStream_t stream) {
-  constexpr int kSize = ladder::Vec128<T>::size;
-  ladder::launch_by_team<kHeldVectors, kHeldVectors>(
-      a.cols / kSize, [&]<class Team, int kVectors>(Team, std::integral_constant<int, kVectors>) {
-        auto* const kernel = a.cols % kSize == 0 ? fused_add<T, Team, kVectors, true>
-                                                 : fused_add<T, Team, kVectors, false>;
-        ladder::launch(kernel, Team::blocks(a.rows), Team::kBlock, 0, stream, a);
-      });
-}
-template void launch_fused_add(const rmsnorm_add::Args<float>&, cudaStream_t);
-template void launch_fused_add(const rmsnorm_add::Args<ladder::half>&, cudaStream_t);
-template void launch_fused_add(const rmsnorm_add::Args<ladder::bfloat16>&, cudaStream_t);
-
-}  // namespace rmsnorm_rows
+// Tile      as v08, with 64 bytes of the row in a thread
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
 
@@ -150,7 +16,7 @@ struct FusedAdd {
 
   template <class T>
   static void launch(const rmsnorm_add::Args<T>& a, cudaStream_t stream) {
-    rmsnorm_rows::launch_fused_add(a, stream);
+    row_norm::launch_fused_add<rmsnorm_add>(a, stream);
   }
 };
 

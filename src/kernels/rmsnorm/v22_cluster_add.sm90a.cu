@@ -1,144 +1,20 @@
-// Idea      as v09: a row of more than 64 KiB is held by a cluster of 2, 4 or 8 blocks
+// Idea      as LayerNorm's v22, whose kernel this is: a row of more than 64 KiB is held by a cluster of
+//           2, 4 or 8 blocks
 // Vs v21    of rows of up to 512 KiB the sum is not read again
 // Bound by  DRAM bandwidth
 // Limits    Hopper. x, residual, y and sum start at multiples of 16 bytes. What of a row is beyond
 //           512 KiB is read twice.
 // Tile      as v21
-#include "device/cluster_team.hpp"
-#include "device/ptx/prefetch.hpp"
-#include "device/row_span.hpp"
-#include "kernels/row_norm/columns_of.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
 namespace {
-
-constexpr int kVectors = 4;  // that a thread holds; as many of the residual are in flight with them
-
-template <class T, class Team, bool kAligned>
-__global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock) __cluster_dims__(Team::kBlocks)
-    cluster_add(rmsnorm_add::Args<T> a) {
-  __shared__ ladder::SumStorage<Team> of_sum_sq;
-  using Vec = ladder::Vec128<T>;
-  constexpr int kThreads = Team::kThreads;
-  // The first threads of the grid prefetch the weights, a cache line each.
-  constexpr int kLine = ladder::ptx::kLineBytes / static_cast<int>(sizeof(T));
-  const std::int64_t line_at = (std::int64_t{blockIdx.x} * Team::kBlock + threadIdx.x) * kLine;
-  if (line_at < a.cols) ladder::ptx::prefetch_l2(a.weight + line_at);
-  const int t = Team::rank();
-  const std::int64_t row = Team::row(), start = row * a.cols;
-  const ladder::RowSpan<T, kAligned> span(start, row_norm::columns_of(a, row));
-  const int single_at = span.single(t);
-  const T* const x = a.x + start;
-  const T* const residual = a.residual + start;
-  T* const sum = a.sum + start;
-
-  // Thread t loads vectors t, t + kThreads, … of x and of the residual, and at most one single.
-  auto load = [&](const T* from, Vec(&to)[kVectors], T& to_single) {
-#pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      const int v = k * kThreads + t;
-#pragma unroll
-      for (int e = 0; e < Vec::size; ++e) to[k][e] = T(0.0f);  // beyond the row
-      if (v >= span.vectors) continue;
-      to[k] = Vec::load(from + span.column(v));
-    }
-    if (single_at >= 0) to_single = from[single_at];
-  };
-  Vec held[kVectors], more[kVectors];
-  T single = T(0.0f), more_single = T(0.0f);
-  load(x, held, single);
-  load(residual, more, more_single);
-
-  // Vectors that registers do not hold: each pass reads them again.
-  auto for_rest = [&](auto use) {
-    if constexpr (!Team::kHoldsAll) {
-      for (int v = kVectors * kThreads + t; v < span.vectors; v += kThreads) use(span.column(v));
-    }
-  };
-  auto add = [](T one, T other) { return T(static_cast<float>(one) + static_cast<float>(other)); };
-  auto add_vectors = [&](const Vec& one, const Vec& other) {
-    Vec out;
-#pragma unroll
-    for (int e = 0; e < Vec::size; ++e) out[e] = add(one[e], other[e]);
-    return out;
-  };
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t;
-    if (v >= span.vectors) break;
-    held[k] = add_vectors(held[k], more[k]);
-    held[k].store(sum + span.column(v));
-  }
-  for_rest([&](int c) {  // each thread reads later what it writes here itself
-    const Vec rest = Vec::load(x + c);
-    add_vectors(rest, Vec::load(residual + c)).store(sum + c);
-  });
-  if (single_at >= 0) {
-    single = add(single, more_single);
-    sum[single_at] = single;
-  }
-
-  auto for_each = [&](auto use) {
-#pragma unroll
-    for (int k = 0; k < kVectors; ++k) {
-      ladder::stay_packed(held[k]);
-      if (k * kThreads + t >= span.vectors) break;
-#pragma unroll
-      for (int e = 0; e < Vec::size; ++e) use(static_cast<float>(held[k][e]));
-    }
-    for_rest([&](int c) {
-      const Vec rest = Vec::load(sum + c);
-#pragma unroll
-      for (int e = 0; e < Vec::size; ++e) use(static_cast<float>(rest[e]));
-    });
-    if (single_at >= 0) use(static_cast<float>(single));
-  };
-  float sum_sq = 0;
-  for_each([&](float value) { sum_sq += value * value; });
-  const float mean_sq = ladder::team_sum<Team>(sum_sq, of_sum_sq) / a.cols;
-  const float scale = rsqrtf(mean_sq + a.epsilon);
-  Team::leave();
-
-  auto result = [&](T value, T weight) {
-    return T(static_cast<float>(value) * scale * static_cast<float>(weight));
-  };
-  T* const y = a.y + start;
-  auto store_results = [&](int c, const Vec& values) {
-    const Vec weight = ladder::load_anywhere<kAligned>(a.weight, c, a.cols);
-    Vec out;
-#pragma unroll
-    for (int e = 0; e < Vec::size; ++e) out[e] = result(values[e], weight[e]);
-    out.store(y + c);
-  };
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    const int v = k * kThreads + t;
-    if (v >= span.vectors) break;
-    ladder::stay_packed(held[k]);
-    store_results(span.column(v), held[k]);
-  }
-  for_rest([&](int c) { store_results(c, Vec::load(sum + c)); });
-  if (single_at >= 0) y[single_at] = result(single, a.weight[single_at]);
-}
 
 struct ClusterAdd {
   static constexpr ladder::Version version{"long rows held by clusters of blocks"};
 
   template <class T>
   static void launch(const rmsnorm_add::Args<T>& a, cudaStream_t stream) {
-    constexpr int kBlock = 1024, kSize = ladder::Vec128<T>::size;
-    constexpr int kOfBlock = kBlock * kVectors;  // vectors
-    const int vectors = a.cols / kSize;
-    auto by_cluster = [&]<class Team>(Team) {
-      auto* const kernel =
-          a.cols % kSize == 0 ? cluster_add<T, Team, true> : cluster_add<T, Team, false>;
-      ladder::launch(kernel, Team::blocks(a.rows), Team::kBlock, 0, stream, a);
-    };
-    if (vectors <= kOfBlock) return rmsnorm_rows::launch_fused_add(a, stream);
-    if (vectors <= 2 * kOfBlock) return by_cluster(ladder::ClusterTeam<2, kBlock>{});
-    if (vectors <= 4 * kOfBlock) return by_cluster(ladder::ClusterTeam<4, kBlock>{});
-    if (vectors <= 8 * kOfBlock) return by_cluster(ladder::ClusterTeam<8, kBlock>{});
-    by_cluster(ladder::ClusterTeam<8, kBlock, false>{});
+    row_norm::launch_cluster_add<rmsnorm_add>(a, stream);
   }
 };
 

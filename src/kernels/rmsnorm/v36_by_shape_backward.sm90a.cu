@@ -1,43 +1,50 @@
-// Idea      the right kernel for every shape: a dispatcher, to the kernels of v35, v35b and v34c
-// Vs v35b   v35b's kernel only where no cluster holds a row, so that x and dy are read twice anyway, and
-//           v35's where a warp's lanes would have no work; everywhere else v34c, which reads them once
+// Idea      the right kernel for every shape, as LayerNorm's v36: a dispatcher, to the kernels of
+//           its v35 (several short rows in a warp), v35b (the whole GPU on a row) and v34 (rows on
+//           their way before they are needed), with no mean and no bias
+// Vs v32    rows of any length; copies of the next rows are in flight at all times, where v32 loads
+//           a row, waits for it and for two sums, and only then loads the next
 // Bound by  DRAM bandwidth, and for small matrices by the end
-// Limits    v34c's. No two launches may overlap
-// Tile      v35's for rows of up to 512 bytes, but of fewer than 256 elements; v35b's for those of more
-//           than 65536 elements, in 16 bits 97280, unless they are more than 16384; v34c's for the others
+// Limits    Hopper. x, dy and dx start at multiples of 16 bytes. No two launches may overlap
+// Tile      as LayerNorm's v36
 #include "device/short_rows.hpp"
 #include "device/split_rows.hpp"
 #include "kernels/row_norm/held_ahead.hpp"
-#include "launchers.hpp"
+#include "kernels/row_norm/launchers.hpp"
 
-namespace rmsnorm_rows {
+namespace row_norm {
 namespace {
 
 struct ByShapeBackward {
   static constexpr ladder::Version version{"short rows, very long ones, and the others by length"};
-  // Both of the kernels that are not v34c's.
-  static constexpr rmsnorm::Problem test_problems[] = {{2050, 8}, {300, 50}, {9, 98'305}};
+  // Of short rows several tiles, the last of them cut off, for each number of lanes, and rows that
+  // are no whole vectors; rows that the GPU shares; of the others so many that stages are used
+  // again: of a warp, of teams, of a block and of a cluster.
+  static constexpr rmsnorm::Problem test_problems[] = {
+      {2050, 8},   {1030, 3},   {700, 12},  {600, 24},  {300, 50},  {200, 100}, {100, 128},
+      {9, 98'305}, {9, 98'312}, {402, 264}, {203, 400}, {140, 333}, {140, 457}, {101, 608},
+      {140, 601},  {70, 1008},  {35, 1006}, {35, 1303}, {17, 2600}, {17, 3001}, {9, 5001},
+      {9, 8000},   {5, 9002},   {2, 14001}, {5, 16390}, {2, 16376}, {2, 30001}, {1, 32000},
+      {2, 34000},  {2, 38001},  {1, 60001}, {1, 60000}, {1, 90000}};
 
   template <class T>
   static bool is_short(int cols) {
-    return cols <= ladder::kLongestShortRow<T> && cols < row_norm::kShortestAhead;
+    return cols <= ladder::kLongestShortRow<T> && cols < kShortestAhead;
   }
   template <class T>
   static bool is_split(int rows, int cols) {
-    return cols >= row_norm::kShortestAhead && !row_norm::is_held_ahead<T>(cols) &&
-           rows <= ladder::kMostSplitRows;
+    return cols >= kShortestAhead && !is_held_ahead<T>(cols) && rows <= ladder::kMostSplitRows;
   }
   template <class T>
   static std::size_t workspace(const rmsnorm_backward::Args<T>& a) {
-    if (is_short<T>(a.cols)) return workspace_of_short_rows_backward(a);
-    if (is_split<T>(a.rows, a.cols)) return workspace_of_split_rows_backward(a);
-    return workspace_of_rows_ahead_backward(a);
+    if (is_short<T>(a.cols)) return workspace_of_short_rows_backward<rmsnorm_backward>(a);
+    if (is_split<T>(a.rows, a.cols)) return workspace_of_split_rows_backward<rmsnorm_backward>(a);
+    return workspace_of_rows_ahead_backward<rmsnorm_backward>(a);
   }
   template <class T>
   static void launch(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
-    if (is_short<T>(a.cols)) return launch_short_rows_backward(a, stream);
-    if (is_split<T>(a.rows, a.cols)) return launch_split_rows_backward(a, stream);
-    launch_rows_ahead_backward(a, stream, {.overlapping = true, .in_step = true});
+    if (is_short<T>(a.cols)) return launch_short_rows_backward<rmsnorm_backward>(a, stream);
+    if (is_split<T>(a.rows, a.cols)) return launch_split_rows_backward<rmsnorm_backward>(a, stream);
+    launch_rows_ahead_backward<rmsnorm_backward>(a, stream);
   }
 };
 
@@ -45,4 +52,4 @@ const ladder::Register<ByShapeBackward, rmsnorm_backward, float, ladder::half, l
     registration;
 
 }  // namespace
-}  // namespace rmsnorm_rows
+}  // namespace row_norm
