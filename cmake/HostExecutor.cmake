@@ -27,8 +27,10 @@ function(ladder_host_executor target)
       -fsanitize=thread -fsanitize-coverage=trace-pc --param=tsan-instrument-func-entry-exit=0
       --param=tsan-distinguish-volatile=1)
   endif()
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_kernels>
-                                   $<TARGET_OBJECTS:host_executor>)
+  # The executor first: of functions that both have, such as std::string's, the linker takes the first,
+  # and accesses that the executor makes are no kernel's.
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:host_executor>
+                                   $<TARGET_OBJECTS:${target}_kernels>)
   target_link_libraries(${target} PRIVATE ladder_on_host)
 endfunction()
 

@@ -5,7 +5,9 @@
 #include <numeric>
 #include <string>
 
+#include "device/ptx/cp_async.hpp"
 #include "device/ptx/memory_order.hpp"
+#include "device/ptx/tma.hpp"
 #include "host_kernels.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__)  // whose instrumentation takes the place of the checks'
@@ -298,6 +300,74 @@ TEST_P(AnyOrder, AnIndexThatOverflowedMeetsNoOtherArray) {
   for (float* array : arrays) ladder::host::release(array);
 }
 
+// --- Variables that outlive a launch --------------------------------------------------------------
+
+__device__ unsigned blocks_done, rows_done[4];
+__device__ float4 kept;
+__device__ unsigned factor = 7;
+enum class Changes { nothing, by_adding, by_storing, through_a_pointer, asynchronously, in_bulk };
+
+/// Of variables that are the program's, and of shared memory, which is the block's.
+template <Changes kChanges>
+__global__ void change(unsigned* out, const unsigned* in) {
+  __shared__ unsigned seen[64];
+  __shared__ unsigned sum;
+  __shared__ __align__(16) float4 row;
+  const unsigned t = threadIdx.x;
+  seen[t] = factor * t;
+  if (t == 0) sum = 0;
+  __syncthreads();
+  atomicAdd(&sum, seen[t]);
+  if (kChanges == Changes::by_adding && t == 5) atomicAdd(&blocks_done, 1u);
+  if (kChanges == Changes::by_storing && t == 5) rows_done[3] = sum;
+  if (kChanges == Changes::through_a_pointer && t == 5) {
+    *reinterpret_cast<volatile unsigned*>(in ? rows_done + 1 : out) = 1;
+  }
+  if (kChanges == Changes::asynchronously && t == 5) cp_async<4>(&blocks_done, in);
+  if (kChanges == Changes::in_bulk && t == 5) {
+    row = {};
+    fence_proxy_async();
+    bulk_store(&kept, &row, sizeof row);
+    bulk_commit_group();
+    bulk_wait_group<0>();
+  }
+  __syncthreads();
+  if (t == 0) out[blockIdx.x] = sum + rows_done[0] + blocks_done + static_cast<unsigned>(kept.x);
+}
+constexpr int kChangeLine = __LINE__ - 16;  // that adds
+
+template <Changes kChanges>
+std::string error_of_changing() {
+  Array<unsigned> out(2), in(4);
+  blocks_done = rows_done[0] = 1;  // as the host may
+  const std::string error = error_of([&] { launch(change<kChanges>, 2, 64, 0, nullptr, out, in); });
+  EXPECT_TRUE(!error.empty() || out[1] == 7 * 63 * 32 + 2) << out[1];
+  return error;
+}
+
+TEST_P(AnyOrder, VariablesThatOutliveALaunchMayBeRead) {
+  EXPECT_EQ(error_of_changing<Changes::nothing>(), "");
+}
+
+TEST_P(AnyOrder, NoKernelChangesAVariableThatOutlivesItsLaunch) {
+  const std::string error = error_of_changing<Changes::by_adding>();
+  EXPECT_TRUE(contains(error, ",0,0) thread (5,0,0): the atomic operation of 4 bytes" +
+                                  at(kChangeLine) +
+                                  "changes the __device__ variable blocks_done: "
+                                  "it outlives the launch, and all launches share it"));
+  EXPECT_TRUE(contains(error, "state belongs in the bytes of Call::state"));
+  const auto expect = [](const std::string& text, const char* what, int line, const char* name) {
+    EXPECT_TRUE(contains(text, "the " + (what + at(kChangeLine + line)) +
+                                   "changes the __device__ variable " + name + ": "));
+  };
+  expect(error_of_changing<Changes::by_storing>(), "store of 4 bytes", 1, "rows_done");
+  expect(error_of_changing<Changes::through_a_pointer>(), "store of 4 bytes", 3, "rows_done");
+  expect(error_of_changing<Changes::asynchronously>(), "cp.async of 4 bytes", 5, "blocks_done");
+  expect(error_of_changing<Changes::in_bulk>(), "bulk store of 16 bytes", 9, "kept");
+  EXPECT_EQ(blocks_done, 1u);
+  EXPECT_EQ(error_of_changing<Changes::nothing>(), "") << "it works after an error";
+}
+
 // --- Blocks that wait for blocks -------------------------------------------------------------------
 
 enum class Waits { for_earlier, for_later, in_a_ring };
@@ -356,6 +426,22 @@ TEST_P(AnyOrder, BlocksThatAllWait) {
   EXPECT_TRUE(contains(error, "deadlock: 1 thread waits at a loop around "));
   EXPECT_TRUE(contains(error, "and 2 other blocks wait"));
   EXPECT_FALSE(contains(error, "others begin"));
+}
+
+/// Block 1 can't go on, and block 0 waits for it.
+__global__ void wait_for_one_that_hangs(const unsigned* flag) {
+  while (blockIdx.x == 0 && threadIdx.x == 0 && *static_cast<const volatile unsigned*>(flag) == 0)
+    continue;
+  if (threadIdx.x == 32) __syncwarp(3u);
+  __syncthreads();
+}
+
+TEST_P(AnyOrder, TheBlockThatHangsIsNamed) {
+  Array<unsigned> flag(1);
+  const std::string error =
+      error_of([&] { launch(wait_for_one_that_hangs, 2, 64, 0, nullptr, flag); });
+  EXPECT_TRUE(contains(error, "block (1,0,0) thread (0,0,0): deadlock: "));
+  EXPECT_TRUE(contains(error, "63 threads wait at __syncthreads"));
 }
 
 TEST_P(AnyOrder, BlocksThatWaitStillNeedFences) {

@@ -298,6 +298,8 @@ void reset_asynchronous_work() {
   reset_products();
 }
 
+bool has_copies_pending() { return !loads.empty(); }
+
 bool carry_out_next() {
   if (loads.empty()) return false;
   const Load load = std::move(loads.front());

@@ -20,6 +20,7 @@ enum class ElementType { f16, bf16, f32, f64, s32, u32, s64, u64 };
 void reset_asynchronous_work();
 /// Carries out the first copy to the selected block that is pending; false if there is none.
 bool carry_out_next();
+bool has_copies_pending();
 /// All threads of the block have ended: ends the launch if something is pending that nobody has
 /// waited for.
 void end_asynchronous_work();

@@ -31,6 +31,9 @@ PerBlock per_block_syncing(syncing);
 unsigned blocks = 1;
 unsigned phases = 0;   // that have ended
 unsigned arrived = 0;  // threads, in this one
+PerLaunch per_launch_blocks(blocks);
+PerLaunch per_launch_phases(phases);
+PerLaunch per_launch_arrived(arrived);
 
 Member& own_member() { return members[thread_number()]; }
 

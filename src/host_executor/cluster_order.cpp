@@ -35,6 +35,7 @@ ThreadClock heard_by_all;  // of other blocks, by all threads of this one
 PerBlock per_block_heard_by_all(heard_by_all);
 
 unsigned phase = 0;  // that threads arrive in
+PerLaunch per_launch_phase(phase);
 
 Phase& phase_number(unsigned number) { return all_phases[number % kPhases]; }
 

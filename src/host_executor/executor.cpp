@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <exception>
@@ -11,6 +12,7 @@
 #include <new>
 #include <optional>
 #include <set>
+#include <span>
 #include <stdexcept>
 #include <tuple>
 #include <utility>
@@ -58,6 +60,10 @@ constexpr std::size_t kSharedOfSm = 228 << 10,
 // and nothing changes. If nobody changes anything a loop is endless that goes on for so long.
 constexpr unsigned kPolls = 1024, kMostPolled = 32;
 constexpr std::uint64_t kMostIdlePolls = 1 << 20;
+
+// Where launches overlap, so many times its threads meet at __syncthreads until a block gives way to
+// others, in the mean of a random order.
+constexpr std::size_t kGivesWay = 4;
 
 /// A thread of a block.
 struct Lane {
@@ -109,6 +115,7 @@ class ReadyQueue {
  public:
   void reserve(std::size_t threads) { ring_.resize(threads); }
   void clear() { first_ = count_ = 0; }
+  bool empty() const { return count_ == 0; }
   void seed(unsigned order) { random_ = order; }
 
   void push(Lane& lane) { slot(count_++) = &lane; }
@@ -165,9 +172,9 @@ class FiberPool {
   std::vector<Fiber*> idle_;
 };
 
-// The executor's state. One kernel runs at a time.
+// The executor's state. One thread of one kernel runs at a time.
 unsigned blocks = 1;             // of a cluster
-std::vector<uint3> index_of;     // of the blocks that have begun
+std::vector<uint3> index_of;     // of the blocks that have begun, by slot
 unsigned alive_in_cluster = 0;   // or in the block, where there is no cluster
 std::uint64_t random_block = 0;  // 0: blocks take turns in the order of their ranks
 unsigned lane_order = 0;
@@ -193,6 +200,11 @@ struct {
   Votes result{};  // of the last barrier; all have read it before the next can complete
 } barrier_state;
 
+PerLaunch per_launch_blocks(blocks);
+PerLaunch per_launch_alive(alive_in_cluster);
+PerLaunch per_launch_body(body);
+PerLaunch per_launch_block_dim(block_dim);
+PerLaunch per_launch_grid_dim(grid_dim);
 PerBlock per_block_ready(ready);
 PerBlock per_block_lanes(lanes);
 PerBlock per_block_warps(warps);
@@ -241,8 +253,8 @@ std::string waits_at(const Lane& lane) {
 std::string error_text(const Lane& lane, const std::string& what) {
   const auto race = race_in_warp();
   const Lane& of = race ? lanes[race->thread] : lane;
-  return "block " + to_string(index_of[of.rank]) + " thread " + to_string(of.index) + ": " +
-         (race ? race->text : what);
+  return "block " + to_string(index_of[BlockVariable::slot(of.rank)]) + " thread " +
+         to_string(of.index) + ": " + (race ? race->text : what);
 }
 
 /// Ends the launch. The threads stop where they are: nothing is thrown through a kernel, which may
@@ -289,33 +301,40 @@ std::string describe_waiting() {
   return text + std::to_string(lanes.size() - alive) + " have ended";
 }
 
-[[noreturn]] void fail_deadlock() {
+/// The error of a block or cluster of which no thread can ever run.
+std::string deadlock_text() {
   const Lane* first = nullptr;
   std::string text = "deadlock: ";
   for (unsigned rank = 0; rank < blocks; ++rank) {
     BlockVariable::select(rank);
     for (const Lane& lane : lanes) {
       if (lane.state == Lane::State::ended) continue;
-      if (race_in_warp()) fail(lane, {});
+      if (race_in_warp()) return error_text(lane, {});
       if (!first) first = &lane;
       if (lane.state != Lane::State::in_collective) continue;
       if (const Lane* other = find_other_mask(lane)) {
-        fail(lane, disagreement("lanes disagree on the mask", lane, *other));
+        return error_text(lane, disagreement("lanes disagree on the mask", lane, *other));
       }
     }
     if (blocks > 1) text += (rank > 0 ? "; rank " : "rank ") + std::to_string(rank) + ": ";
     text += describe_waiting();
   }
-  fail(*first, text);
+  return error_text(*first, text);
 }
 
-/// No thread of the block or cluster can run: back to the launch if some poll, else the end of it.
+/// Whether the selected block goes on though none of its threads can run.
+bool waits_for_others() { return polling > 0 || (launches_overlap && has_copies_pending()); }
+
+/// No thread of the block or cluster can run: back to the launches if it can go on later, else the end
+/// of its launch.
 void leave() {
-  for (unsigned rank = 0; rank < blocks; ++rank) {
-    if (blocks > 1) BlockVariable::select(rank);
-    if (polling > 0) return Fiber::caller().resume();
+  bool goes_on = false;
+  for (unsigned rank = 0; rank < blocks && !goes_on; ++rank) {
+    BlockVariable::select(rank);
+    goes_on = waits_for_others();
   }
-  fail_deadlock();
+  if (!goes_on) error = deadlock_text();
+  Fiber::caller().resume();
 }
 
 // --- Turns -------------------------------------------------------------------------------------
@@ -328,7 +347,7 @@ void make_ready(Lane& lane) {
 void set_current(Lane& lane) {
   if (blocks > 1) {
     move_in(lane.rank);
-    block_index = index_of[lane.rank];
+    block_index = index_of[BlockVariable::slot(lane.rank)];
   }
   current = &lane;
   running_thread = {true, lane.number};
@@ -390,7 +409,7 @@ Lane* next_in_cluster() {
       if (Lane* const next = ready.pop()) return next;
     }
     goes_on = false;
-    for (unsigned i = 0; i < blocks && !goes_on; ++i) {
+    for (unsigned i = 0; i < blocks && !launches_overlap && !goes_on; ++i) {
       BlockVariable::select((first + i) % blocks);
       goes_on = alive > 0 && carry_out_next();
     }
@@ -398,11 +417,12 @@ Lane* next_in_cluster() {
   return nullptr;
 }
 
-/// The next thread that can run. If there is none, asynchronous work goes on until there is.
+/// The next thread that can run. If there is none, asynchronous work goes on until there is; but where
+/// launches overlap, others have their turns before.
 Lane* next_ready() {
   Lane* next = ready.pop();
   if (!next && blocks > 1) return next_in_cluster();
-  while (!next && alive > 0 && carry_out_next()) next = ready.pop();
+  while (!next && !launches_overlap && alive > 0 && carry_out_next()) next = ready.pop();
   return next;
 }
 
@@ -572,8 +592,9 @@ void prepare_threads(dim3 block) {
 
 /// The selected block, which becomes block `index`.
 void start_block(uint3 index) {
-  if (BlockVariable::selected() >= index_of.size()) index_of.resize(BlockVariable::selected() + 1);
-  index_of[BlockVariable::selected()] = index;
+  if (BlockSlot::selected() >= index_of.size()) index_of.resize(BlockSlot::selected() + 1);
+  index_of[BlockSlot::selected()] = index;
+  forget_static_writes();
   begin_block(static_cast<unsigned>(lanes.size()));
   begin_block_of_launch(index);
   reset_async_copies();
@@ -606,93 +627,172 @@ std::size_t blocks_at_once(dim3 block, std::size_t dynamic_shared_bytes) {
   return static_cast<std::size_t>(sm_count_of_kernels) * std::max(of_sm, std::size_t{1});
 }
 
-/// Runs the blocks of a grid, or its clusters, as a GPU may: they are dispatched in ascending order,
-/// as many as run at once, and those that are go on in any order. Under the ascending order of threads
-/// a block begins where none of the earlier ones can go on, else a random one of them does. Clusters
-/// run one after the other, as do blocks under AddressSanitizer, whose memory can't be moved.
-class Grid {
- public:
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kBesideEachOther = false;
+#else
+constexpr bool kBesideEachOther = true;
+#endif
+
+/// The selected launch, in progress.
+struct Grid {
   /// Dispatched blocks are those that `next` gives, or the clusters that begin there.
   using Next = std::function<std::optional<uint3>()>;
 
-  Grid(dim3 block, std::size_t dynamic_shared_bytes, Next next)
-      : block_(block),
-        at_once_(kBesideEachOther && !in_cluster ? blocks_at_once(block, dynamic_shared_bytes) : 1),
-        next_(std::move(next)) {}
+  struct Dispatched {
+    static constexpr unsigned kNone = ~0u;
 
-  void run() {
+    uint3 first;
+    unsigned slot = kNone;        // until it begins
+    std::uint64_t polled_at = 0;  // if it has begun: how much had changed then
+    bool gave_way = false;        // and whether it goes on though nothing has changed
+
+    bool has_begun() const { return slot != kNone; }
+    bool is_able() const { return !has_begun() || gave_way || polled_at != changes; }
+  };
+
+  Grid(dim3 threads, std::size_t dynamic_shared_bytes, Next blocks_to_come)
+      : block(threads),
+        fills(std::max(blocks_at_once(threads, dynamic_shared_bytes) / blocks, std::size_t{1})),
+        at_once(kBesideEachOther && !in_cluster ? fills : 1),
+        next(std::move(blocks_to_come)) {}
+
+  unsigned number = LaunchNumber::selected();
+  unsigned blocks_each = blocks;  // of a cluster
+  dim3 block;
+  std::size_t fills;    // so many blocks, or clusters, fill the SMs
+  std::size_t at_once;  // and so many are dispatched if no other launch is in progress
+  Next next;
+  std::vector<Dispatched> dispatched{};
+  std::vector<unsigned> free_slots{};
+};
+
+/// Runs the blocks of grids, or their clusters, as a GPU may: those of each are dispatched in ascending
+/// order, as many as run at once, and those that are go on in any order. Under the ascending order of
+/// threads a block begins where none of the earlier ones can go on, else a random one of them does.
+/// Clusters of a grid run one after the other, as do blocks under AddressSanitizer, whose memory can't
+/// be moved.
+///
+/// Several grids share the SMs evenly: of each there are as many blocks as its part of them holds, one
+/// at least. Under the ascending order they take turns.
+class Grids {
+ public:
+  void add(Grid& grid) { grids_.push_back(&grid); }
+  bool empty() const { return grids_.empty(); }
+
+  /// Until one of them has ended, which it returns.
+  Grid& run() {
     for (;;) {
-      while (random_block != 0 && dispatch()) {
+      for (Grid* const grid : grids_) {
+        if (grid->dispatched.empty() && !dispatch(*grid)) return remove(*grid);
+        while (random_block != 0 && has_room(*grid) && dispatch(*grid)) {
+        }
       }
-      auto turn = choose();
-      if (turn == dispatched_.end() && dispatch()) turn = choose();
-      if (turn == dispatched_.end()) turn = choose_waiting();
-      if (turn == dispatched_.end()) return;
-      give_turn(*turn);
-      if (!turn->has_begun()) dispatched_.erase(turn);
+      Turn turn = random_block == 0 ? choose_first() : choose_any();
+      if (!turn.grid) turn = choose_waiting();
+      give_turn(turn);
+      auto& dispatched = turn.grid->dispatched;
+      const auto at = dispatched.begin() + static_cast<std::ptrdiff_t>(turn.place);
+      if (!at->has_begun()) dispatched.erase(at);
     }
   }
 
  private:
-#if defined(__SANITIZE_ADDRESS__)
-  static constexpr bool kBesideEachOther = false;
-#else
-  static constexpr bool kBesideEachOther = true;
-#endif
-  static constexpr unsigned kNone = ~0u;
+  using Dispatched = Grid::Dispatched;
+  struct Turn {
+    Grid* grid = nullptr;
+    std::size_t place = 0;
 
-  struct Dispatched {
-    uint3 first;
-    unsigned slot = kNone;        // until it begins
-    std::uint64_t polled_at = 0;  // if it has begun: how much had changed then
-
-    bool has_begun() const { return slot != kNone; }
+    Dispatched& block() const { return grid->dispatched[place]; }
   };
-  using Place = std::vector<Dispatched>::iterator;
 
-  bool dispatch() {
-    if (dispatched_.size() == at_once_) return false;
-    const std::optional<uint3> first = next_();
-    if (first) dispatched_.push_back({*first});
+  Grid& remove(Grid& grid) {
+    std::vector<unsigned>& spare = spare_slots_[grid.blocks_each];
+    spare.insert(spare.end(), grid.free_slots.begin(), grid.free_slots.end());
+    std::erase(grids_, &grid);
+    return grid;
+  }
+
+  bool has_room(const Grid& grid) const {
+    const std::size_t most = std::max(grid.at_once / grids_.size(), std::size_t{1});
+    if (grid.dispatched.size() >= most) return false;
+    if (grids_.size() == 1) return true;
+    double filled = 1.0 / static_cast<double>(grid.fills);  // of the SMs, with one more
+    for (const Grid* each : grids_) {
+      filled += static_cast<double>(each->dispatched.size()) / static_cast<double>(each->fills);
+    }
+    return filled < 1.000001;
+  }
+
+  static bool dispatch(Grid& grid) {
+    const std::optional<uint3> first = grid.next();
+    if (first) grid.dispatched.push_back({*first});
     return first.has_value();
   }
 
-  Place choose() {
-    const auto is_able = [](const Dispatched& d) {
-      return !d.has_begun() || d.polled_at != changes;
-    };
-    const auto first = std::find_if(dispatched_.begin(), dispatched_.end(), is_able);
-    if (random_block == 0 || first == dispatched_.end()) return first;
-    const auto able = std::count_if(first, dispatched_.end(), is_able);
-    auto chosen = first;
-    for (auto skip = random_below(static_cast<std::size_t>(able), random_block); skip > 0; --skip) {
-      chosen = std::find_if(chosen + 1, dispatched_.end(), is_able);
+  /// The first that is able, of the grid after the one that had the last turn.
+  Turn choose_first() {
+    for (std::size_t i = 0; i < grids_.size(); ++i) {
+      last_ = (last_ + 1) % grids_.size();
+      Grid& grid = *grids_[last_];
+      const auto able = std::ranges::find_if(grid.dispatched, &Dispatched::is_able);
+      const auto place = static_cast<std::size_t>(able - grid.dispatched.begin());
+      if (place < grid.dispatched.size() || (has_room(grid) && dispatch(grid))) {
+        return {&grid, place};
+      }
     }
-    return chosen;
+    return {};
+  }
+
+  Turn choose_any() {
+    std::ptrdiff_t able = 0;
+    for (const Grid* grid : grids_) {
+      able += std::ranges::count_if(grid->dispatched, &Dispatched::is_able);
+    }
+    if (able == 0) return {};
+    auto skip = random_below(static_cast<std::size_t>(able), random_block);
+    for (Turn turn{grids_.front()};; turn = next_place(turn)) {
+      if (turn.block().is_able() && skip-- == 0) return turn;
+    }
+  }
+
+  Turn next_place(Turn turn) const {
+    if (++turn.place < turn.grid->dispatched.size()) return turn;
+    const auto at = std::ranges::find(grids_, turn.grid) + 1;
+    return {at == grids_.end() ? grids_.front() : *at};
   }
 
   /// None can go on. They may all look again, by turns, for so long: their loops may have an end.
-  Place choose_waiting() {
-    if (dispatched_.empty()) return dispatched_.end();
+  Turn choose_waiting() {
     if (idle_since_ != changes) idle_polls_ = 0;
     idle_since_ = changes;
     if (idle_polls_ > kMostIdlePolls) fail_waiting();
-    waiting_ = (waiting_ + 1) % dispatched_.size();
-    for_each_block(dispatched_[waiting_], [&] {
+    std::size_t blocks_of_all = 0;
+    for (const Grid* grid : grids_) blocks_of_all += grid->dispatched.size();
+    waiting_ = (waiting_ + 1) % blocks_of_all;
+    Turn turn{grids_.front()};
+    for (std::size_t i = 0; i < waiting_; ++i) turn = next_place(turn);
+    for_each_block(*turn.grid, turn.block().slot, [&] {
       for (Lane& lane : lanes) lane.poll.times = 0;
       idle_polls_ += std::uint64_t{polling} * kPolls;
     });
-    return dispatched_.begin() + static_cast<std::ptrdiff_t>(waiting_);
+    return turn;
   }
 
-  /// The block goes on until it ends, or all its threads wait.
-  void give_turn(Dispatched& d) {
+  /// The block goes on until it ends, or all its threads wait, or it gives way.
+  void give_turn(const Turn& turn) {
+    Grid& grid = *turn.grid;
+    Dispatched& d = turn.block();
+    LaunchNumber::select(grid.number);
     if (d.has_begun()) {
-      go_on(d);
+      go_on(grid, d);
     } else {
-      begin(d);
+      begin(grid, d);
     }
-    go_on_with(*next_ready());
+    if (Lane* const next = next_ready()) {
+      go_on_with(*next);
+    } else {
+      error = deadlock_text();
+    }
     if (overflowed) error = error_text(*current, kOverflow);
     overflowed = 0;
     current = nullptr;
@@ -703,72 +803,105 @@ class Grid {
     }
     if (alive_in_cluster > 0) {
       d.polled_at = changes;
-      for_each_block(d, [&] {
+      d.gave_way = false;
+      for_each_block(grid, d.slot, [&] {
         if (polling > 0) d.polled_at = std::min(d.polled_at, polled_at);
+        d.gave_way |= !ready.empty() || (launches_overlap && has_copies_pending());
       });
       return;
     }
-    for_each_block(d, [&] {
+    for_each_block(grid, d.slot, [&] {
       for (unsigned i = 0; counting && i < warps.size(); ++i) merge_traces(i);
     });
-    free_slots_.push_back(std::exchange(d.slot, kNone));
+    grid.free_slots.push_back(std::exchange(d.slot, Dispatched::kNone));
     --begun_;
     ++changes;
   }
 
-  void begin(Dispatched& d) {
-    if (free_slots_.empty()) {
-      free_slots_.push_back(slots_++);
-      d.slot = free_slots_.back();
-      if (d.slot > 0) add_shared(d.slot + 1);
-      for_each_block(d, [&] { prepare_threads(block_); });
-    }
-    d.slot = free_slots_.back();
-    free_slots_.pop_back();
-    if (begun_++ > 0) {
-      interleaved = true;
-      note_static_write(0, static_shared.size());
-    }
-    if (blocks == 1) move_in(d.slot);
+  void begin(Grid& grid, Dispatched& d) {
+    d.slot = take_slot(grid);
     allow_steps();
     begin_cluster(in_cluster);
     begin_cluster_barrier(blocks);
     alive_in_cluster = 0;
     block_index = d.first;
-    for_each_block(d, [&] {
-      const unsigned rank = blocks == 1 ? 0 : BlockVariable::selected();
-      start_block({d.first.x + rank, d.first.y, d.first.z});
+    for_each_block(grid, d.slot, [&] {
+      start_block({d.first.x + BlockVariable::selected(), d.first.y, d.first.z});
     });
+    if (begun_++ > 0 && !interleaved) {
+      interleaved = true;
+      begin_static_writes();
+    }
+    if (blocks == 1) move_in(0);
   }
 
-  void go_on(const Dispatched& d) {
-    for_each_block(d, [] {
+  unsigned take_slot(Grid& grid) {
+    if (grid.free_slots.empty()) {
+      std::vector<unsigned>& spare = spare_slots_[grid.blocks_each];
+      if (spare.empty()) {
+        spare.push_back(slots_);
+        slots_ += grid.blocks_each;
+        add_shared(slots_);
+      }
+      grid.free_slots.push_back(spare.back());
+      spare.pop_back();
+      for_each_block(grid, grid.free_slots.back(), [&] { prepare_threads(grid.block); });
+    }
+    const unsigned slot = grid.free_slots.back();
+    grid.free_slots.pop_back();
+    return slot;
+  }
+
+  void go_on(const Grid& grid, const Dispatched& d) {
+    if (d.gave_way) carry_out_pending(grid, d);
+    for_each_block(grid, d.slot, [] {
       polling = 0;
       for (Lane& lane : lanes) {
         if (lane.state == Lane::State::polling) make_ready(lane);
       }
     });
     if (blocks > 1) return;
-    move_in(d.slot);
+    move_in(0);
     block_index = d.first;
     cluster_began = block_began;
     alive_in_cluster = alive;
   }
 
+  /// Asynchronous work, if no thread can run, until one can.
+  void carry_out_pending(const Grid& grid, const Dispatched& d) {
+    bool goes_on = false;
+    for_each_block(grid, d.slot, [&] { goes_on |= !ready.empty(); });
+    for_each_block(grid, d.slot, [&] {
+      while (!goes_on && carry_out_next()) goes_on = !ready.empty();
+    });
+  }
+
   /// Of a cluster, or the one; the first is selected in the end.
   template <class F>
-  void for_each_block(const Dispatched& d, F work) {
-    for (unsigned rank = blocks; rank-- > 0;) {
-      BlockVariable::select(d.slot + rank);
+  static void for_each_block(const Grid& grid, unsigned slot, F work) {
+    for (unsigned rank = grid.blocks_each; rank-- > 0;) {
+      BlockVariable::select(slot, rank);
       work();
     }
   }
 
   /// None that has begun can go on, and no other may begin.
   [[noreturn]] void fail_waiting() {
+    std::string text;
+    for (std::size_t i = grids_.size(); i-- > 0;) {
+      const bool others = i + 1 < grids_.size();
+      text = waiting_text(*grids_[i]) +
+             (others ? "; stream " + std::to_string(grids_[i + 1]->number) + ": " : "") + text;
+    }
+    fibers.reclaim();
+    throw std::runtime_error(text);
+  }
+
+  std::string waiting_text(Grid& grid) {
+    LaunchNumber::select(grid.number);
     const Lane* first = nullptr;
     std::string waiting;
-    for_each_block(dispatched_.front(), [&] {
+    for_each_block(grid, grid.dispatched.front().slot, [&] {
       const std::string rank = "rank " + std::to_string(BlockVariable::selected()) + ": ";
       waiting =
           (blocks > 1 ? rank : "") + describe_waiting() + (waiting.empty() ? "" : "; ") + waiting;
@@ -777,34 +910,33 @@ class Grid {
       }
     });
     std::string text = error_text(*first, "deadlock: " + waiting);
-    if (begun_ > 1) text += "; and " + std::to_string(begun_ - 1) + " other blocks wait";
-    if (next_()) {
+    const std::size_t begun = grid.dispatched.size();
+    if (begun > 1) text += "; and " + std::to_string(begun - 1) + " other blocks wait";
+    if (grid.next()) {
       text += in_cluster ? "; the clusters of a grid run one after the other here"
               : kBesideEachOther
-                  ? "; others begin when one of these has ended: " + std::to_string(begun_) +
-                        " blocks fill " + std::to_string(sm_count_of_kernels) + " SMs"
+                  ? "; others begin when one of these has ended: " + std::to_string(begun) +
+                        (begun == 1 ? " block fills " : " blocks fill ") +
+                        (grids_.size() > 1 ? "the launch's part of " : "") +
+                        std::to_string(sm_count_of_kernels) + " SMs"
                   : "; under AddressSanitizer blocks run one after the other";
     }
-    fibers.reclaim();
-    throw std::runtime_error(text);
+    return text;
   }
 
-  dim3 block_;
-  std::size_t at_once_;
-  Next next_;
-  std::vector<Dispatched> dispatched_;
-  std::vector<unsigned> free_slots_;
+  std::vector<Grid*> grids_;
+  std::array<std::vector<unsigned>, kMostBlocks + 1> spare_slots_;  // by blocks of a cluster
   unsigned slots_ = 0;
-  std::size_t begun_ = 0, waiting_ = 0;
+  std::size_t begun_ = 0, last_ = 0, waiting_ = 0;
   std::uint64_t idle_since_ = 0, idle_polls_ = 0;
 };
 
 /// All blocks of a grid in ascending order, or of each cluster the first.
 Grid::Next ascending(dim3 grid) {
-  return [grid, at = uint3{}]() mutable -> std::optional<uint3> {
+  return [grid, step = blocks, at = uint3{}]() mutable -> std::optional<uint3> {
     if (grid.x == 0 || grid.y == 0 || at.z == grid.z) return std::nullopt;
     const uint3 first = at;
-    at.x += blocks;
+    at.x += step;
     if (at.x >= grid.x) at = {0, at.y + 1, at.z};
     if (at.y == grid.y) at = {0, 0, at.z + 1};
     return first;
@@ -825,6 +957,80 @@ Grid::Next chosen(dim3 grid) {
   };
 }
 
+/// The selected launch begins.
+Grid begin_grid(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsigned cluster,
+                Body kernel) {
+  blocks = std::max(cluster, 1u);
+  in_cluster = cluster > 0;
+  body = kernel;
+  block_dim = block;
+  grid_dim = grid;
+  set_dynamic_shared(dynamic_shared_bytes);
+  begin_launch();
+  return {block, dynamic_shared_bytes, choose_blocks ? chosen(grid) : ascending(grid)};
+}
+
+// --- Streams -----------------------------------------------------------------------------------
+
+/// Host work whose launches overlap those of others.
+struct Stream {
+  unsigned number;
+  const std::function<void()>* work;
+  const void* launch_stream;  // that its launches go into
+  Fiber* fiber = nullptr;     // that it runs on, until it has ended
+  Grid* grid = nullptr;       // its launch in progress
+  std::exception_ptr error{};
+};
+constexpr std::size_t kMostStreams = 1 << kLaunchBits;
+
+FiberPool stream_fibers;
+Stream* running_stream = nullptr;
+bool streams_end = false;  // as one of them has failed
+
+/// What a launch throws then.
+struct StreamsEnd {};
+
+void run_stream() {
+  for (;;) {
+    try {
+      (*running_stream->work)();
+    } catch (const StreamsEnd&) {
+    } catch (...) {
+      running_stream->error = std::current_exception();
+    }
+    stream_fibers.put(*std::exchange(running_stream->fiber, nullptr));
+    Fiber::caller().resume();
+  }
+}
+
+/// Its host code goes on until it launches a kernel, or ends.
+void go_on_with(Stream& stream) {
+  LaunchNumber::select(stream.number);
+  running_stream = &stream;
+  stream.grid = nullptr;
+  std::swap(launch_stream, stream.launch_stream);
+  stream.fiber->resume();
+  std::swap(launch_stream, stream.launch_stream);
+  running_stream = nullptr;
+}
+
+/// Of the running stream. Others' grids are in progress until it has ended.
+void run_in_stream(Grid grid) {
+  running_stream->grid = &grid;
+  Fiber::caller().resume();
+  if (streams_end) throw StreamsEnd{};
+}
+
+[[noreturn]] void fail_stream(unsigned number, const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& e) {
+    throw std::runtime_error("stream " + std::to_string(number) + ": " + e.what());
+  }
+}
+
 }  // namespace
 
 std::uint64_t changes = 0;
@@ -832,19 +1038,70 @@ std::uint64_t changes = 0;
 void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsigned cluster,
                  Body kernel) {
   check_launch(grid, block, dynamic_shared_bytes, cluster);
-  blocks = std::max(cluster, 1u);
-  in_cluster = cluster > 0;
+  if (running_stream) {
+    if (streams_end) throw StreamsEnd{};
+    if (counting) throw std::runtime_error("launches that run together are not counted");
+    return run_in_stream(begin_grid(grid, block, dynamic_shared_bytes, cluster, kernel));
+  }
+  LaunchNumber::select(0);
+  BlockVariable::select(0, 0);
   interleaved = false;
   random_block = lane_order;
-  BlockVariable::select(0);
-  prepare_shared(dynamic_shared_bytes, blocks);
+  prepare_shared();
   const OverflowWatch watch;
-  body = kernel;
-  block_dim = block;
-  grid_dim = grid;
-  begin_launch();
+  Grid begun = begin_grid(grid, block, dynamic_shared_bytes, cluster, kernel);
   if (recording) begin_recorded_launch(grid, block, dynamic_shared_bytes, cluster);
-  Grid(block, dynamic_shared_bytes, choose_blocks ? chosen(grid) : ascending(grid)).run();
+  Grids grids;
+  grids.add(begun);
+  grids.run();
+}
+
+void run_together(std::span<const std::function<void()>> work) {
+  if (running_stream) throw std::runtime_error("streams are running together already");
+  if (work.size() > kMostStreams) throw std::runtime_error("at most 64 streams run together");
+  if (!kBesideEachOther) {
+    for (unsigned i = 0; i < work.size(); ++i) {
+      try {
+        work[i]();
+      } catch (...) {
+        fail_stream(i, std::current_exception());
+      }
+    }
+    return;
+  }
+  std::vector<Stream> streams;
+  for (unsigned i = 0; i < work.size(); ++i) streams.push_back({i, &work[i], launch_stream});
+  BlockVariable::select(0, 0);
+  random_block = lane_order;
+  prepare_shared();
+  const OverflowWatch watch;
+  begin_overlap();
+  std::exception_ptr failure;
+  try {
+    Grids grids;
+    const auto go_on = [&](Stream& stream) {
+      go_on_with(stream);
+      if (stream.error) std::rethrow_exception(stream.error);
+      if (stream.grid) grids.add(*stream.grid);
+    };
+    for (Stream& stream : streams) {
+      stream.fiber = &stream_fibers.take(&run_stream);
+      go_on(stream);
+    }
+    while (!grids.empty()) go_on(streams[grids.run().number]);
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  const unsigned last = LaunchNumber::selected();
+  end_overlap();
+  if (!failure) return;
+  fibers.reclaim();
+  streams_end = true;
+  for (Stream& stream : streams) {
+    if (stream.fiber) go_on_with(stream);
+  }
+  streams_end = false;
+  fail_stream(last, failure);
 }
 
 void set_sm_count(int count) { sm_count_of_kernels = count; }
@@ -880,7 +1137,7 @@ void let_others_run() {
   const unsigned rank = current->rank;
   make_ready(*current);
   for (unsigned i = 1; i <= blocks; ++i) {
-    if (blocks > 1) BlockVariable::select((rank + i) % blocks);
+    BlockVariable::select((rank + i) % blocks);
     if (Lane* const next = ready.pop()) return go_on_with(*next);
   }
 }
@@ -916,8 +1173,8 @@ void meet() {
 unsigned threads_of_block() { return alive; }
 unsigned threads_of_cluster() { return alive_in_cluster; }
 unsigned blocks_of_cluster() { return blocks; }
-unsigned block_rank() { return blocks > 1 ? BlockVariable::selected() : 0; }
-uint3 selected_block() { return index_of[BlockVariable::selected()]; }
+unsigned block_rank() { return BlockVariable::selected(); }
+uint3 selected_block() { return index_of[BlockSlot::selected()]; }
 
 long long clock() {
   static long long count = 0;
@@ -937,7 +1194,13 @@ Votes barrier(bool vote, std::source_location at) {
                             *barrier_state.first));
   }
   barrier_state.yes += vote;
-  if (++barrier_state.arrived == alive) release_barrier();
+  if (++barrier_state.arrived == alive) {
+    release_barrier();
+    if (launches_overlap && random_block != 0 && random_below(kGivesWay, random_block) == 0) {
+      Fiber::caller().resume();
+      return barrier_state.result;
+    }
+  }
   wait();
   return barrier_state.result;
 }

@@ -7,6 +7,8 @@
 // back to, a fiber; those that never wait run one after the other on the same fiber, so that a
 // kernel without barriers costs hardly more than a loop.
 //
+// Launches of several streams may be in progress at once: run_together().
+//
 // Every wait carries its place in the source, for the messages of errors.
 #pragma once
 
@@ -14,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <source_location>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,6 +45,12 @@ void run(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsigned clust
   run_threads(grid, block, dynamic_shared_bytes, cluster,
               {[](const void* callable) { (*static_cast<const F*>(callable))(); }, &body});
 }
+
+/// Runs pieces of host work side by side, each as if it were a stream: its launches come one after
+/// another, and grids of different streams are in progress at once. Their blocks share the SMs, and go
+/// on in the order of set_lane_order(). An error ends all of them and is thrown with the stream's
+/// number. (Under AddressSanitizer streams run one after another.)
+void run_together(std::span<const std::function<void()>> streams);
 
 /// The blocks of a grid that run, in their order.
 using BlockChoice = std::function<std::vector<uint3>(dim3 grid)>;

@@ -28,11 +28,13 @@ struct Block {
   Epoch began;
   uint3 index;
 };
-std::vector<Block> blocks;  // of this launch, that have begun or, after others, gone on
+std::vector<Block> blocks;  // of launches in progress, that have begun or, after others, gone on
 uint3 own_index;
 PerBlock per_block_index(own_index);
 
 Epoch launch_began = 1;
+Epoch overlap_began = 1;  // the first of the launches that may overlap
+PerLaunch per_launch_began(launch_began);
 
 // --- What blocks know of each other ------------------------------------------------------------
 
@@ -58,8 +60,10 @@ uint3 block_of(const Touch& past) {
 }
 bool same(uint3 a, uint3 b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
 
-/// Of an access that is no older than the running block, or its cluster.
-bool is_own(const Touch& past) { return !interleaved || same(block_of(past), own_index); }
+/// Of an access of this launch that is no older than the running block, or its cluster.
+bool is_own(const Touch& past) {
+  return !interleaved || in_cluster || past.epoch == epoch || same(block_of(past), own_index);
+}
 
 /// An address by which blocks meet, and how many of its releases someone knows.
 struct Place;
@@ -94,6 +98,7 @@ struct Place {
   std::vector<Release> releases;  // in the order of time
 };
 std::unordered_map<std::uintptr_t, Place> places;
+PerLaunch per_launch_places(places);
 
 void add(Known& known, const Place* place, std::size_t count) {
   for (auto& [other, most] : known) {
@@ -129,7 +134,7 @@ bool passed_on(const Known& known, const Touch& past,
   for (const auto& [place, count] : known) {
     if (!asked.emplace(place, count).second) continue;
     const auto begin = place->releases.begin(), end = begin + static_cast<std::ptrdiff_t>(count);
-    if (interleaved) {  // the epochs of releases don't ascend
+    if (interleaved && !in_cluster) {  // the epochs of releases don't ascend
       const uint3 block = block_of(past);
       for (auto at = begin; at != end; ++at) {
         const bool of_block = at->epoch >= past.epoch && same(at->block, block);
@@ -173,6 +178,15 @@ std::string text(uint3 v) {
               "on both sides, or a release and an acquire");
 }
 
+[[noreturn, gnu::cold]] void fail_between_launches(const Touch& past, const Touch& now) {
+  fail_thread(std::string("race in global memory: the ") + name_of(now.access()) + " at " +
+              source_text(now.address()) + " and the " + name_of(past.access()) + " of block " +
+              text(block_of(past)) + " of stream " + std::to_string(past.launch) + " at " +
+              source_text(past.address()) +
+              " are of two launches that may overlap: they may share no memory that one of them "
+              "writes, be it a workspace or state");
+}
+
 [[gnu::cold]] void expect_complete(const Touch& past, const Touch& now) {
   if (past.access() == Access::bulk_write && now.access() == Access::bulk_write) return;
   fail_thread(std::string("global memory before bulk_wait_group: the ") + name_of(now.access()) +
@@ -197,6 +211,7 @@ std::string text(uint3 v) {
 GlobalShadow::~GlobalShadow() {
   remove(writes_);
   for (Touch*& reads : reads_) remove(reads);
+  for (Touch*& reads : overlapping_) remove(reads);
 }
 
 Touch* GlobalShadow::make() const {  // zeros, which cost nothing until they are touched
@@ -230,20 +245,48 @@ void GlobalShadow::narrow(unsigned shift) {
       std::fill_n(to + i * ratio, ratio, from[i]);
   };
   copy(writes_, narrower.writes_);
-  for (int i = 0; i < 2; ++i) copy(reads_[i], narrower.reads_[i]);
+  for (int i = 0; i < 2; ++i) {
+    copy(reads_[i], narrower.reads_[i]);
+    copy(overlapping_[i], narrower.overlapping_[i]);
+  }
   narrower.first_ = copies ? first_ * ratio : SIZE_MAX;
   narrower.last_ = copies ? last_ * ratio + ratio - 1 : 0;
   std::swap(writes_, narrower.writes_);
   std::swap(reads_, narrower.reads_);
+  std::swap(overlapping_, narrower.overlapping_);
   std::swap(shift_, narrower.shift_);
   first_ = narrower.first_;
   last_ = narrower.last_;
 }
 
+/// Ends the launch if one that may overlap it has accessed some of the pieces, and one of the two
+/// accesses is a write.
+void GlobalShadow::expect_own_memory(std::size_t begin, std::size_t end, const Touch& now) {
+  const auto is_others = [&](const Touch& past) {
+    return past.epoch >= overlap_began && past.launch != now.launch;
+  };
+  const bool loads = now.access() == Access::load;
+  if (loads && !overlapping_[0]) {
+    for (Touch*& reads : overlapping_) reads = make();
+  }
+  for (std::size_t i = begin; i < end; ++i) {
+    if (is_others(writes_[i])) fail_between_launches(writes_[i], now);
+    if (loads) {
+      Touch& last = overlapping_[0][i];
+      if (is_others(last)) overlapping_[1][i] = last;
+      last = now;
+    } else if (overlapping_[0]) {
+      for (const Touch* reads : overlapping_) {
+        if (is_others(reads[i])) fail_between_launches(reads[i], now);
+      }
+    }
+  }
+}
+
 void GlobalShadow::note(const void* pc, std::size_t offset, std::size_t bytes, Access access,
                         bool strong) {
   const bool reduces = access == Access::atomic || access == Access::bulk_reduce;
-  const Touch now = Touch::now(pc, access, strong || reduces);
+  Touch now = Touch::now(pc, access, strong || reduces);
   if (!writes_) {
     shift_ = static_cast<unsigned>(std::countr_zero(bytes | kWidest));
     writes_ = make();
@@ -255,6 +298,10 @@ void GlobalShadow::note(const void* pc, std::size_t offset, std::size_t bytes, A
   const std::size_t begin = offset >> shift_, end = (offset + bytes) >> shift_;
   first_ = std::min(first_, begin);
   last_ = std::max(last_, end - 1);
+  if (launches_overlap) [[unlikely]] {
+    now.launch = static_cast<std::uint8_t>(LaunchNumber::selected()) & ((1 << kLaunchBits) - 1);
+    expect_own_memory(begin, end, now);
+  }
   const bool loads = access == Access::load;
   if (loads && !reads_[0]) {
     for (Touch*& reads : reads_) reads = make();
@@ -287,10 +334,18 @@ void GlobalShadow::complete(std::size_t offset, std::size_t bytes) {
   }
 }
 
+void begin_overlap() {
+  launches_overlap = interleaved = true;
+  overlap_began = last_epoch + 1;
+  blocks.clear();
+}
+
+void end_overlap() { launches_overlap = interleaved = false; }
+
 void begin_launch() {
   launch_began = last_epoch + 1;
-  blocks.clear();
   places.clear();
+  if (!launches_overlap) blocks.clear();
 }
 
 void begin_block_of_launch(uint3 index) {

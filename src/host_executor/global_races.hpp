@@ -12,6 +12,9 @@
 // one has always come first; whether the later one is bound to come later is what is asked. The blocks
 // of a cluster count as
 // ordered with each other; what they race for among themselves is found in shared memory alone.
+//
+// Of two launches that may overlap nothing is in order, not even atomic operations: they may share no
+// memory that one of them writes.
 #pragma once
 
 #include "host_executor/counts.hpp"
@@ -25,6 +28,12 @@ namespace ladder::host {
 
 struct Touch;
 
+/// Whether launches are in progress that may overlap those of other numbers (per_block.hpp).
+inline bool launches_overlap = false;
+/// Such ones begin, or have ended.
+void begin_overlap();
+void end_overlap();
+
 /// What is known of the accesses to an allocation. Loads count from the first store on: most
 /// allocations are only read, and cost nothing.
 class GlobalShadow {
@@ -37,7 +46,7 @@ class GlobalShadow {
   /// The running thread accesses it at an offset. `strong`: the access is volatile.
   [[gnu::always_inline]] void watch(const void* pc, std::size_t offset, std::size_t bytes,
                                     Access access, bool strong) {
-    if (access == Access::load && writes_ == nullptr) return;
+    if (access == Access::load && writes_ == nullptr && !launches_overlap) return;
     note(pc, offset, bytes, access, strong);
   }
   /// What the running thread's copies are writing there has been written.
@@ -45,18 +54,20 @@ class GlobalShadow {
 
  private:
   void note(const void* pc, std::size_t offset, std::size_t bytes, Access access, bool strong);
+  void expect_own_memory(std::size_t begin, std::size_t end, const Touch& now);
   Touch* make() const;
   void remove(Touch*& touches) const;
   void narrow(unsigned shift);
 
   std::size_t bytes_;
-  unsigned shift_ = 0;       // a piece has 1 << shift_ bytes, as many as the narrowest access
-  Touch* writes_ = nullptr;  // by piece: the last
-  Touch* reads_[2] = {};     // two of those since, of different threads
+  unsigned shift_ = 0;          // a piece has 1 << shift_ bytes, as many as the narrowest access
+  Touch* writes_ = nullptr;     // by piece: the last
+  Touch* reads_[2] = {};        // two of those since, of different threads
+  Touch* overlapping_[2] = {};  // two reads, of launches that may overlap
   std::size_t first_ = SIZE_MAX, last_ = 0;  // pieces that were accessed
 };
 
-/// A new launch: all that came before it is in order.
+/// The selected launch begins: all that came before it is in order, but for launches that overlap.
 void begin_launch();
 
 /// The selected block is block `index` of the launch.

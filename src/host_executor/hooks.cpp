@@ -38,6 +38,21 @@ constexpr std::size_t kNearStatic = 4096;
               " bytes at " + source_text(pc) + " " + why + " (address " + text + ")");
 }
 
+/// Ends the launch if the access to a `__device__` variable is no load. (Under AddressSanitizer shared
+/// memory looks like one.)
+void expect_load([[maybe_unused]] const void* pc, [[maybe_unused]] const void* address,
+                 [[maybe_unused]] std::size_t bytes, [[maybe_unused]] Access access) {
+#if !defined(__SANITIZE_ADDRESS__)
+  if (access == Access::load) return;
+  const std::string name = name_of_variable(address);
+  fail_access(pc, address, bytes, access,
+              "changes " +
+                  (name.empty() ? "a __device__ variable" : "the __device__ variable " + name) +
+                  ": it outlives the launch, and all launches share it, on whatever stream; state "
+                  "belongs in the bytes of Call::state (src/device/registration.hpp)");
+#endif
+}
+
 /// Checks and records an access to shared memory, at an offset into the part of it that has `size`
 /// bytes.
 void access_shared(const void* pc, const void* address, SharedPart part, std::size_t offset,
@@ -85,7 +100,7 @@ void access_shared(const void* pc, const void* address, SharedPart part, std::si
     access_shared(pc, address, SharedPart::dynamic, static_cast<std::size_t>(*dynamic),
                   dynamic_shared_bytes(), bytes, kind);
   } else if (in_device_variable(address)) {
-    if (meets && (is_volatile || kind == Access::atomic)) meet_blocks(address, kind);
+    expect_load(pc, address, bytes, kind);
     if (counting) trace_access(pc, address, static_cast<unsigned>(bytes), Space::global, kind);
   } else if (reinterpret_cast<std::uintptr_t>(address) < kNull) {
     fail_access(pc, address, bytes, kind, "is at a null pointer");
@@ -150,6 +165,7 @@ void note_global(const void* pc, const void* address, std::size_t bytes, Access 
       return range->shadow->watch(pc, offset, bytes, kind, false);
     }
   }
+  if (in_device_variable(address)) return expect_load(pc, address, bytes, kind);
   fail_access(pc, address, bytes, kind, "is out of bounds: " + global_memory.describe(address));
 }
 

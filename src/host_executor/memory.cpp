@@ -27,6 +27,7 @@ constexpr std::size_t kFewestAddresses = std::size_t{1} << 32;
 constexpr std::size_t kSlots = 1 << 13;  // of the addresses
 
 std::size_t dynamic_bytes_in_use = 0;
+PerLaunch per_launch_dynamic_bytes(dynamic_bytes_in_use);
 
 [[noreturn]] void throw_no_memory(std::size_t bytes) {
   throw OutOfMemory(static_cast<double>(bytes), static_cast<double>(free_host_memory()),
@@ -135,40 +136,53 @@ char* map(std::size_t bytes) {
   return static_cast<char*>(memory);
 }
 
-/// By rank, when a block has first had it.
+/// By slot, when a block has first had it.
 std::vector<char*> dynamic_of, static_of;
 
-unsigned resident = 0;                                // whose static shared memory is in place
-std::size_t static_begin = SIZE_MAX, static_end = 0;  // of what the cluster has written
+/// What a block has written of static shared memory, by slot.
+struct Written {
+  std::size_t begin = SIZE_MAX, end = 0;
+};
+std::vector<Written> written_of;
+
+unsigned resident = 0;  // the slot of the block whose static shared memory is in place
+
+char* static_place() { return reinterpret_cast<char*>(static_shared.begin()); }
 
 }  // namespace
 
 void move_in(unsigned rank) {
-  dynamic_region = dynamic_of[rank];
-  if (rank == resident) return;
-  if (static_begin < static_end) {
-    char* const place = reinterpret_cast<char*>(static_shared.begin());
-    const std::size_t bytes = static_end - static_begin;
-    std::memcpy(static_of[resident] + static_begin, place + static_begin, bytes);
-    std::memcpy(place + static_begin, static_of[rank] + static_begin, bytes);
+  const unsigned slot = BlockVariable::slot(rank);
+  dynamic_region = dynamic_of[slot];
+  if (slot == resident) return;
+  const auto [out_begin, out_end] = written_of[resident];
+  if (out_begin < out_end) {
+    std::memcpy(static_of[resident] + out_begin, static_place() + out_begin, out_end - out_begin);
   }
-  resident = rank;
+  const auto [begin, end] = written_of[slot];
+  if (begin < end) std::memcpy(static_place() + begin, static_of[slot] + begin, end - begin);
+  resident = slot;
 }
+
+void forget_static_writes() { written_of[BlockSlot::selected()] = {}; }
 
 void note_static_write(std::size_t offset, std::size_t bytes) {
-  static_begin = std::min(static_begin, offset);
-  static_end = std::max(static_end, offset + bytes);
+  Written& written = written_of[BlockSlot::selected()];
+  written.begin = std::min(written.begin, offset);
+  written.end = std::max(written.end, offset + bytes);
 }
 
+void begin_static_writes() { written_of[resident] = {0, static_shared.size()}; }
+
 void* memory_of(unsigned rank, SharedPart part, std::size_t offset) {
-  if (part == SharedPart::dynamic) return dynamic_of[rank] + offset;
-  if (rank == resident) return reinterpret_cast<char*>(static_shared.begin()) + offset;
-  return static_of[rank] + offset;
+  const unsigned slot = BlockVariable::slot(rank);
+  if (part == SharedPart::dynamic) return dynamic_of[slot] + offset;
+  return (slot == resident ? static_place() : static_of[slot]) + offset;
 }
 
 void* pointer_in(unsigned rank, SharedPart part, std::size_t offset) {
-  if (part == SharedPart::dynamic) return dynamic_of[rank] + offset;
-  return reinterpret_cast<char*>(static_shared.begin()) + offset;
+  if (part == SharedPart::dynamic) return dynamic_of[BlockVariable::slot(rank)] + offset;
+  return static_place() + offset;
 }
 
 void* dynamic_shared() { return dynamic_region; }
@@ -204,18 +218,21 @@ void add_shared(unsigned blocks) {
     dynamic_of.push_back(map(kDynamicGap + kMaxDynamicShared + kDynamicGap) + kDynamicGap);
   }
   while (blocks > 1 && static_of.size() < blocks) static_of.push_back(map(static_shared.size()));
+  if (written_of.size() < blocks) written_of.resize(blocks);
 }
 
-void prepare_shared(std::size_t dynamic_bytes, unsigned blocks) {
+void prepare_shared() {
 #if !defined(__SANITIZE_ADDRESS__)
   static_shared.segment_ = find_module().thread_local_data;
 #endif
-  dynamic_bytes_in_use = dynamic_bytes;
-  add_shared(blocks);
+  add_shared(1);
+  dynamic_region = dynamic_of[0];
   resident = 0;
-  static_begin = SIZE_MAX;
-  static_end = 0;
-  move_in(0);
+  written_of[0] = {};
+}
+
+void set_dynamic_shared(std::size_t dynamic_bytes) {
+  dynamic_bytes_in_use = dynamic_bytes;
 #if defined(__SANITIZE_ADDRESS__)
   char* region = static_cast<char*>(dynamic_shared());
   __asan_unpoison_memory_region(region, dynamic_bytes);
@@ -228,6 +245,15 @@ void prepare_shared(std::size_t dynamic_bytes, unsigned blocks) {
 bool in_device_variable(const void* address) {
   static const Segment variables = find_module().variables;
   return reinterpret_cast<std::uintptr_t>(address) - variables.begin < variables.size;
+}
+
+std::string name_of_variable(const void* address) {
+  static const std::vector<Symbol> symbols = find_symbols(find_module());
+  for (const Symbol& symbol : symbols) {
+    const auto& [begin, size] = symbol.variable;
+    if (reinterpret_cast<std::uintptr_t>(address) - begin < size) return symbol.name;
+  }
+  return "";
 }
 
 }  // namespace ladder::host

@@ -103,19 +103,25 @@ unsigned shared_address(const void* pointer);
 void* shared_pointer(unsigned address);
 inline constexpr unsigned kRankShift = 24;
 
-/// Makes shared memory ready for a launch whose blocks, so many in a cluster, have dynamic_bytes of
-/// it.
-void prepare_shared(std::size_t dynamic_bytes, unsigned blocks);
+/// Makes shared memory ready: nothing is in progress.
+void prepare_shared();
 /// For as many blocks.
 void add_shared(unsigned blocks);
+/// The selected launch's blocks have so many bytes of dynamic shared memory.
+void set_dynamic_shared(std::size_t bytes);
 
 // Blocks that have begun have dynamic shared memory of their own each. Static shared memory is one
 // place for all of them, and holds the running block's.
 
 /// The block of this rank runs.
 void move_in(unsigned rank);
-/// Some of them writes there; what none has written is not moved.
+/// The selected block begins: nothing of it has to be moved.
+void forget_static_writes();
+/// It writes there; what it has not written is not moved.
 void note_static_write(std::size_t offset, std::size_t bytes);
+/// From now on static writes are noted. The block whose static shared memory is in place may have
+/// written anywhere.
+void begin_static_writes();
 /// Where the block of this rank has its shared memory at the moment.
 void* memory_of(unsigned rank, SharedPart part, std::size_t offset);
 /// And where it finds it when it runs.
@@ -132,12 +138,13 @@ class StaticShared {
   std::uintptr_t begin() const { return segment_.begin; }
 
  private:
-  friend void prepare_shared(std::size_t dynamic_bytes, unsigned blocks);
+  friend void prepare_shared();
   Segment segment_;
 };
 extern StaticShared static_shared;
 
-/// Whether an address is a `__device__` variable's.
+/// Whether an address is a `__device__` variable's; its name, "" if the binary has no symbols.
 bool in_device_variable(const void* address);
+std::string name_of_variable(const void* address);
 
 }  // namespace ladder::host

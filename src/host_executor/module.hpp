@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace ladder::host {
 
@@ -20,5 +21,13 @@ struct Module {
 };
 
 Module find_module();
+
+/// A global variable that can change.
+struct Symbol {
+  Segment variable;
+  std::string name;  ///< in C++, without "(anonymous namespace)::"
+};
+/// None if they are stripped from the file, or it can't be read.
+std::vector<Symbol> find_symbols(const Module& module);
 
 }  // namespace ladder::host

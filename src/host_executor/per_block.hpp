@@ -1,7 +1,6 @@
-// Variables that each block has its own of that has begun and not ended: the blocks of a cluster, or
-// those of a grid of which one waits for another. They run by turns, and code that is about one block
-// need not know of the others: such a variable holds the selected block's, and exchanges it when
-// another block is selected.
+// Variables that each block has its own of that has begun and not ended, or each launch that is in
+// progress. They run by turns, and code that is about one block of one launch need not know of the
+// others: such a variable holds the selected one's, and exchanges it when another is selected.
 #pragma once
 
 #include <algorithm>
@@ -12,39 +11,36 @@ namespace ladder::host {
 
 inline constexpr unsigned kMostBlocks = 8;  // of a cluster
 
-class BlockVariable {
+/// The variables of one kind, and whose are in place.
+template <class Kind>
+class Exchanged {
  public:
-  BlockVariable(const BlockVariable&) = delete;
-  BlockVariable& operator=(const BlockVariable&) = delete;
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
 
-  /// The block whose variables are in place: its rank in the cluster or, where there is none, its
-  /// place among those that have begun.
   static unsigned selected() { return selected_; }
-  static void select(unsigned rank) {
-    if (rank == selected_) return;
-    for (BlockVariable* each = first_; each; each = each->next_) each->exchange(selected_, rank);
-    selected_ = rank;
+  static void select(unsigned number) {
+    if (number == selected_) return;
+    for (Exchanged* each = first_; each; each = each->next_) each->exchange(selected_, number);
+    selected_ = number;
   }
 
  protected:
-  BlockVariable() : next_(std::exchange(first_, this)) {}
-  ~BlockVariable() = default;
+  Exchanged() : next_(std::exchange(first_, this)) {}
+  ~Exchanged() = default;
 
  private:
   virtual void exchange(unsigned from, unsigned to) = 0;
 
-  static inline BlockVariable* first_ = nullptr;
+  static inline Exchanged* first_ = nullptr;
   static inline unsigned selected_ = 0;
-  BlockVariable* next_;
+  Exchanged* next_;
 };
 
-/// Makes a variable one. It must be cheap to swap; what it points to stays where it is.
-template <class T>
-class PerBlock final : BlockVariable {
+template <class T, class Kind>
+class ExchangedVariable : Exchanged<Kind> {
  public:
-  explicit PerBlock(T& variable) : variable_(variable) {}
-
-  T& of(unsigned rank) { return rank == selected() ? variable_ : others_[rank]; }
+  explicit ExchangedVariable(T& variable) : variable_(variable) {}
 
  private:
   void exchange(unsigned from, unsigned to) override {
@@ -60,7 +56,43 @@ class PerBlock final : BlockVariable {
   std::vector<T> others_ = std::vector<T>(kMostBlocks);
 };
 
-/// While one exists, another block is selected.
+/// The slot of each block that has begun. Those of a cluster are in a row, by their ranks.
+using BlockSlot = Exchanged<struct OfBlock>;
+/// The number of each launch in progress.
+using LaunchNumber = Exchanged<struct OfLaunch>;
+
+/// Makes a variable one. It must be cheap to swap; what it points to stays where it is.
+template <class T>
+struct PerBlock final : ExchangedVariable<T, struct OfBlock> {
+  using ExchangedVariable<T, struct OfBlock>::ExchangedVariable;
+};
+template <class T>
+PerBlock(T&) -> PerBlock<T>;
+template <class T>
+struct PerLaunch final : ExchangedVariable<T, struct OfLaunch> {
+  using ExchangedVariable<T, struct OfLaunch>::ExchangedVariable;
+};
+template <class T>
+PerLaunch(T&) -> PerLaunch<T>;
+
+/// The selected block, by its rank in its cluster: 0 where there is none.
+class BlockVariable {
+ public:
+  static unsigned selected() { return BlockSlot::selected() - first_slot_; }
+  static void select(unsigned rank) { BlockSlot::select(first_slot_ + rank); }
+  static unsigned slot(unsigned rank) { return first_slot_ + rank; }
+
+  /// Of the cluster, or the block, that has the slots from this one on.
+  static void select(unsigned first_slot, unsigned rank) {
+    first_slot_ = first_slot;
+    select(rank);
+  }
+
+ private:
+  static inline unsigned first_slot_ = 0;
+};
+
+/// While one exists, another block of the cluster is selected.
 class InBlock {
  public:
   explicit InBlock(unsigned rank) : before_(BlockVariable::selected()) {

@@ -239,9 +239,11 @@ Shadow& shadow_of(SharedPart part) {
   return *shadow;
 }
 
-[[gnu::noinline]] void watch_in_cluster(SharedPart part, std::size_t offset, std::size_t bytes,
-                                        const Touch& now) {
+/// Of a block that is not the only one that has begun.
+[[gnu::noinline]] void watch_beside_others(SharedPart part, std::size_t offset, std::size_t bytes,
+                                           const Touch& now) {
   if (part == SharedPart::fixed && !is_read(now.access())) note_static_write(offset, bytes);
+  if (!in_cluster) return shadow_of(part).watch(offset, bytes, now.access(), now);
   shadow_of(part).watch(offset, bytes, now.access(), now, [&](const Touch& past) {
     return is_remote(past.thread) ? ordered_after_remote(past, now.thread)
                                   : ordered(past, now.thread);
@@ -256,8 +258,8 @@ void watch_shared(const void* pc, SharedPart part, std::size_t offset, std::size
     expect_not_read(part, offset, bytes, pc, access);
   }
   const Touch now = Touch::now(pc, access);
-  if (in_cluster) [[unlikely]]
-    return watch_in_cluster(part, offset, bytes, now);
+  if (in_cluster || interleaved) [[unlikely]]
+    return watch_beside_others(part, offset, bytes, now);
   shadow_of(part).watch(offset, bytes, access, now);
 }
 

@@ -33,7 +33,6 @@ struct Race {
            " between them";
   }
 };
-bool several_warps = false;
 unsigned block_threads = 0;
 std::optional<Race> first_in_warp;  // since the block's threads last met
 
@@ -42,6 +41,10 @@ PerBlock per_block_began(block_began);
 PerBlock per_block_clocks(clocks);
 PerBlock per_block_heard(heard);
 PerBlock per_block_first_in_warp(first_in_warp);
+PerLaunch per_launch_in_cluster(in_cluster);
+PerLaunch per_launch_cluster_began(cluster_began);
+PerLaunch per_launch_clock_size(clock_size);
+PerLaunch per_launch_block_threads(block_threads);
 
 }  // namespace
 
@@ -80,7 +83,7 @@ std::string name_of(unsigned thread) {
 
 [[gnu::cold, gnu::noinline]] void report(const char* memory, const Touch& past, const Touch& now) {
   const Race race{memory, past, now};
-  if (several_warps && race.in_warp()) {
+  if (block_threads > kWarpSize && race.in_warp()) {
     if (!first_in_warp) first_in_warp = race;
     return;
   }
@@ -99,7 +102,6 @@ void begin_block(unsigned threads) {
   heard.clear();
   block_threads = threads;
   clock_size = threads + kMostReaders + (in_cluster ? 2 * kMostBlocks : 0);
-  several_warps = threads > kWarpSize;
   first_in_warp.reset();
 }
 

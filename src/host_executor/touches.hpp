@@ -58,15 +58,19 @@ void note_time(ThreadClock& clock, unsigned thread, std::uint32_t time);
 /// What the thread does next is later than what it has done.
 inline void tick(unsigned thread) { clocks[thread][thread % kWarpSize] = own_time(thread); }
 
+/// Of launches that may overlap there are at most 64.
+inline constexpr unsigned kLaunchBits = 6;
+
 /// An access of the past.
 struct Touch {
   Epoch epoch;
   std::uint32_t time;
   std::int32_t pc;  // from an address of this binary
   std::uint16_t thread;
-  std::uint8_t kind;  // an Access
-  bool pending : 1;   // an asynchronous write that is not complete
-  bool strong : 1;    // atomic or volatile: one that may meet others of its kind
+  std::uint8_t kind;                  // an Access
+  bool pending : 1;                   // an asynchronous write that is not complete
+  bool strong : 1;                    // atomic or volatile: one that may meet others of its kind
+  std::uint8_t launch : kLaunchBits;  // its number, where launches may overlap, or 0
 
   static const char* anchor() { return reinterpret_cast<const char*>(&host::epoch); }
 
@@ -84,7 +88,8 @@ struct Touch {
             .pending = access == Access::async || access == Access::bulk ||
                        access == Access::pushed || access == Access::bulk_write ||
                        access == Access::bulk_reduce,
-            .strong = strong};
+            .strong = strong,
+            .launch = 0};
   }
 
   Access access() const { return static_cast<Access>(kind); }
@@ -94,7 +99,7 @@ static_assert(sizeof(Touch) == 16);
 
 /// Whether the block is one of several of a cluster.
 inline bool in_cluster = false;
-/// Whether blocks of this launch, of no cluster, have gone on after others had begun.
+/// Whether blocks, of no cluster or of several launches, have gone on after others had begun.
 inline bool interleaved = false;
 
 /// Whether an access of the past, one of the running block's if it is not older, happened before what

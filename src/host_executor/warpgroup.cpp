@@ -125,6 +125,7 @@ struct Warpgroup {
 };
 std::deque<Warpgroup> warpgroups;  // grows as they multiply, and moves none
 PerBlock per_block_warpgroups(warpgroups);
+PerBlock per_block_watches_registers(watches_registers);
 
 Warpgroup& own_warpgroup() {
   const unsigned number = thread_number() / kThreads;

@@ -11,8 +11,8 @@ extern "C" [[gnu::visibility("default")]] const ladder::host::Api* ladder_host_a
   static constexpr host::Api api {
     .kernels = []() -> const std::vector<Kernel>& { return registered_kernels(); },
     .allocate = &host::allocate, .release = &host::release, .set_lane_order = &host::set_lane_order,
-    .set_blocks = &host::set_blocks, .set_sm_count = &host::set_sm_count,
-    .sm_count = &host::sm_count,
+    .set_blocks = &host::set_blocks, .run_together = &host::run_together,
+    .set_sm_count = &host::set_sm_count, .sm_count = &host::sm_count,
 #if defined(__SANITIZE_ADDRESS__)
     .count = nullptr, .record = nullptr,
 #else

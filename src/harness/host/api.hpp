@@ -7,6 +7,7 @@
 #include "host_executor/recorded.hpp"
 
 #include <functional>
+#include <span>
 #include <vector>
 
 namespace ladder::host {
@@ -25,6 +26,10 @@ struct Api {
 
   /// Which blocks of a grid run; null: all (executor.hpp).
   void (*set_blocks)(std::function<std::vector<uint3>(dim3 grid)> choose);
+
+  /// Runs pieces of host work side by side, each as if it were a stream: their launches overlap
+  /// (executor.hpp). An error ends all of them, and names the stream by its number.
+  void (*run_together)(std::span<const std::function<void()>> streams);
 
   void (*set_sm_count)(int count);  ///< that kernels find, to fill them
   int (*sm_count)();

@@ -102,20 +102,20 @@ class HostDevice final : public Device {
 
   void set_lane_order(unsigned seed) override { api_.set_lane_order(seed); }
 
-  void run(const Kernel& kernel, const void* args) override {
+  void run(const Kernel& kernel, const Call& call) override {
     api_.launches().clear();
-    kernel.launch(args, stream_);
+    kernel.launch(call, stream_);
   }
 
-  std::optional<Counters> count(const Kernel& kernel, const void* args) override {
+  std::optional<Counters> count(const Kernel& kernel, const Call& call) override {
     if (!api_.count) return {};
-    return api_.count([&] { run(kernel, args); });
+    return api_.count([&] { run(kernel, call); });
   }
 
-  std::optional<Recording> record(const Kernel& kernel, const void* args,
+  std::optional<Recording> record(const Kernel& kernel, const Call& call,
                                   const RecordingChoice& choice) override {
     if (!api_.record) return {};
-    return api_.record(choice, [&] { run(kernel, args); });
+    return api_.record(choice, [&] { run(kernel, call); });
   }
 
   const std::vector<Launch>& launches() const override { return api_.launches(); }
@@ -129,7 +129,7 @@ class HostDevice final : public Device {
       Samples& samples = all.emplace_back();
       const auto start = std::chrono::steady_clock::now();
       try {
-        run(*contestant.kernel, contestant.args);
+        run(*contestant.kernel, contestant.call);
         const std::chrono::duration<double, std::micro> us =
             std::chrono::steady_clock::now() - start;
         samples.us.push_back(us.count());
@@ -140,8 +140,8 @@ class HostDevice final : public Device {
     return all;
   }
 
-  void profile(const Kernel& kernel, const void* args, const std::string&) override {
-    run(kernel, args);
+  void profile(const Kernel& kernel, const Call& call, const std::string&) override {
+    run(kernel, call);
   }
 
  private:
