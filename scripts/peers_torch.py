@@ -390,9 +390,13 @@ class Ours:
             written = torch.full((array.bytes,), 255, **where)  # NaNs
             self.outputs.append(written.view(getattr(torch, OUTPUTS[array.dtype])))
             addresses.append(written.data_ptr())
+        self.launcher.plan()
         self.workspace = torch.empty(self.launcher.bind(addresses), **where)
         if self.workspace.numel() > 0:
             self.launcher.set_workspace(self.workspace.data_ptr())
+        self.state = torch.zeros(self.launcher.state_bytes, **where)
+        if self.state.numel() > 0:
+            self.launcher.set_state(self.state.data_ptr())
         self.stream, self.inputs = stream, inputs
 
     def __call__(self) -> None:

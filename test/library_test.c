@@ -63,7 +63,7 @@ static void a_transpose(void) {
   EXPECT_REFUSED(kl_describe_array(launcher, 2, &array), KL_INVALID, "has 2");
   EXPECT_REFUSED(kl_launch(launcher, NULL), KL_INVALID, "kl_bind");
   EXPECT_REFUSED(kl_bind(launcher, arrays, 3, &workspace), KL_INVALID, "takes 2 arrays");
-  EXPECT_REFUSED(kl_bind(launcher, incomplete, 2, &workspace), KL_INVALID, "output, is NULL");
+  EXPECT_REFUSED(kl_bind(launcher, incomplete, 2, &workspace), KL_INVALID, "out, is NULL");
   EXPECT_REFUSED(kl_bind(launcher, NULL, 2, &workspace), KL_INVALID, "arrays is NULL");
   EXPECT(kl_bind(launcher, arrays, 2, &workspace) == KL_OK && workspace == 0);
   EXPECT(kl_launch(launcher, NULL) == KL_OK);
@@ -100,9 +100,11 @@ static void counts_of_a_launch(void) {
   kl_close(launcher);
 }
 
-/* Its result is of another type than its elements, and it needs scratch memory. */
+/* Its result is of another type than its elements, and it needs scratch memory and state, which a launch
+ * leaves as it found it, for the next one. */
 static void an_argmax_of_bound_after_bound_arrays(void) {
   enum { kCount = 100000 };
+  static _Alignas(256) unsigned char state[256];
   float* x[2];
   long long y = -1; /* i64 */
   kl_launcher* launcher = NULL;
@@ -110,6 +112,9 @@ static void an_argmax_of_bound_after_bound_arrays(void) {
   EXPECT(kl_open(found("reduction/argmax/f32/v30_argmax"), "100000", &launcher) == KL_OK);
   EXPECT(kl_describe_array(launcher, 1, &array) == KL_OK);
   EXPECT(strcmp(array.dtype, "i64") == 0 && array.bytes == sizeof y);
+  EXPECT(kl_state_bytes(launcher) > 0 && kl_state_bytes(launcher) <= sizeof state);
+  EXPECT_REFUSED(kl_plan(launcher, 24, 0), KL_INVALID, "a power of two");
+  EXPECT(kl_plan(launcher, 256, 0) == KL_OK);
   for (int i = 0; i < 2; ++i) {
     const int largest = i == 0 ? 77777 : 12345;
     void* arrays[2] = {NULL, &y};
@@ -121,11 +126,33 @@ static void an_argmax_of_bound_after_bound_arrays(void) {
     EXPECT_REFUSED(kl_launch(launcher, NULL), KL_INVALID, "scratch memory");
     scratch = aligned_alloc(256, (bytes + 255) / 256 * 256);
     EXPECT(kl_set_workspace(launcher, scratch) == KL_OK);
+    if (i == 0) {
+      EXPECT_REFUSED(kl_launch(launcher, NULL), KL_INVALID, "kl_set_state");
+      EXPECT_REFUSED(kl_set_state(launcher, NULL), KL_INVALID, "state is NULL");
+      EXPECT(kl_set_state(launcher, state) == KL_OK);
+    }
     EXPECT(kl_launch(launcher, NULL) == KL_OK && y == largest);
+    for (size_t at = 0; at < sizeof state; ++at) EXPECT(state[at] == 0);
     free(scratch);
     free(x[i]);
   }
   kl_close(launcher);
+}
+
+static void the_best_version_is_the_suites_to_say(void) {
+  size_t kernel = 0;
+  kl_kernel one;
+  EXPECT(kl_best("softmax", "bf16", KL_HOST, "8x100", &kernel) == KL_OK);
+  EXPECT(kl_describe(kernel, &one) == KL_OK && strncmp(one.name, "softmax/bf16/v10d_", 18) == 0);
+  EXPECT(kl_best("attention", "f16", KL_HOST, "1x8:1x1:40x64", &kernel) == KL_OK);
+  EXPECT(kl_describe(kernel, &one) == KL_OK && strncmp(one.version, "v56_", 4) == 0);
+  /* The family's best is for bf16 alone. */
+  EXPECT(kl_best("gemm_tensor/nn", "f16", KL_HOST, "16x16x16", &kernel) == KL_OK);
+  EXPECT(kl_describe(kernel, &one) == KL_OK && !one.is_baseline);
+  EXPECT_REFUSED(kl_best("softmax/none", "f32", KL_HOST, "8x8", &kernel), KL_INVALID, "softmax/none");
+  EXPECT_REFUSED(kl_best("softmax", "f128", KL_HOST, "8x8", &kernel), KL_INVALID, "f128");
+  EXPECT_REFUSED(kl_best("softmax", "f32", KL_HOST, "8", &kernel), KL_INVALID, "ROWSxCOLS");
+  EXPECT_REFUSED(kl_best("softmax", "i32", KL_HOST, "8x8", &kernel), KL_UNSUPPORTED, "dtype");
 }
 
 static void what_is_wrong_is_said(void) {
@@ -143,6 +170,8 @@ static void what_is_wrong_is_said(void) {
   EXPECT(kl_supports(kernel, "8x8") == KL_OK);
   EXPECT_REFUSED(kl_supports(found("gemm/f32/v01_naive"), "1x1000000000x1"), KL_UNSUPPORTED, "N");
   EXPECT_REFUSED(kl_launch(NULL, NULL), KL_INVALID, "launcher is NULL");
+  EXPECT_REFUSED(kl_plan(NULL, 256, 0), KL_INVALID, "launcher is NULL");
+  EXPECT(kl_state_bytes(NULL) == 0);
   kl_close(NULL);
 }
 
@@ -152,6 +181,7 @@ int main(void) {
   a_transpose();
   counts_of_a_launch();
   an_argmax_of_bound_after_bound_arrays();
+  the_best_version_is_the_suites_to_say();
   what_is_wrong_is_said();
   return failures != 0;
 }

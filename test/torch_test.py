@@ -11,6 +11,7 @@ import json
 import sys
 import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -306,6 +307,9 @@ class Operators(TestCase):
                     workspace = torch.empty(max(size, 1), dtype=torch.uint8, device=device)
                     if size:
                         launcher.set_workspace(workspace.data_ptr())
+                    state = torch.zeros(launcher.state_bytes, dtype=torch.uint8, device=device)
+                    if launcher.state_bytes:
+                        launcher.set_state(state.data_ptr())
                     launcher.launch(stream)
                     self.assert_same(outputs, found)
 
@@ -355,7 +359,7 @@ class Operators(TestCase):
 
         for call, label in {
             (lambda: K.softmax(new(3, 40))): "v10d",
-            (lambda: K.softmax_backward(new(3, 40), new(3, 40))): "v31_",
+            (lambda: K.softmax_backward(new(3, 40), new(3, 40))): "v35_",
             (lambda: K.gelu_tanh(new(40))): "v06_",
             (lambda: K.relu(new(40))): "v07_",
             (lambda: K.sum(new(40))): "v16_",
@@ -564,6 +568,108 @@ class OnTheGpu(TestCase):
         for _ in range(4):
             x = torch.randn(8, 64, device="cuda")
             self.assert_near(compiled(x, w).clone(), block(x, w), torch.float32)
+
+    def large_calls(self) -> list[Call]:
+        """Whose blocks meet: rows that clusters and blocks share, sums, products that divide K, attention."""
+        def new(*shape: int, dtype: torch.dtype = torch.bfloat16) -> Tensor:
+            return torch.randn(*shape, device="cuda").to(dtype)
+
+        rows, few = (64, 200_000), (300, 32_768)
+        return [
+            *(Call(name, None, [new(*shape)]) for name in ("softmax", "log_softmax") for shape in (rows, few)),
+            Call("layer_norm", None, [new(*rows), new(rows[1]), new(rows[1])]),
+            Call("rms_norm", None, [new(*rows), new(rows[1])]),
+            Call("layer_norm_backward", None, [new(*few), new(*few), new(few[1])]),
+            Call("sum", None, [new(1 << 24, dtype=torch.float32)]),
+            Call("row_sum", None, [new(*rows)]), Call("col_sum", None, [new(70_000, 96)]),
+            Call("mm", None, [new(1000, 1000, dtype=torch.float32), new(1000, 1000, dtype=torch.float32)]),
+            Call("mm", None, [new(200, 4096), new(4096, 392)]),
+            Call("attention", None, [new(2, 8, 2048, 128) for _ in range(3)]),
+            Call("attention", None, [new(4, 8, 1, 128), new(4, 1, 9000, 128), new(4, 1, 9000, 128)]),
+        ]  # fmt: skip
+
+    def test_launches_on_two_streams_may_overlap(self) -> None:
+        streams = [torch.cuda.Stream() for _ in range(2)]
+        for call in self.large_calls():
+            with self.subTest(op=call.name, shape=call.inputs[0].shape):
+                operator = call.operator()
+                inputs = [call.inputs, [torch.randn_like(x) for x in call.inputs]]
+                expected = [operator(*one) for one in inputs]
+                torch.cuda.synchronize()
+                for _ in range(20):
+                    found = []
+                    for stream, one in zip(streams, inputs):
+                        with torch.cuda.stream(stream):
+                            torch.cuda._sleep(200_000)  # until both are enqueued
+                            found.append([operator(*one) for _ in range(3)])
+                    torch.cuda.synchronize()
+                    for results, right in zip(found, expected):
+                        for result in results:
+                            self.assert_same(result, right)
+                for one, right in zip(inputs, expected):  # and once more alone
+                    self.assert_same(operator(*one), right)
+
+    def test_two_threads_each_with_a_stream(self) -> None:
+        def work(number: int) -> list[Any]:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                found = [call.operator()(*inputs[number][i]) for i, call in enumerate(calls)]
+                torch.cuda.current_stream().synchronize()
+            return found
+
+        calls = self.large_calls()
+        inputs = [[c.inputs for c in calls], [[torch.randn_like(x) for x in c.inputs] for c in calls]]
+        expected = [[c.operator()(*one) for c, one in zip(calls, of)] for of in inputs]
+        torch.cuda.synchronize()
+        with ThreadPoolExecutor(2) as pool:
+            for _ in range(10):
+                for found, right in zip(pool.map(work, range(2)), expected):
+                    for result, true in zip(found, right):
+                        self.assert_same(result, true)
+
+    def test_gradients_on_two_streams(self) -> None:
+        def step(x: Tensor, w: Tensor, b: Tensor) -> tuple[Tensor, ...]:
+            return torch.autograd.grad(K.softmax(K.layer_norm(x, w, b)).square().sum(), (x, w, b))
+
+        def new() -> list[Tensor]:
+            shapes = ((300, 32_768), (32_768,), (32_768,))
+            return [torch.randn(s, device="cuda").bfloat16().requires_grad_() for s in shapes]
+
+        inputs, streams = [new(), new()], [torch.cuda.Stream() for _ in range(2)]
+        expected = [step(*one) for one in inputs]
+        torch.cuda.synchronize()
+        for _ in range(10):
+            found = []
+            for stream, one in zip(streams, inputs):
+                with torch.cuda.stream(stream):
+                    found.append(step(*one))
+            torch.cuda.synchronize()
+            for results, right in zip(found, expected):
+                self.assert_same(results, right)
+
+    def test_graphs_may_be_replayed_at_the_same_time(self) -> None:
+        for call in self.large_calls():
+            with self.subTest(op=call.name, shape=call.inputs[0].shape):
+                operator = call.operator()
+                inputs = [call.inputs, [torch.randn_like(x) for x in call.inputs]]
+                expected = [operator(*one) for one in inputs]
+                streams, graphs, found = [], [], []
+                for one in inputs:
+                    graph = torch.cuda.CUDAGraph()
+                    with torch.cuda.graph(graph):
+                        found.append([operator(*one) for _ in range(3)])
+                    graphs.append(graph)
+                    streams.append(torch.cuda.Stream())
+                torch.cuda.synchronize()
+                for _ in range(20):
+                    for stream, graph in zip(streams, graphs):
+                        with torch.cuda.stream(stream):
+                            torch.cuda._sleep(200_000)
+                            graph.replay()
+                    self.assert_same(operator(*inputs[0]), expected[0])  # beside both
+                    torch.cuda.synchronize()
+                    for results, right in zip(found, expected):
+                        for result in results:
+                            self.assert_same(result, right)
 
     def test_tensors_on_different_devices(self) -> None:
         x, w = torch.randn(3, 8, device="cuda"), torch.randn(8)

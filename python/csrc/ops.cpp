@@ -73,10 +73,9 @@ std::string by(const Sizes& sizes, int count) {
   return text;
 }
 
-/// One of the suite's; `preferred` begins the label of the version that ./bench found fastest.
+/// One of the suite's.
 struct Operation {
-  const char* name;  // family[/op]
-  const char* preferred;
+  const char* name;                             // family[/op]
   int sizes;                                    // numbers of a problem
   std::string (*text)(const Sizes&, int) = by;  // a problem as the family writes it
 };
@@ -84,28 +83,19 @@ struct Operation {
 struct Close {
   void operator()(kl_launcher* launcher) const { kl_close(launcher); }
 };
+
+/// The state of a launcher's launches into one stream, or into one captured graph from it, which zeroes it
+/// whenever it is replayed.
+struct State {
+  void* stream;
+  unsigned long long capture;  // 0: none
+  Tensor zeros;
+};
 struct Launcher {
   std::unique_ptr<kl_launcher, Close> handle;
   std::string kernel, problem;  // the kernel's full name
+  std::vector<State> states = {};
 };
-
-/// Versions of an operation: first those that are preferred, and behind them all others from the last
-/// rung down.
-std::vector<std::size_t> versions(const std::string& prefix, kl_backend backend,
-                                  std::string_view preferred) {
-  std::vector<std::size_t> first, others;
-  for (std::size_t i = kl_kernel_count(); i-- > 0;) {
-    kl_kernel kernel;
-    if (kl_describe(i, &kernel) != KL_OK || kernel.backend != backend || kernel.is_baseline)
-      continue;
-    const std::string name = kernel.name;
-    if (!name.starts_with(prefix) || name.find('/', prefix.size()) != name.npos) continue;
-    const bool is_preferred = name.compare(prefix.size(), preferred.size(), preferred) == 0;
-    (is_preferred ? first : others).push_back(i);
-  }
-  first.insert(first.end(), others.begin(), others.end());
-  return first;
-}
 
 Launcher open_kernel(std::size_t number, const std::string& problem) {
   kl_launcher* launcher = nullptr;
@@ -117,24 +107,21 @@ Launcher open_kernel(std::size_t number, const std::string& problem) {
   return {std::unique_ptr<kl_launcher, Close>(launcher), kernel.name, problem};
 }
 
-/// The first version that can do a problem, or, where there is none, an empty launcher and the reason.
+/// The suite's best version for a problem, or, where none can do it, an empty launcher; kl_last_error()
+/// has the reason.
 Launcher find_operation(const Operation& operation, ScalarType type, const std::string& problem,
-                        kl_backend backend, std::string& why) {
-  const std::string prefix = std::string(operation.name) + "/" + name_of(type) + "/";
-  for (const std::size_t kernel : versions(prefix, backend, operation.preferred)) {
-    Launcher launcher = open_kernel(kernel, problem);
-    if (launcher.handle) return launcher;
-    why = kl_last_error();
-  }
-  return {};
+                        kl_backend backend) {
+  std::size_t kernel = 0;
+  const bool found =
+      kl_best(operation.name, name_of(type), backend, problem.c_str(), &kernel) == KL_OK;
+  return found ? open_kernel(kernel, problem) : Launcher{};
 }
 Launcher open_operation(const Operation& operation, ScalarType type, const std::string& problem,
                         kl_backend backend) {
-  std::string why = "the operation is not for this dtype";
-  Launcher launcher = find_operation(operation, type, problem, backend, why);
+  Launcher launcher = find_operation(operation, type, problem, backend);
   if (launcher.handle) return launcher;
   refuse(std::string(operation.name) + ": no version can do " + problem + " in " + name_of(type) +
-         ": " + why);
+         ": " + kl_last_error());
 }
 
 Launcher open_version(const std::string& name, const std::string& problem, kl_backend backend) {
@@ -145,7 +132,7 @@ Launcher open_version(const std::string& name, const std::string& problem, kl_ba
   return launcher;
 }
 
-/// A thread's launchers: one is one thread's at a time. So many problems are not forgotten at once.
+/// A thread's launchers: one is one thread's at a time.
 template <class Key, class Hash = std::hash<Key>>
 class Launchers {
  public:
@@ -305,6 +292,44 @@ Tensor new_like(const Tensor& x) {
   return Tensor(made);
 }
 
+/// The number of the capture that the stream is in; 0: none.
+unsigned long long capture_of(int device, void* stream) {
+  unsigned long long capture = 0;
+  if (device >= 0) expect_ok(kl_capture_id(stream, &capture), "ops");
+  return capture;
+}
+
+/// Decides how a kernel that was opened does its problem, and times its choices if it is one that does so
+/// and no graph is being captured.
+void plan(const Launcher& launcher, int device) {
+  constexpr std::size_t kAlignment = 256;  // that is_aligned() asks for
+  void* const stream = device < 0 ? nullptr : current_stream(device);
+  const bool may_time = capture_of(device, stream) == 0;
+  expect_ok(kl_plan(launcher.handle.get(), kAlignment, may_time), launcher.kernel.c_str());
+}
+
+/// Gives the launcher the state that it needs in this stream. Freed memory is used again behind what its
+/// stream still has to do: a launcher may go while its launches are in flight.
+void set_state(Launcher& launcher, int device, void* stream, const Tensor& like) {
+  const std::size_t bytes = kl_state_bytes(launcher.handle.get());
+  if (bytes == 0) return;
+  const unsigned long long capture = capture_of(device, stream);
+  auto& states = launcher.states;
+  auto found = std::find_if(states.begin(), states.end(), [&](const State& one) {
+    return one.stream == stream && one.capture == capture;
+  });
+  if (found == states.end()) {
+    std::erase_if(states, [&](const State& one) {  // of captures that have ended
+      return one.capture != 0 && one.capture != capture;
+    });
+    Tensor zeros = new_tensor(like, {static_cast<std::int64_t>(bytes)}, aoti_torch_dtype_uint8());
+    torch::stable::zero_(zeros);
+    states.push_back({stream, capture, zeros});
+    found = states.end() - 1;
+  }
+  expect_ok(kl_set_state(launcher.handle.get(), found->zeros.data_ptr()), launcher.kernel.c_str());
+}
+
 /// Runs a kernel on dense tensors, in the order of its arrays.
 void launch(Launcher& launcher, int device, const Tensor* const* arrays, std::size_t count,
             const char* operation) {
@@ -328,13 +353,17 @@ void launch(Launcher& launcher, int device, const Tensor* const* arrays, std::si
         new_tensor(*arrays[0], {static_cast<std::int64_t>(bytes)}, aoti_torch_dtype_uint8());
     expect_ok(kl_set_workspace(handle, workspace->data_ptr()), operation);
   }
+  void* const stream = device < 0 ? nullptr : current_stream(device);
+  set_state(launcher, device, stream, *arrays[0]);
   if (counts && device < 0) {
     kl_counts found;
     expect_ok(kl_count(handle, &found), operation);
     counted.push_back({launcher.kernel, launcher.problem, found});
     return;
   }
-  expect_ok(kl_launch(handle, device < 0 ? nullptr : current_stream(device)), operation);
+  const kl_status status = kl_launch(handle, stream);
+  if (status != KL_OK) launcher.states.clear();  // they may not be zero
+  expect_ok(status, operation);
 }
 
 /// Runs an operation of the first array's dtype.
@@ -350,6 +379,7 @@ void run(const Operation& operation, const Sizes& sizes,
                                    backend_of(device));
     // The tensors' sizes follow from the key.
     expect_arrays(made, arrays.begin(), arrays.size(), operation.name);
+    plan(made, device);
     return made;
   });
   launch(launcher, device, arrays.begin(), arrays.size(), operation.name);
@@ -362,9 +392,8 @@ bool can_run(const Operation& operation, const Sizes& sizes, const Tensor& like)
   const Key key{&operation, like.scalar_type(), device, sizes};
   if (const auto found = known.find(key); found != known.end()) return found->second;
   const OnDevice on(device);
-  std::string why;
   const Launcher launcher = find_operation(
-      operation, key.type, operation.text(sizes, operation.sizes), backend_of(device), why);
+      operation, key.type, operation.text(sizes, operation.sizes), backend_of(device));
   return known[key] = launcher.handle != nullptr;
 }
 
@@ -422,15 +451,15 @@ Tensor by_rows(const char* op, const Operation& operation, const Tensor& input) 
   return y;
 }
 Tensor softmax(const Tensor& input) {
-  static constexpr Operation kSoftmax{"softmax", "v10d_", 2};
+  static constexpr Operation kSoftmax{"softmax", 2};
   return by_rows("softmax", kSoftmax, input);
 }
 Tensor log_softmax(const Tensor& input) {
-  static constexpr Operation kLogSoftmax{"softmax/log", "v13_", 2};
+  static constexpr Operation kLogSoftmax{"softmax/log", 2};
   return by_rows("log_softmax", kLogSoftmax, input);
 }
 Tensor causal_softmax(const Tensor& input) {
-  static constexpr Operation kCausalSoftmax{"softmax/causal", "v22_", 2};
+  static constexpr Operation kCausalSoftmax{"softmax/causal", 2};
   check_matrix("causal_softmax", "input", input);
   return by_rows("causal_softmax", kCausalSoftmax, input);
 }
@@ -444,11 +473,11 @@ Tensor gradient_by_rows(const char* op, const Operation& operation, const Tensor
   return dx;
 }
 Tensor softmax_backward(const Tensor& grad, const Tensor& output) {
-  static constexpr Operation kBackward{"softmax/backward", "v31_", 2};
+  static constexpr Operation kBackward{"softmax/backward", 2};
   return gradient_by_rows("softmax_backward", kBackward, grad, output);
 }
 Tensor log_softmax_backward(const Tensor& grad, const Tensor& output) {
-  static constexpr Operation kBackward{"softmax/log_backward", "v31_", 2};
+  static constexpr Operation kBackward{"softmax/log_backward", 2};
   return gradient_by_rows("log_softmax_backward", kBackward, grad, output);
 }
 
@@ -469,7 +498,7 @@ Sizes rows_of(const char* op, const Tensor& x, double eps) {
 }
 
 Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, double eps) {
-  static constexpr Operation kLayerNorm{"layernorm", "v13_", 3, norm_problem};
+  static constexpr Operation kLayerNorm{"layernorm", 3, norm_problem};
   check_columns("layer_norm", "weight", weight, input);
   check_columns("layer_norm", "bias", bias, input);
   const Tensor x = dense(input), w = dense(weight), b = dense(bias), y = new_like(x);
@@ -477,7 +506,7 @@ Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   return y;
 }
 Tensor rms_norm(const Tensor& input, const Tensor& weight, double eps) {
-  static constexpr Operation kRmsNorm{"rmsnorm", "v14_", 3, norm_problem};
+  static constexpr Operation kRmsNorm{"rmsnorm", 3, norm_problem};
   check_columns("rms_norm", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), y = new_like(x);
   run(kRmsNorm, rows_of("rms_norm", x, eps), {&x, &w, &y});
@@ -485,7 +514,7 @@ Tensor rms_norm(const Tensor& input, const Tensor& weight, double eps) {
 }
 std::tuple<Tensor, Tensor> add_layer_norm(const Tensor& input, const Tensor& residual,
                                           const Tensor& weight, const Tensor& bias, double eps) {
-  static constexpr Operation kAddLayerNorm{"layernorm/add", "v22_", 3, norm_problem};
+  static constexpr Operation kAddLayerNorm{"layernorm/add", 3, norm_problem};
   check_shape("add_layer_norm", "residual", residual, input);
   check_columns("add_layer_norm", "weight", weight, input);
   check_columns("add_layer_norm", "bias", bias, input);
@@ -496,7 +525,7 @@ std::tuple<Tensor, Tensor> add_layer_norm(const Tensor& input, const Tensor& res
 }
 std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& input, const Tensor& residual,
                                         const Tensor& weight, double eps) {
-  static constexpr Operation kAddRmsNorm{"rmsnorm/add", "v22_", 3, norm_problem};
+  static constexpr Operation kAddRmsNorm{"rmsnorm/add", 3, norm_problem};
   check_shape("add_rms_norm", "residual", residual, input);
   check_columns("add_rms_norm", "weight", weight, input);
   const Tensor x = dense(input), r = dense(residual), w = dense(weight);
@@ -506,7 +535,7 @@ std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& input, const Tensor& resid
 }
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& input,
                                                        const Tensor& weight, double eps) {
-  static constexpr Operation kBackward{"layernorm/backward", "v36_", 3, norm_problem};
+  static constexpr Operation kBackward{"layernorm/backward", 3, norm_problem};
   check_shape("layer_norm_backward", "input", input, grad);
   check_columns("layer_norm_backward", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), dy = dense(grad);
@@ -516,7 +545,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
 }
 std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& input,
                                              const Tensor& weight, double eps) {
-  static constexpr Operation kBackward{"rmsnorm/backward", "v36_", 3, norm_problem};
+  static constexpr Operation kBackward{"rmsnorm/backward", 3, norm_problem};
   check_shape("rms_norm_backward", "input", input, grad);
   check_columns("rms_norm_backward", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), dy = dense(grad);
@@ -531,26 +560,26 @@ Tensor by_elements(const Operation& operation, const Tensor& input) {
   return y;
 }
 Tensor relu(const Tensor& input) {
-  static constexpr Operation kRelu{"elementwise/relu", "v07_", 1};
+  static constexpr Operation kRelu{"elementwise/relu", 1};
   return by_elements(kRelu, input);
 }
 Tensor gelu(const Tensor& input) {
-  static constexpr Operation kGelu{"elementwise/gelu", "v07_", 1};
+  static constexpr Operation kGelu{"elementwise/gelu", 1};
   return by_elements(kGelu, input);
 }
 Tensor gelu_tanh(const Tensor& input) {
-  static constexpr Operation kGeluTanh{"elementwise/gelu_tanh", "v06_", 1};
+  static constexpr Operation kGeluTanh{"elementwise/gelu_tanh", 1};
   return by_elements(kGeluTanh, input);
 }
 Tensor silu_mul(const Tensor& gate, const Tensor& up) {
-  static constexpr Operation kSiluMul{"elementwise/silu_mul", "v09_", 1};
+  static constexpr Operation kSiluMul{"elementwise/silu_mul", 1};
   check_shape("silu_mul", "up", up, gate);
   const Tensor g = dense(gate), u = dense(up), y = new_like(g);
   run(kSiluMul, {g.numel()}, {&g, &u, &y});
   return y;
 }
 Tensor bias_gelu_residual(const Tensor& input, const Tensor& bias, const Tensor& residual) {
-  static constexpr Operation kBiasGeluResidual{"elementwise/bias_gelu_residual", "v24_", 2};
+  static constexpr Operation kBiasGeluResidual{"elementwise/bias_gelu_residual", 2};
   check_columns("bias_gelu_residual", "bias", bias, input);
   check_shape("bias_gelu_residual", "residual", residual, input);
   const Tensor x = dense(input), b = dense(bias), r = dense(residual), y = new_like(x);
@@ -567,27 +596,27 @@ std::int32_t dtype_of_sums(const Tensor& x) {
   return is_16_bit(x) ? aoti_torch_dtype_float32() : dtype_of(x);
 }
 Tensor sum(const Tensor& input) {
-  static constexpr Operation kSum{"reduction/sum", "v16_", 1};
+  static constexpr Operation kSum{"reduction/sum", 1};
   const Tensor x = dense(input), y = new_tensor(x, {}, dtype_of_sums(x));
   run(kSum, {x.numel()}, {&x, &y});
   return y;
 }
 Tensor row_sum(const Tensor& input) {
-  static constexpr Operation kRowSum{"matrix_reduction/row_sum", "v04_", 2};
+  static constexpr Operation kRowSum{"matrix_reduction/row_sum", 2};
   check_matrix("row_sum", "input", input);
   const Tensor x = dense(input), y = new_tensor(x, {x.size(0)}, dtype_of_sums(x));
   run(kRowSum, {x.size(0), x.size(1)}, {&x, &y});
   return y;
 }
 Tensor col_sum(const Tensor& input) {
-  static constexpr Operation kColSum{"matrix_reduction/col_sum", "v13_", 2};
+  static constexpr Operation kColSum{"matrix_reduction/col_sum", 2};
   check_matrix("col_sum", "input", input);
   const Tensor x = dense(input), y = new_tensor(x, {x.size(1)}, dtype_of_sums(x));
   run(kColSum, {x.size(0), x.size(1)}, {&x, &y});
   return y;
 }
 Tensor transpose(const Tensor& input) {
-  static constexpr Operation kTranspose{"transpose", "v11_", 2};
+  static constexpr Operation kTranspose{"transpose", 2};
   check_matrix("transpose", "input", input);
   const Tensor x = dense(input), y = new_tensor(x, {x.size(1), x.size(0)});
   run(kTranspose, {x.size(0), x.size(1)}, {&x, &y});
@@ -603,10 +632,10 @@ bool is_transposed(const Tensor& x) {
 std::int64_t lacking(std::int64_t columns) { return -columns & 7; }
 
 Tensor mm(const Tensor& left, const Tensor& right) {
-  static constexpr Operation kGemm{"gemm", "v20_", 3};
-  static constexpr Operation kNN{"gemm_tensor/nn", "v20_", 3};
-  static constexpr Operation kNT{"gemm_tensor/nt", "v20_", 3};
-  static constexpr Operation kTN{"gemm_tensor/tn", "v20_", 3};
+  static constexpr Operation kGemm{"gemm", 3};
+  static constexpr Operation kNN{"gemm_tensor/nn", 3};
+  static constexpr Operation kNT{"gemm_tensor/nt", 3};
+  static constexpr Operation kTN{"gemm_tensor/tn", 3};
   check_matrix("mm", "a", left);
   check_matrix("mm", "b", right);
   check_like("mm", "b", right, left);
@@ -645,7 +674,7 @@ Tensor mm(const Tensor& left, const Tensor& right) {
 }
 
 Tensor addmm_gelu(const Tensor& bias, const Tensor& left, const Tensor& right) {
-  static constexpr Operation kBiasGelu{"gemm_tensor/nt_bias_gelu", "v22_", 3};
+  static constexpr Operation kBiasGelu{"gemm_tensor/nt_bias_gelu", 3};
   check_matrix("addmm_gelu", "a", left);
   check_matrix("addmm_gelu", "b", right);
   check_like("addmm_gelu", "a", left, bias);
@@ -677,9 +706,7 @@ std::string attention_problem(const Sizes& s, int) {
   if (s[6] & kTopLeft) text += "@top_left";
   return text;
 }
-constexpr Operation attention_operation(const char* name, const char* preferred) {
-  return {name, preferred, 7, attention_problem};
-}
+constexpr Operation attention_operation(const char* name) { return {name, 7, attention_problem}; }
 
 /// Whether [batch, heads, length, d] lies in memory as [batch, length, heads, d].
 bool is_bshd(const Tensor& x) {
@@ -723,28 +750,22 @@ Tensor as_in(const Sizes& problem, const Tensor& x) {
 
 std::tuple<Tensor, Tensor> attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                      bool is_causal, bool is_top_left) {
-  static constexpr Operation kOperations[2][3] = {
-      {attention_operation("attention", "v56_"), attention_operation("attention", "v17_"),
-       attention_operation("attention", "v16_")},
-      {attention_operation("attention/causal", "v56_"),
-       attention_operation("attention/causal", "v17_"),
-       attention_operation("attention/causal", "v16_")}};
+  static constexpr Operation kOperations[] = {attention_operation("attention"),
+                                              attention_operation("attention/causal")};
   const Sizes sizes = attention_sizes("attention", query, key, value, is_causal && is_top_left);
   const auto [batch, heads, kv_heads, queries, keys, d, lies] = sizes;
   const Tensor q = as_in(sizes, query), k = as_in(sizes, key), v = as_in(sizes, value);
   const Tensor o = new_like(q);
   const Tensor lse = new_tensor(q, {batch, heads, queries}, aoti_torch_dtype_float32());
-  const bool are_few = heads / kv_heads * queries <= 16;  // rows that share a head of keys
-  run(kOperations[is_causal][are_few ? 0 : d == 64 ? 1 : 2], sizes, {&q, &k, &v, &o, &lse});
+  run(kOperations[is_causal], sizes, {&q, &k, &v, &o, &lse});
   return {o, lse};
 }
 std::tuple<Tensor, Tensor, Tensor> attention_backward(const Tensor& grad, const Tensor& query,
                                                       const Tensor& key, const Tensor& value,
                                                       const Tensor& output, const Tensor& sums,
                                                       bool is_causal, bool is_top_left) {
-  static constexpr Operation kOperations[2] = {
-      attention_operation("attention/backward", "v39b"),
-      attention_operation("attention/causal_backward", "v39b")};
+  static constexpr Operation kOperations[2] = {attention_operation("attention/backward"),
+                                               attention_operation("attention/causal_backward")};
   const char* const op = "attention_backward";
   const Sizes sizes = attention_sizes(op, query, key, value, is_causal && is_top_left);
   check_like(op, "grad", grad, query);
@@ -775,7 +796,9 @@ void run_version(std::string name, std::string problem, std::vector<Tensor> arra
   }
   const OnDevice on(device);
   Launcher& launcher = launchers.get(name + "@" + problem + "@" + std::to_string(device), [&] {
-    return open_version(name, problem, backend_of(device));
+    Launcher made = open_version(name, problem, backend_of(device));
+    plan(made, device);
+    return made;
   });
   expect_arrays(launcher, pointers.data(), pointers.size(), "run");
   launch(launcher, device, pointers.data(), pointers.size(), "run");

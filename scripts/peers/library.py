@@ -69,6 +69,9 @@ SIGNATURES = {
     "kl_describe_array": (c_int, [c_void_p, c_size_t, POINTER(_Array)]),
     "kl_bind": (c_int, [c_void_p, POINTER(c_void_p), c_size_t, POINTER(c_size_t)]),
     "kl_set_workspace": (c_int, [c_void_p, c_void_p]),
+    "kl_plan": (c_int, [c_void_p, c_size_t, c_int]),
+    "kl_state_bytes": (c_size_t, [c_void_p]),
+    "kl_set_state": (c_int, [c_void_p, c_void_p]),
     "kl_launch": (c_int, [c_void_p, c_void_p]),
 }
 
@@ -111,6 +114,7 @@ class Launcher:
         self.library, self.handle = library, c_void_p()
         self.launch_on = library.c.kl_launch
         library.check(library.c.kl_open(kernel.number, problem.encode(), byref(self.handle)))
+        self.state_bytes = int(library.c.kl_state_bytes(self.handle))
 
     def __del__(self) -> None:
         self.library.c.kl_close(self.handle)
@@ -135,6 +139,14 @@ class Launcher:
 
     def set_workspace(self, address: int) -> None:
         self.library.check(self.library.c.kl_set_workspace(self.handle, address))
+
+    def plan(self) -> None:
+        """For arrays that start at multiples of 256 bytes; versions that time their choices do so."""
+        self.library.check(self.library.c.kl_plan(self.handle, 256, 1))
+
+    def set_state(self, address: int) -> None:
+        """Of state_bytes that are zero, and of which nobody but this launcher's launches knows."""
+        self.library.check(self.library.c.kl_set_state(self.handle, address))
 
     def launch(self, stream: int) -> None:
         status = self.launch_on(self.handle, stream)

@@ -4,10 +4,8 @@
 #include "device/types.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 namespace ladder {
@@ -28,22 +26,6 @@ std::vector<Choice> fastest(std::vector<Choice> all, std::size_t most) {
                     [](const Choice& a, const Choice& b) { return a.ns < b.ns; });
   all.erase(end, all.end());
   return all;
-}
-
-/// What choose() says for the product, remembered by each thread: hundreds of estimates take
-/// microseconds. `product` is all that the choice depends on.
-template <class Choice, std::size_t kNumbers, class Choose>
-Choice remembered_choice(const std::array<int, kNumbers>& product, Choose choose) {
-  struct Known {
-    std::array<int, kNumbers> product;
-    std::optional<Choice> choice;
-  };
-  thread_local std::array<Known, 256> all{};
-  unsigned hash = 0;
-  for (const int number : product) hash = hash * 31 + static_cast<unsigned>(number);
-  Known& known = all[hash % all.size()];
-  if (!known.choice || known.product != product) known = {product, choose()};
-  return *known.choice;
 }
 
 }  // namespace ladder

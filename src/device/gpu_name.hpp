@@ -10,16 +10,7 @@ namespace ladder {
 #if defined(LADDER_HOST_EXECUTOR)
 inline std::string gpu_name() { return ""; }
 #else
-inline const std::string& gpu_name() {
-  static const std::string name = [] {
-    int device = 0;
-    cudaDeviceProp properties{};
-    cudaGetDevice(&device);
-    expect_success(cudaGetDeviceProperties(&properties, device));
-    return std::string(properties.name);
-  }();
-  return name;
-}
+const std::string& gpu_name();  // the current device; facts.cpp
 #endif
 
 /// The entry with this GPU's name; where there is none, the first.

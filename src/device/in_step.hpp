@@ -4,10 +4,9 @@
 // end the slowest are alone, too few to keep the DRAM busy. Here a block that is ahead of the slowest
 // waits before it asks for more, and the others have its share meanwhile.
 //
-//   __device__ ladder::StepCounters counters;               of the kernel, in its file
 //   __shared__ InStep::Storage storage;
 //
-//   InStep in_step(counters, storage, ahead);
+//   InStep in_step(counters, storage, ahead);               counters: in the launch's state
 //   if (threadIdx.x == 0) in_step.init();                   before a barrier of the block
 //   …                                                       by each warp that asks for rows:
 //   for each step {
@@ -21,16 +20,17 @@
 // then who has which row is another matter in every run, and with it the last bits of what is summed
 // over rows.
 //
-// No result depends on it, and each wait ends by itself: a grid whose blocks don't all run at once, or
-// launches that overlap and count together, and those after them, are only slower. On the host
-// executor, where blocks follow each other, nobody waits.
+// No result depends on it, and each wait ends by itself: a block whose wait was in vain waits no more,
+// and counts its steps all the same. Where other launches have half of the SMs, so that half of the
+// grid begins when the other half has ended, each block of the first half waits once, for kTries trips
+// to the L2, and then goes on at its own pace. On the host executor nobody waits.
 #pragma once
 
 #include "device/kernel.hpp"
 
 namespace ladder {
 
-/// In global memory, 0 between launches.
+/// State of a launch: all 0 before and after it.
 struct StepCounters {
   static constexpr int kSteps = 16;
   struct alignas(128) Counter {
@@ -44,8 +44,8 @@ class InStep {
  public:
   using Storage = int;  // in shared memory: the steps that all blocks are done with
 
-  /// ahead: steps that a block may be ahead of the slowest; 0: any
-  __device__ InStep(StepCounters& counters, Storage& storage, int ahead)
+  /// ahead: steps that a block may be ahead of the slowest; 0: any, and counters may be null
+  __device__ InStep(StepCounters* counters, Storage& storage, int ahead)
       : counters_(counters), done_(storage), ahead_(ahead) {}
 
   /// By one thread, before a barrier of the block.
@@ -55,13 +55,13 @@ class InStep {
   /// block's steps, asks how far the others are, and tells the rest.
   __device__ void next(bool counts) {
     if (ahead_ == 0) return;
-    if (counts) atomicAdd(&counters_.blocks[step_ % kSteps].number, 1u);
+    if (counts) atomicAdd(&counters_->blocks[step_ % kSteps].number, 1u);
 #if !defined(LADDER_HOST_EXECUTOR)
     const int late = ++step_ - ahead_;
     if (late < 0) return;
     if (counts) {
       const unsigned all = (late / kSteps + 1) * gridDim.x;
-      volatile unsigned& blocks = counters_.blocks[late % kSteps].number;
+      volatile unsigned& blocks = counters_->blocks[late % kSteps].number;
       bool is_done = false;
       for (int tries = 0; tries < kTries && !is_done; ++tries) is_done = blocks >= all;
       if (!is_done) ahead_ = kAny;
@@ -79,8 +79,9 @@ class InStep {
     *static_cast<volatile int*>(&done_) = kAny;
     __threadfence();  // the steps it has counted come before that it has left
     const unsigned last = gridDim.x - 1;
-    if (atomicInc(&counters_.left.number, last) == last) {  // from the limit on to 0
-      for (auto& blocks : counters_.blocks) blocks.number = 0;
+    if (atomicInc(&counters_->left.number, last) == last) {  // from the limit on to 0
+      __threadfence();  // the others' steps, too
+      for (auto& blocks : counters_->blocks) blocks.number = 0;
     }
   }
 
@@ -89,7 +90,7 @@ class InStep {
   static constexpr int kTries = 100;  // trips to the L2: longer than blocks are apart
   static constexpr int kAny = 1 << 30;
 
-  StepCounters& counters_;
+  StepCounters* counters_;
   int& done_;
   int ahead_, step_ = 0;
 };

@@ -8,15 +8,7 @@ namespace ladder {
 #if defined(LADDER_HOST_EXECUTOR)
 inline std::int64_t l2_bytes() { return 50 << 20; }  // an H100's
 #else
-inline std::int64_t l2_bytes() {
-  static const int bytes = [] {
-    int device = 0, attribute = 0;
-    cudaGetDevice(&device);
-    expect_success(cudaDeviceGetAttribute(&attribute, cudaDevAttrL2CacheSize, device));
-    return attribute;
-  }();
-  return bytes;
-}
+std::int64_t l2_bytes();  // of the current device; facts.cpp
 #endif
 
 }  // namespace ladder

@@ -25,15 +25,20 @@ struct LaunchOptions {
   bool overlapping = false;
 };
 
-/// 0, 1, 2 and so on, of whatever thread: for launches that take turns with something.
-unsigned next_turn();
-
 #if !defined(LADDER_HOST_EXECUTOR)
 [[noreturn]] void throw_cuda_error(cudaError_t error);
 
 /// Throws std::runtime_error with CUDA's description of the error, unless there is none.
 inline void expect_success(cudaError_t error) {
   if (error != cudaSuccess) throw_cuda_error(error);
+}
+
+/// Of a launch in clusters of so many blocks along x.
+inline cudaLaunchAttribute cluster_attribute(int blocks) {
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
+  return attribute;
 }
 #endif
 
@@ -50,14 +55,6 @@ __device__ __forceinline__ T* dynamic_shared() {
 /// std::runtime_error when CUDA refuses.
 inline void fill_async(void* to, unsigned char byte, std::size_t bytes, cudaStream_t stream) {
   expect_success(cudaMemsetAsync(to, byte, bytes, stream));
-}
-
-/// Of a launch in clusters of so many blocks along x.
-inline cudaLaunchAttribute cluster_attribute(int blocks) {
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim = {static_cast<unsigned>(blocks), 1, 1};
-  return attribute;
 }
 
 template <class... P, class... A>

@@ -36,6 +36,16 @@ inline Support supported() { return {}; }
 /// The reason is formatted as printf does.
 [[gnu::format(printf, 1, 2)]] Support unsupported(const char* format, ...);
 
+/// What a version is launched with. Launches that may overlap share none of it but the plan, and no
+/// scratch memory, to which args point.
+struct Call {
+  const void* args;            ///< the family's Args<T>
+  const void* plan = nullptr;  ///< what the version's plan() made for such args on this device
+  /// As many bytes as the version asks for, which were zero before its first launch with them; a launch
+  /// leaves them as it found them. After one that failed or was ended they have to be zero again.
+  void* state = nullptr;
+};
+
 /// A registered version of one family, op and element type; args and problem are the family's
 /// Args<T> and Problem.
 struct Kernel {
@@ -45,9 +55,15 @@ struct Kernel {
   Version version;
   const char* file;  ///< the source file, as the compiler was given it
   Backend backend;
-  void (*launch)(const void* args, cudaStream_t stream);
+  void (*launch)(const Call& call, cudaStream_t stream);
   Support (*supports)(const void* problem);
-  std::size_t (*workspace)(const void* args) = nullptr;  ///< bytes of scratch memory
+  std::size_t (*workspace)(const Call& call) = nullptr;  ///< bytes of scratch memory
+  std::size_t (*state)(const void* args) =
+      nullptr;  ///< bytes of Call::state, the same of a problem
+  /// Of the current device. Args need no workspace, and of the arrays the alignment alone. may_time:
+  /// launches may be timed to decide, on memory that is the plan's own. Null: the version has no plan.
+  const void* (*plan)(const void* args, bool may_time) = nullptr;
+  void (*forget)(const void* plan) = nullptr;
   const void* test_problems = nullptr;  ///< the version's own, besides its family's
   std::size_t test_problem_count = 0;
 };
@@ -57,17 +73,27 @@ void register_kernel(const Kernel& kernel);
 /// Registers version V for Contract (a family, or one op of a family) and element types Ts.
 ///
 /// V has `static constexpr Version version` and `static void launch(const Contract::Args<T>&,
-/// cudaStream_t)`; where it has limits `static Support supports(const Contract::Problem&)`, or, if
-/// they depend on the type, `supports<T>`; where it needs scratch memory
-/// `static std::size_t workspace(const Contract::Args<T>&)`, the bytes that args.workspace must
-/// point to in launch; where its family's test problems leave a branch of it untried
-/// `static constexpr Contract::Problem test_problems[]`, which are tested with it alone.
+/// cudaStream_t)`. It may have
+///   static Support supports(const Contract::Problem&)    its limits; supports<T> if they depend on
+///                                                        the type
+///   static std::size_t workspace(const Args<T>&)         bytes of scratch memory that args.workspace
+///                                                        must point to in launch
+///   static std::size_t state(const Args<T>&)             bytes of Call::state, whatever the arrays'
+///                                                        addresses; launch then takes `void* state`
+///                                                        before the stream
+///   static Plan plan(const Args<T>&, bool may_time)      what is decided once for a problem and a
+///                                                        device; it then has a workspace, which
+///                                                        like launch takes a `const Plan&` behind
+///                                                        args
+///   static constexpr Contract::Problem test_problems[]   tested with it alone: what its family's
+///                                                        leave untried of its branches
+/// None of them but launch does anything that others can see, and launch only launches.
 template <class V, class Contract, class... Ts>
 struct Register {
   explicit Register(Backend backend = kBackend, const char* file = __builtin_FILE()) {
     (register_kernel({Contract::family, Contract::op, DTypeOf<Ts>::value, V::version, file, backend,
-                      &launch<Ts>, &supports<Ts>, &workspace<Ts>, own_problems().first,
-                      own_problems().second}),
+                      &launch<Ts>, &supports<Ts>, &workspace<Ts>, &state<Ts>, planner<Ts>().first,
+                      planner<Ts>().second, own_problems().first, own_problems().second}),
      ...);
   }
 
@@ -80,19 +106,68 @@ struct Register {
     }
   }
   template <class T>
-  static void launch(const void* args, cudaStream_t stream) {
+  using Args = typename Contract::template Args<T>;
+
+  template <class T>
+  static constexpr bool kPlans = requires(const Args<T>& a) {
+    V::plan(a, true);
+  };
+
+  template <class T>
+  static const Args<T>& args_of(const Call& call) {
+    return *static_cast<const Args<T>*>(call.args);
+  }
+  template <class T>
+  static const auto& plan_of(const Call& call) {
+    return *static_cast<const decltype(V::plan(args_of<T>(call), true))*>(call.plan);
+  }
+  template <class T>
+  static void launch(const Call& call, cudaStream_t stream) {
 #if defined(LADDER_HOST_EXECUTOR)
     const host::LaunchStream given(stream);
 #endif
-    V::launch(*static_cast<const typename Contract::template Args<T>*>(args), stream);
+    const Args<T>& a = args_of<T>(call);
+    if constexpr (kPlans<T>) {
+      const auto& plan = plan_of<T>(call);
+      if constexpr (requires { V::launch(a, plan, call.state, stream); }) {
+        V::launch(a, plan, call.state, stream);
+      } else {
+        V::launch(a, plan, stream);
+      }
+    } else if constexpr (requires { V::launch(a, call.state, stream); }) {
+      V::launch(a, call.state, stream);
+    } else {
+      V::launch(a, stream);
+    }
   }
   template <class T>
-  static std::size_t workspace([[maybe_unused]] const void* args) {
-    using Args = typename Contract::template Args<T>;
-    if constexpr (requires(const Args& a) { V::workspace(a); }) {
-      return V::workspace(*static_cast<const Args*>(args));
+  static std::size_t workspace([[maybe_unused]] const Call& call) {
+    if constexpr (kPlans<T>) {
+      return V::workspace(args_of<T>(call), plan_of<T>(call));
+    } else if constexpr (requires(const Args<T>& a) { V::workspace(a); }) {
+      return V::workspace(args_of<T>(call));
     } else {
       return 0;
+    }
+  }
+  template <class T>
+  static std::size_t state([[maybe_unused]] const void* args) {
+    if constexpr (requires(const Args<T>& a) { V::state(a); }) {
+      return V::state(*static_cast<const Args<T>*>(args));
+    } else {
+      return 0;
+    }
+  }
+  template <class T>
+  static constexpr std::pair<const void* (*)(const void*, bool), void (*)(const void*)> planner() {
+    if constexpr (kPlans<T>) {
+      using Plan = decltype(V::plan(std::declval<const Args<T>&>(), true));
+      return {[](const void* args, bool may_time) -> const void* {
+                return new Plan(V::plan(*static_cast<const Args<T>*>(args), may_time));
+              },
+              [](const void* plan) { delete static_cast<const Plan*>(plan); }};
+    } else {
+      return {};
     }
   }
   template <class T>

@@ -3,9 +3,8 @@
 // with a static partition the fastest would wait for the slowest at the end. The block of rank 0
 // draws a row number ahead, and broadcasts it with what the blocks send each other anyway:
 //
-//   __device__ ladder::RowCounters counters;                  of the kernel, in its file
-//
-//   RowScheduler<kBlocks> rows(counters, ahead);              rows that are issued at the start
+//   RowScheduler<kBlocks> rows(counters, ahead);              in the launch's state; rows that are
+//                                                             issued at the start
 //   if (threadIdx.x == 0) for (… i < ahead …) … rows.static_row(i) …
 //   for each row {
 //     if (threadIdx.x == 0) … rows.next() …                   a row to come
@@ -14,16 +13,15 @@
 //   }
 //   rows.leave();
 //
-// Numbers rise. A cluster has done all of its rows when it takes one that the matrix has not.
-//
-// No two launches of a kernel may overlap: they would draw from the same counters.
+// Numbers rise. A cluster has done all of its rows when it takes one that the matrix has not. No
+// cluster waits for another.
 #pragma once
 
 #include "device/ptx/cluster.hpp"
 
 namespace ladder {
 
-/// In global memory; all 0 between launches.
+/// State of a launch: all 0 before and after it.
 struct RowCounters {
   unsigned drawn, left;  // rows beyond the static ones; clusters that have left
 };
@@ -31,7 +29,7 @@ struct RowCounters {
 template <int kBlocks>
 class RowScheduler {
  public:
-  __device__ RowScheduler(RowCounters& counters, int ahead)
+  __device__ RowScheduler(RowCounters* counters, int ahead)
       : counters_(counters),
         next_(static_row(ahead)),
         to_broadcast_(0),
@@ -45,7 +43,7 @@ class RowScheduler {
   __device__ unsigned next() {
     const unsigned row = next_;
     to_broadcast_ = drawn_;  // one row ago, so that nobody waits for it
-    if (ptx::cluster_rank() == 0) drawn_ = first_drawn_ + atomicAdd(&counters_.drawn, 1u);
+    if (ptx::cluster_rank() == 0) drawn_ = first_drawn_ + atomicAdd(&counters_->drawn, 1u);
     if (kBlocks == 1) next_ = to_broadcast_;
     return row;
   }
@@ -59,13 +57,15 @@ class RowScheduler {
     if (threadIdx.x > 0 || ptx::cluster_rank() > 0) return;
     __threadfence();  // what it has drawn comes before that it has left
     const unsigned last = clusters() - 1;
-    if (atomicInc(&counters_.left, last) == last) counters_.drawn = 0;  // from the limit on to 0
+    if (atomicInc(&counters_->left, last) != last) return;  // from the limit on to 0
+    __threadfence();  // the others' draws, too
+    counters_->drawn = 0;
   }
 
  private:
   __device__ static unsigned clusters() { return gridDim.x / kBlocks; }
 
-  RowCounters& counters_;
+  RowCounters* counters_;
   unsigned next_, to_broadcast_, drawn_;  // thread 0's
   unsigned first_drawn_;                  // behind the static rows of all clusters
 };

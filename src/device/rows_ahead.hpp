@@ -41,7 +41,7 @@ class RowsAhead {
   RowScheduler<kBlocks> scheduler;
 
   /// x starts at a multiple of 16 bytes, `shared` at one of 128.
-  __device__ RowsAhead(Storage& storage, RowCounters& counters, const T* x, int rows, int cols,
+  __device__ RowsAhead(Storage& storage, RowCounters* counters, const T* x, int rows, int cols,
                        T* shared, RowStages stages)
       : part(cols, static_cast<int>(ptx::cluster_rank()), kBlocks),
         scheduler(counters, stages.count),
@@ -123,14 +123,15 @@ void with_blocks(const RowPlan& plan, Launch launch) {
   launch(std::integral_constant<int, 8>{});
 }
 
-/// Launches kernel(args, stages) in clusters of kBlocks: as many as run at once, but no more than
-/// there are rows. The kernel is a template argument so that the number is asked for once.
-template <auto kernel, int kBlocks, class Args>
-void launch_rows_ahead(const Args& a, int threads, const RowStages& stages, cudaStream_t stream) {
-  static const int at_once = blocks_at_once(kernel, kBlocks, threads, RowStages::kBytes);
+/// Launches kernel(args, stages, more…) in clusters of kBlocks: as many as run at once, but no more
+/// than there are rows. `more` begins with the RowCounters of the launch, where the kernel has them.
+template <auto kernel, int kBlocks, class Args, class... More>
+void launch_rows_ahead(const Args& a, int threads, const RowStages& stages, cudaStream_t stream,
+                       const More&... more) {
+  const int at_once = blocks_at_once(kernel, kBlocks, threads, RowStages::kBytes);
   const auto wanted = std::int64_t{a.rows} * kBlocks;
   launch(kernel, static_cast<unsigned>(min(wanted, std::int64_t{at_once})), threads,
-         RowStages::kBytes, stream, a, stages);
+         RowStages::kBytes, stream, a, stages, more...);
 }
 
 }  // namespace ladder

@@ -18,38 +18,21 @@ int blocks_at_once(Kernel*, int cluster, int, std::size_t shared) {
   return max(1, blocks / cluster) * cluster;
 }
 #else
-inline int sm_count() {
-  static const int count = [] {
-    int device = 0, attribute = 0;
-    cudaGetDevice(&device);
-    expect_success(cudaDeviceGetAttribute(&attribute, cudaDevAttrMultiProcessorCount, device));
-    return attribute;
-  }();
-  return count;
-}
+/// SMs of the current device, or as many as launches may fill. facts.cpp
+int sm_count();
 
-/// How many blocks of a kernel run at the same time, in clusters. A cluster is in one GPC, whose
-/// multiprocessors it need not divide evenly. `shared` is the dynamic shared memory of a block.
+/// From now on launches of this process leave the other SMs to others; 0: they may fill all.
+void set_sm_limit(int sms);
+
+/// How many blocks of a kernel run at the same time, in clusters: see the template. facts.cpp
+int blocks_at_once(const void* kernel, int cluster, int threads, std::size_t shared);
+
+/// How many blocks of a kernel run at the same time on sm_count() SMs, in clusters. A cluster is in one
+/// GPC, whose multiprocessors it need not divide evenly. `shared` is the dynamic shared memory of a block.
+/// The driver is asked once for each device.
 template <class Kernel>
 int blocks_at_once(Kernel* kernel, int cluster, int threads, std::size_t shared) {
-  expect_success(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                      static_cast<int>(shared)));
-  if (cluster == 1) {
-    int of_an_sm = 0;
-    expect_success(
-        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&of_an_sm, kernel, threads, shared));
-    return of_an_sm * sm_count();
-  }
-  cudaLaunchConfig_t config{};
-  config.gridDim = cluster;
-  config.blockDim = threads;
-  config.dynamicSmemBytes = shared;
-  cudaLaunchAttribute attribute = cluster_attribute(cluster);
-  config.attrs = &attribute;
-  config.numAttrs = 1;
-  int clusters = 0;
-  expect_success(cudaOccupancyMaxActiveClusters(&clusters, kernel, &config));
-  return clusters * cluster;
+  return blocks_at_once(reinterpret_cast<const void*>(kernel), cluster, threads, shared);
 }
 #endif
 

@@ -2,20 +2,20 @@
 // of a row, and find what the row has in common (its maximum, its sums); the last of them to finish
 // publishes it; then others read the parts again, mostly from the L2 cache, and store the results.
 //
-//   __global__ void kernel(args, SplitPlan plan) {
-//     const SplitRow part(plan, cols);
+//   __global__ void kernel(args, SplitPlan plan, SplitCounters counters) {
+//     const SplitPart<T> part(plan, cols);
 //     if (part.is_first_pass) {
 //       …                                                    reads part.begin to part.end
-//       if (publish(plan, part, of_block, merge)) …
+//       publish(plan, counters, part, of_block, merge);
 //     } else {
-//       const Total total = await_total<Total>(plan, part);
+//       const Total total = await_total<Total>(plan, counters, part);
 //       …                                                    stores the results
 //     }
 //   }
 //
-// A block of the second pass waits for blocks of lower numbers only, which the GPU has started before
-// it: nobody waits for what can't run. The first passes are `ahead` rows ahead of the second ones, so
-// that as a rule these find the total published.
+// A block of the second pass waits for blocks of lower numbers only, which by ascending dispatch have
+// begun before it: nobody waits for what can't run, on however few SMs. The first passes are `ahead`
+// rows ahead of the second ones, so that as a rule these find the total published.
 #pragma once
 
 #include "device/ptx/memory_order.hpp"
@@ -30,10 +30,16 @@ constexpr int kSplitBlocksOfSm = 4;    // at least
 constexpr int kMostSplitRows = 16384;  // of a launch
 
 /// Of each row: how many parts are done in the first pass and in the second; whether its total is
-/// there. Zeros between launches; one for each kernel.
+/// there. State of a launch: zeros before and after it.
 struct SplitCounters {
-  unsigned first[kMostSplitRows], second[kMostSplitRows], ready[kMostSplitRows];
+  unsigned *first, *second, *ready;  // [rows] each
+
+  SplitCounters(void* state, int rows)
+      : first(static_cast<unsigned*>(state)), second(first + rows), ready(second + rows) {}
 };
+inline std::size_t state_of_split(int rows, int cols) {
+  return cols == 0 ? 0 : 3 * sizeof(unsigned) * static_cast<std::size_t>(rows);
+}
 
 struct SplitPlan {
   int rows, parts, ahead;
@@ -58,16 +64,21 @@ SplitPlan plan_split(int rows, int cols, int matrices, void* workspace) {
   return {rows, parts, ahead * row <= kKept ? ahead : 1, workspace};
 }
 
+/// Whether there is a GPU of which is_split_faster is true.
+template <class T>
+bool may_be_split_faster(int rows, int cols) {
+  constexpr std::int64_t kLeast = 1 << 20;  // bytes
+  return rows <= kMostSplitRows && std::int64_t{cols} * static_cast<int>(sizeof(T)) >= kLeast;
+}
+
 /// Whether the GPU is done sooner with rows that it shares, reading what they are made of twice, than
 /// with a cluster of 8 SMs for each: where the clusters have few rows each, and a row takes longer than
 /// the two passes wait for each other. The bound was measured on an H100, with 16 to 128 rows: there
 /// it is 66.
 template <class T>
 bool is_split_faster(int rows, int cols) {
-  constexpr int kSmsOfRow = 2;              // at least
-  constexpr std::int64_t kLeast = 1 << 20;  // bytes
-  return rows <= max(1, sm_count() / kSmsOfRow) &&
-         std::int64_t{cols} * static_cast<int>(sizeof(T)) >= kLeast;
+  constexpr int kSmsOfRow = 2;  // at least
+  return may_be_split_faster<T>(rows, cols) && rows <= max(1, sm_count() / kSmsOfRow);
 }
 
 template <class Total>
@@ -138,11 +149,11 @@ struct SplitPart {
 
 /// By all threads of a block that has `of_part`, the same in all of them, after the first pass; the
 /// last block of the row merges the parts, and its thread 0 calls use(total). merge(first, count) is
-/// given the parts' values, and has their merger in thread 0. done, a number for each row, is zero
-/// between launches.
+/// given the parts' values, and has their merger in thread 0. done, a number for each row, is state:
+/// zero before a launch and after it.
 template <class Total, class T, class Merge, class Use>
-__device__ void merge_parts(const SplitPlan& plan, unsigned (&done)[kMostSplitRows],
-                            const SplitPart<T>& part, const Total& of_part, Merge merge, Use use) {
+__device__ void merge_parts(const SplitPlan& plan, unsigned* done, const SplitPart<T>& part,
+                            const Total& of_part, Merge merge, Use use) {
   __shared__ bool is_last;
   Total* const of_parts =
       static_cast<Total*>(plan.workspace) + std::int64_t{part.row} * (plan.parts + 1);
@@ -161,8 +172,8 @@ __device__ void merge_parts(const SplitPlan& plan, unsigned (&done)[kMostSplitRo
 
 /// The same, where others await the total: it is published.
 template <class Total, class T, class Merge>
-__device__ void publish(const SplitPlan& plan, SplitCounters& counters, const SplitPart<T>& part,
-                        const Total& of_part, Merge merge) {
+__device__ void publish(const SplitPlan& plan, const SplitCounters& counters,
+                        const SplitPart<T>& part, const Total& of_part, Merge merge) {
   merge_parts(plan, counters.first, part, of_part, merge, [&](const Total& total) {
     static_cast<Total*>(plan.workspace)[std::int64_t{part.row} * (plan.parts + 1) + plan.parts] =
         total;
@@ -172,7 +183,7 @@ __device__ void publish(const SplitPlan& plan, SplitCounters& counters, const Sp
 
 /// By all threads of a block of the second pass: waits for the row's total.
 template <class Total, class T>
-__device__ Total await_total(const SplitPlan& plan, SplitCounters& counters,
+__device__ Total await_total(const SplitPlan& plan, const SplitCounters& counters,
                              const SplitPart<T>& part) {
   if (threadIdx.x == 0) {
     while (ptx::load_acquire<ptx::Scope::gpu>(&counters.ready[part.row]) == 0) {

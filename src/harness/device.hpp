@@ -91,22 +91,20 @@ class Device {
   virtual void set_lane_order(unsigned) {}
 
   /// Runs a kernel once and waits for it.
-  virtual void run(const Kernel& kernel, const void* args) = 0;
+  virtual void run(const Kernel& kernel, const Call& call) = 0;
 
   /// Like run; returns what the kernel did to memory. Where the device can't tell, nothing runs.
-  virtual std::optional<Counters> count(const Kernel&, const void* /*args*/) { return {}; }
+  virtual std::optional<Counters> count(const Kernel&, const Call&) { return {}; }
 
   /// Like run, as often as the GPU's counters take passes, each after a launch on the same data or with an
   /// L2 full of other data, all of it clean: no earlier launch's write-back is counted. Returns the counters.
   /// Where the device has none, nothing runs. Throws NoHardwareCounters when they cannot be read.
-  virtual std::optional<HardwareCounts> count_by_hardware(const Kernel&, const void* /*args*/,
-                                                          Cache) {
+  virtual std::optional<HardwareCounts> count_by_hardware(const Kernel&, const Call&, Cache) {
     return {};
   }
 
   /// Like count; returns the steps of chosen warps, too.
-  virtual std::optional<Recording> record(const Kernel&, const void* /*args*/,
-                                          const RecordingChoice&) {
+  virtual std::optional<Recording> record(const Kernel&, const Call&, const RecordingChoice&) {
     return {};
   }
 
@@ -123,7 +121,7 @@ class Device {
 
   /// Like run, as what a profiler waiting for cudaProfilerStart sees, in an NVTX range called `name`
   /// of the domain "ladder".
-  virtual void profile(const Kernel& kernel, const void* args, const std::string& name) = 0;
+  virtual void profile(const Kernel& kernel, const Call& call, const std::string& name) = 0;
 };
 
 /// The host executor.

@@ -2,7 +2,6 @@
 // its own.
 #include "harness/registry.hpp"
 
-#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <set>
@@ -24,11 +23,6 @@ std::vector<Launch>& recorded_launches() {
 void register_kernel(const Kernel& kernel) { registered_kernels().push_back(kernel); }
 
 void record_launch(const Launch& launch) { recorded_launches().push_back(launch); }
-
-unsigned next_turn() {
-  static std::atomic<unsigned> turn = 0;
-  return turn++;
-}
 
 Support unsupported(const char* format, ...) {
   static std::set<std::string> reasons;

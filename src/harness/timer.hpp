@@ -30,7 +30,7 @@ struct Sampling {
 /// A kernel and what it is launched with.
 struct Contestant {
   const Kernel* kernel;
-  const void* args;
+  Call call;
 };
 
 /// What the driver says of a GPU at one moment; zeros where its management library is not there.

@@ -1,6 +1,7 @@
 #include "library/kernel_ladder.h"
 
 #include "device/needs.hpp"
+#include "harness/dtype.hpp"
 #include "harness/family.hpp"
 #include "harness/host/api.hpp"
 #include "harness/registry.hpp"
@@ -9,11 +10,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <exception>
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +29,8 @@ using namespace ladder;
 
 /// The host executor runs one launch at a time, and launches are recorded in one list.
 std::mutex launching;
+
+constexpr std::size_t kMostAlignment = 256;  // bytes, that any kernel asks for
 
 /// Memory of the host executor, which watches its bounds.
 struct HostRelease {
@@ -39,7 +46,7 @@ HostMemory host_memory(std::size_t bytes) {
   return HostMemory(ladder_host_api()->allocate(bytes));
 }
 
-/// An array of the caller's and its copy, which a kernel of the host executor works on.
+/// Memory of the caller's and its copy, which a kernel of the host executor works on.
 struct HostArray {
   HostMemory copy;
   void* original;
@@ -52,11 +59,15 @@ struct HostArray {
 struct kl_launcher {
   const ladder::Kernel& kernel;
   std::unique_ptr<ladder::Binding> binding;
-  std::size_t workspace_bytes = 0;
-  bool is_bound = false, has_workspace = false;
+  int device;  ///< that was current; -1: the host executor
+  std::size_t state_bytes = 0, workspace_bytes = 0;
+  std::vector<std::pair<std::size_t, Plan>> plans = {};  ///< by alignment
+  ladder::Call call = {};                                ///< of the arrays that are bound
+  bool has_workspace = false;
 
   // On the host executor
   std::vector<HostArray> host_arrays = {};
+  std::optional<HostArray> host_state = {};
   HostMemory host_workspace = nullptr;
 };
 
@@ -130,29 +141,40 @@ T& given(T* pointer, const char* name) {
   return *pointer;
 }
 
-/// What supports() asks of the device that a kernel would run on.
-DeviceInfo current_device([[maybe_unused]] const Kernel& kernel) {
+int current_device([[maybe_unused]] const Kernel& kernel) {
+  int device = -1;
+#if defined(LADDER_CUDA_BACKEND)
+  if (kernel.backend == Backend::cuda) expect_success(cudaGetDevice(&device));
+#endif
+  return device;
+}
+
+/// What supports() asks of the device that is current.
+DeviceInfo info_of_device([[maybe_unused]] Backend backend) {
   DeviceInfo info;
 #if defined(LADDER_CUDA_BACKEND)
-  if (kernel.backend == Backend::cuda) {
-    info.compute_capability = 10 * attribute_of_device(cudaDevAttrComputeCapabilityMajor) +
-                              attribute_of_device(cudaDevAttrComputeCapabilityMinor);
+  if (backend == Backend::cuda) {
+    info.compute_capability = compute_capability();
   }
 #endif
   return info;
 }
 
-/// Refuses what is no problem, or one that the kernel cannot do.
-Problem supported_problem(const Entry& chosen, const char* text) {
-  const Family& family = family_of(*chosen.kernel);
+Problem problem_of(const Family& family, std::string_view name, const char* text) {
   const auto problem = family.parse(&given(text, "problem"));
   if (!problem) {
-    throw Refused{KL_INVALID, fmt::format("'{}' is no problem of {}: {}", text, chosen.name,
-                                          family.problem_help)};
+    throw Refused{KL_INVALID,
+                  fmt::format("'{}' is no problem of {}: {}", text, name, family.problem_help)};
   }
-  const Support support = supports(*chosen.kernel, *problem, current_device(*chosen.kernel));
-  if (!support.ok) throw Refused{KL_UNSUPPORTED, support.reason};
   return *problem;
+}
+
+/// Refuses what is no problem, or one that the kernel cannot do.
+Problem supported_problem(const Entry& chosen, const char* text) {
+  const Problem problem = problem_of(family_of(*chosen.kernel), chosen.name, text);
+  const Support support = supports(*chosen.kernel, problem, info_of_device(chosen.kernel->backend));
+  if (!support.ok) throw Refused{KL_UNSUPPORTED, support.reason};
+  return problem;
 }
 
 bool is_on_host(const kl_launcher& launcher) { return launcher.kernel.backend == Backend::host; }
@@ -165,24 +187,67 @@ void copy(void* to, const void* from, std::size_t bytes) {
 template <class Launch>
 void launch_on_host(const kl_launcher& launcher, Launch launch) {
   const std::lock_guard lock(launching);
-  for (const HostArray& array : launcher.host_arrays) {
-    copy(array.copy.get(), array.original, array.bytes);
-  }
+  std::vector<const HostArray*> all;
+  for (const HostArray& array : launcher.host_arrays) all.push_back(&array);
+  if (launcher.host_state) all.push_back(&*launcher.host_state);
+  for (const HostArray* array : all) copy(array->copy.get(), array->original, array->bytes);
   ladder_host_api()->launches().clear();
-  launch([&] { launcher.kernel.launch(launcher.binding->args(), nullptr); });
-  for (const HostArray& array : launcher.host_arrays) {
-    if (array.is_written) copy(array.original, array.copy.get(), array.bytes);
+  launch([&] { launcher.kernel.launch(launcher.call, nullptr); });
+  for (const HostArray* array : all) {
+    if (array->is_written) copy(array->original, array->copy.get(), array->bytes);
   }
+}
+
+/// The alignment, up to 256 bytes, that all the addresses have.
+std::size_t alignment_of(std::span<void* const> addresses) {
+  std::uintptr_t bits = kMostAlignment;
+  for (const void* const address : addresses) bits |= reinterpret_cast<std::uintptr_t>(address);
+  return bits & -bits;
+}
+
+/// Binds arrays that start at multiples of `alignment` bytes and that nobody may access.
+void bind_somewhere(kl_launcher& launcher, std::size_t alignment) {
+  const std::vector<void*> addresses(launcher.binding->arrays().size(),
+                                     reinterpret_cast<void*>(alignment));
+  launcher.binding->bind(addresses);
+  launcher.call.args = nullptr;
+}
+
+/// Makes one if there is none.
+const void* plan_for(kl_launcher& launcher, std::size_t alignment, bool may_time) {
+  if (!launcher.kernel.plan) return nullptr;
+  for (const auto& [of, plan] : launcher.plans) {
+    if (of == alignment) return plan.get();
+  }
+  bind_somewhere(launcher, alignment);
+  return launcher.plans
+      .emplace_back(alignment, make_plan(launcher.kernel, launcher.binding->args(), may_time))
+      .second.get();
+}
+
+/// Refuses one of another device.
+kl_launcher& on_its_device(kl_launcher* launcher) {
+  kl_launcher& l = given(launcher, "launcher");
+  if (const int current = current_device(l.kernel); current != l.device) {
+    throw Refused{KL_INVALID,
+                  fmt::format("the launcher belongs to device {}, and device {} is current",
+                              l.device, current)};
+  }
+  return l;
 }
 
 /// Refuses one that cannot be launched yet.
 const kl_launcher& ready(kl_launcher* launcher) {
-  const kl_launcher& l = given(launcher, "launcher");
-  if (!l.is_bound) throw Refused{KL_INVALID, "no arrays are bound: call kl_bind first"};
+  const kl_launcher& l = on_its_device(launcher);
+  if (!l.call.args) throw Refused{KL_INVALID, "no arrays are bound: call kl_bind first"};
   if (l.workspace_bytes > 0 && !l.has_workspace) {
     throw Refused{KL_INVALID,
                   fmt::format("{} bytes of scratch memory are needed: call kl_set_workspace",
                               l.workspace_bytes)};
+  }
+  if (l.state_bytes > 0 && !l.call.state) {
+    throw Refused{KL_INVALID,
+                  fmt::format("{} bytes of state are needed: call kl_set_state", l.state_bytes)};
   }
   return l;
 }
@@ -191,7 +256,7 @@ void launch_on_gpu(const kl_launcher& launcher, void* stream) {
   const std::lock_guard lock(launching);
   recorded_launches().clear();
   try {
-    launcher.kernel.launch(launcher.binding->args(), static_cast<cudaStream_t>(stream));
+    launcher.kernel.launch(launcher.call, static_cast<cudaStream_t>(stream));
   } catch (...) {
 #if defined(LADDER_CUDA_BACKEND)
     cudaGetLastError();  // or the caller's next call would be blamed
@@ -241,6 +306,29 @@ kl_status kl_find(const char* name, kl_backend backend, size_t* kernel) {
   });
 }
 
+kl_status kl_best(const char* operation, const char* dtype, kl_backend backend, const char* problem,
+                  size_t* kernel) {
+  return guarded([&] {
+    const std::string_view name = &given(operation, "operation");
+    const auto type = parse_dtype(&given(dtype, "dtype"));
+    const auto family = std::ranges::find_if(families(), [&](const Family& one) {
+      return name ==
+             (one.op.empty() ? std::string(one.name) : fmt::format("{}/{}", one.name, one.op));
+    });
+    if (!type || family == families().end()) {
+      throw Refused{KL_INVALID, fmt::format("there is no operation {} in {}", name, dtype)};
+    }
+    const Backend on = backend == KL_HOST ? Backend::host : Backend::cuda;
+    const auto& kernels = on == Backend::host ? ladder_host_api()->kernels() : registered_kernels();
+    std::string why = "no version is for this dtype";
+    const Kernel* const best = best_version(*family, problem_of(*family, name, problem), *type,
+                                            kernels, info_of_device(on), &why);
+    if (!best) throw Refused{KL_UNSUPPORTED, why};
+    const auto at = std::ranges::find(entries(), best, &Entry::kernel);
+    given(kernel, "kernel") = static_cast<std::size_t>(at - entries().begin());
+  });
+}
+
 kl_status kl_supports(size_t kernel, const char* problem) {
   return guarded([&] { supported_problem(entry(kernel), problem); });
 }
@@ -250,8 +338,13 @@ kl_status kl_open(size_t kernel, const char* problem, kl_launcher** launcher) {
     kl_launcher*& to = given(launcher, "launcher");
     const Entry& chosen = entry(kernel);
     const Kernel& of = *chosen.kernel;
-    to = new kl_launcher{
-        .kernel = of, .binding = family_of(of).bind(supported_problem(chosen, problem), of.dtype)};
+    auto made = std::make_unique<kl_launcher>(
+        kl_launcher{.kernel = of,
+                    .binding = family_of(of).bind(supported_problem(chosen, problem), of.dtype),
+                    .device = current_device(of)});
+    bind_somewhere(*made, kMostAlignment);
+    if (of.state) made->state_bytes = of.state(made->binding->args());
+    to = made.release();
   });
 }
 
@@ -280,10 +373,21 @@ kl_status kl_describe_array(const kl_launcher* launcher, size_t index, kl_array*
   });
 }
 
+kl_status kl_plan(kl_launcher* launcher, size_t alignment, int may_time) {
+  return guarded([&] {
+    kl_launcher& l = on_its_device(launcher);
+    if (!std::has_single_bit(alignment) || alignment > kMostAlignment) {
+      throw Refused{KL_INVALID, fmt::format("an alignment is a power of two from 1 to {}, not {}",
+                                            kMostAlignment, alignment)};
+    }
+    plan_for(l, alignment, may_time != 0);
+  });
+}
+
 kl_status kl_bind(kl_launcher* launcher, void* const* arrays, size_t count,
                   size_t* workspace_bytes) {
   return guarded([&] {
-    kl_launcher& l = given(launcher, "launcher");
+    kl_launcher& l = on_its_device(launcher);
     const std::vector<Array>& all = l.binding->arrays();
     if (count != all.size()) {
       throw Refused{KL_INVALID, fmt::format("{} takes {} arrays, not {}", full_name(l.kernel),
@@ -295,8 +399,10 @@ kl_status kl_bind(kl_launcher* launcher, void* const* arrays, size_t count,
         throw Refused{KL_INVALID, fmt::format("array number {}, {}, is NULL", i, all[i].name)};
       }
     }
-    l.is_bound = false;
+    void* const state = std::exchange(l.call, {}).state;
+    const void* plan = nullptr;
     if (is_on_host(l)) {
+      plan = plan_for(l, kMostAlignment, false);
       l.host_arrays.clear();
       std::vector<void*> copies;
       for (std::size_t i = 0; i < count; ++i) {
@@ -307,12 +413,14 @@ kl_status kl_bind(kl_launcher* launcher, void* const* arrays, size_t count,
       }
       l.binding->bind(copies);
     } else {
+      plan = plan_for(l, alignment_of({arrays, count}), false);
       l.binding->bind({arrays, count});
     }
-    l.workspace_bytes = l.kernel.workspace ? l.kernel.workspace(l.binding->args()) : 0;
+    const Call call{l.binding->args(), plan, state};
+    l.workspace_bytes = l.kernel.workspace ? l.kernel.workspace(call) : 0;
     l.has_workspace = false;
     given(workspace_bytes, "workspace_bytes") = l.workspace_bytes;
-    l.is_bound = true;
+    l.call = call;
   });
 }
 
@@ -326,6 +434,32 @@ kl_status kl_set_workspace(kl_launcher* launcher, void* workspace) {
     }
     l.binding->set_workspace(workspace);
     l.has_workspace = true;
+  });
+}
+
+size_t kl_state_bytes(const kl_launcher* launcher) { return launcher ? launcher->state_bytes : 0; }
+
+kl_status kl_set_state(kl_launcher* launcher, void* state) {
+  return guarded([&] {
+    kl_launcher& l = given(launcher, "launcher");
+    given(static_cast<char*>(state), "state");
+    if (is_on_host(l)) {
+      l.host_state = HostArray{host_memory(l.state_bytes), state, l.state_bytes, true};
+      state = l.host_state->copy.get();
+    }
+    l.call.state = state;
+  });
+}
+
+kl_status kl_capture_id([[maybe_unused]] void* stream, unsigned long long* capture) {
+  return guarded([&] {
+    unsigned long long& id = given(capture, "capture");
+    id = 0;
+#if defined(LADDER_CUDA_BACKEND)
+    cudaStreamCaptureStatus status{};
+    expect_success(cudaStreamGetCaptureInfo(static_cast<cudaStream_t>(stream), &status, &id));
+    if (status == cudaStreamCaptureStatusNone) id = 0;
+#endif
   });
 }
 

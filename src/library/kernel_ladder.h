@@ -11,11 +11,12 @@
  *   void* arrays[] = {x, y};
  *   kl_bind(softmax, arrays, 2, &bytes);
  *   if (bytes > 0) kl_set_workspace(softmax, scratch);
+ *   if (kl_state_bytes(softmax) > 0) kl_set_state(softmax, zeros);
  *   kl_launch(softmax, stream);
  *   kl_close(softmax);
  *
- * Kernels of backend KL_CUDA run on the calling thread's current device and take its pointers and
- * streams; the library allocates no device memory for their launches. Kernels of KL_HOST run on the
+ * A launcher of backend KL_CUDA belongs to the device that is current when it is opened, and takes its
+ * pointers and streams; the library allocates no device memory for launches. Kernels of KL_HOST run on the
  * CPU by the host executor. They take ordinary pointers: a launch copies the arrays into memory whose
  * bounds the executor watches, and the output back.
  *
@@ -65,6 +66,12 @@ size_t kl_kernel_count(void);
 kl_status kl_describe(size_t kernel, kl_kernel* description);
 kl_status kl_find(const char* name, kl_backend backend, size_t* kernel);
 
+/* The kernel for a problem of an operation, "softmax" or "layernorm/backward", in a dtype on the current
+ * device: the suite's best, or where that cannot do it the last version that can. KL_UNSUPPORTED, with the
+ * reason, where none can. No vendor's library is among them. */
+kl_status kl_best(const char* operation, const char* dtype, kl_backend backend, const char* problem,
+                  size_t* kernel);
+
 /* KL_OK if a kernel can do a problem (as the family writes it: "4096x4096x4096") on the current
  * device; KL_UNSUPPORTED if not, with the reason in kl_last_error(). */
 kl_status kl_supports(size_t kernel, const char* problem);
@@ -94,6 +101,13 @@ typedef struct {
 size_t kl_array_count(const kl_launcher* launcher);
 kl_status kl_describe_array(const kl_launcher* launcher, size_t index, kl_array* array);
 
+/* Decides how the problem is solved (which tile, grid, division of K, …) with arrays that start at multiples
+ * of `alignment` bytes, a power of two from 1 to 256. may_time: a version that says so launches its choices
+ * on memory of its own and keeps the fastest, which takes up to a second, synchronises the device and must
+ * not happen while a CUDA graph is captured; 0: by an estimate. Plans stay until the launcher is closed. For
+ * arrays without a plan kl_bind makes one by an estimate. */
+kl_status kl_plan(kl_launcher* launcher, size_t alignment, int may_time);
+
 /* Gives the arrays of the launches that follow; the workspace is to be set again. Inputs are not
  * written. Arrays that start at a multiple of 256 bytes, as cudaMalloc's, are fit for every kernel.
  * workspace_bytes gets the size of the scratch memory that the launches need, 0 if none. */
@@ -102,6 +116,19 @@ kl_status kl_bind(kl_launcher* launcher, void* const* arrays, size_t count,
 
 /* Starts at a multiple of 256 bytes. Launches that may overlap need one each. */
 kl_status kl_set_workspace(kl_launcher* launcher, void* workspace);
+
+/* Bytes that must be zero when the first launch begins that is given them, by which its blocks meet. A launch
+ * leaves them as it found them, for the next one; after one that failed or was ended they are to be zeroed.
+ * 0 if the launcher needs none; always the same of a problem. */
+size_t kl_state_bytes(const kl_launcher* launcher);
+
+/* Starts at a multiple of 256 bytes. Launches that may overlap need one each: those of one launcher on
+ * several streams, or captured in several graphs, too. It stays until another one is set. */
+kl_status kl_set_state(kl_launcher* launcher, void* state);
+
+/* *capture gets the number of the capture that a cudaStream_t is in, 0 if none: launches of a captured graph
+ * need a workspace and state that no launch outside it has. */
+kl_status kl_capture_id(void* stream, unsigned long long* capture);
 
 /* Launches on a cudaStream_t and returns at once; a KL_HOST kernel has run when this returns, and
  * its stream is NULL. */

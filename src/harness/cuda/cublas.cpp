@@ -1,11 +1,62 @@
 #include "harness/cuda/cublas.hpp"
 
 #include "harness/cuda/error.hpp"
-#include "harness/cuda/memory.hpp"
 
 #include <dlfcn.h>
 
+#include <map>
+
 namespace ladder {
+namespace {
+
+class Blas {
+ public:
+  Blas() {
+    LADDER_CUBLAS(cublasCreate(&handle_));
+    LADDER_CUBLAS(cublasSetMathMode(handle_, CUBLAS_DEFAULT_MATH));
+  }
+  ~Blas() { cublasDestroy(handle_); }
+  Blas(const Blas&) = delete;
+  Blas& operator=(const Blas&) = delete;
+
+  cublasHandle_t on(cudaStream_t stream, void* workspace) {
+    if (stream == stream_ && workspace == workspace_) return handle_;
+    LADDER_CUBLAS(cublasSetStream(handle_, stream));
+    stream_ = stream;
+    workspace_ = nullptr;  // the stream took it away
+    if (workspace) LADDER_CUBLAS(cublasSetWorkspace(handle_, workspace, kCublasWorkspace));
+    workspace_ = workspace;
+    return handle_;
+  }
+
+ private:
+  cublasHandle_t handle_ = nullptr;
+  cudaStream_t stream_ = nullptr;
+  void* workspace_ = nullptr;
+};
+
+class BlasLt {
+ public:
+  BlasLt() { LADDER_CUBLAS(cublasLtCreate(&handle_)); }
+  ~BlasLt() { cublasLtDestroy(handle_); }
+  BlasLt(const BlasLt&) = delete;
+  BlasLt& operator=(const BlasLt&) = delete;
+  cublasLtHandle_t handle() const { return handle_; }
+
+ private:
+  cublasLtHandle_t handle_ = nullptr;
+};
+
+/// The thread's of the current device.
+template <class Handle>
+Handle& handle_here() {
+  thread_local std::map<int, Handle> by_device;
+  int device = 0;
+  LADDER_CUDA(cudaGetDevice(&device));
+  return by_device[device];
+}
+
+}  // namespace
 
 void* cublas_function(const char* name) {
   const auto found = [](void* loaded) {
@@ -22,32 +73,10 @@ void cublas_check(cublasStatus_t status, const char* expression, const char* fil
                            file + ":" + std::to_string(line) + ")");
 }
 
-cublasHandle_t cublas(cudaStream_t stream) {
-  static const cublasHandle_t handle = [] {
-    cublasHandle_t made = nullptr;
-    LADDER_CUBLAS(cublasCreate(&made));
-    LADDER_CUBLAS(cublasSetMathMode(made, CUBLAS_DEFAULT_MATH));
-    return made;
-  }();
-  constexpr std::size_t kWorkspaceBytes = 32 << 20;  // what NVIDIA recommends for Hopper
-  static void* const workspace = allocate_on_gpu(kWorkspaceBytes, "cuBLAS's workspace");
-  static cudaStream_t current = cudaStreamPerThread;  // none of ours
-  if (current != stream) {
-    LADDER_CUBLAS(cublasSetStream(handle, stream));
-    LADDER_CUBLAS(
-        cublasSetWorkspace(handle, workspace, kWorkspaceBytes));  // the stream took it away
-    current = stream;
-  }
-  return handle;
+cublasHandle_t cublas(cudaStream_t stream, void* workspace) {
+  return handle_here<Blas>().on(stream, workspace);
 }
 
-cublasLtHandle_t cublas_lt() {
-  static const cublasLtHandle_t handle = [] {
-    cublasLtHandle_t made = nullptr;
-    LADDER_CUBLAS(cublasLtCreate(&made));
-    return made;
-  }();
-  return handle;
-}
+cublasLtHandle_t cublas_lt() { return handle_here<BlasLt>().handle(); }
 
 }  // namespace ladder

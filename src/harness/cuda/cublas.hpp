@@ -1,17 +1,27 @@
-// cuBLAS and cuBLASLt for baselines and references: one handle of each, errors as exceptions.
+// cuBLAS and cuBLASLt for baselines and references: handles, and errors as exceptions.
+//
+// A handle belongs to a device, and what is set of it, the stream and the workspace, goes for all that follows:
+// threads that shared one would launch on each other's streams. So each thread has handles of its own, for
+// each device one.
 #pragma once
 
 #include <cublasLt.h>
 #include <cublas_v2.h>
 
+#include <cstddef>
+
 namespace ladder {
 
-/// The process's cuBLAS handle on a stream, made on first use with the default math mode (fp32
-/// products in fp32, no TF32) and a workspace of its own, so that launches can be captured into
-/// graphs and allocate nothing. Throws std::runtime_error.
-cublasHandle_t cublas(cudaStream_t stream);
+/// Bytes of scratch memory for a launch of cuBLAS or cuBLASLt: what NVIDIA recommends for Hopper.
+constexpr std::size_t kCublasWorkspace = 32 << 20;
 
-/// The process's cuBLASLt handle, made on first use. Throws std::runtime_error.
+/// The thread's cuBLAS handle of the current device on a stream, made on first use with the default math mode
+/// (fp32 products in fp32, no TF32). Routines that need scratch memory take it from `workspace`, of
+/// kCublasWorkspace bytes: launches that may overlap have one each, and none allocates, so that they can be
+/// captured into graphs. Null: the handle's own, which all its launches share. Throws std::runtime_error.
+cublasHandle_t cublas(cudaStream_t stream, void* workspace);
+
+/// The thread's cuBLASLt handle of the current device, made on first use. Throws std::runtime_error.
 cublasLtHandle_t cublas_lt();
 
 /// A function of either library. They are loaded by the first call: that takes a tenth of a second, which
@@ -40,6 +50,8 @@ void cublas_check(cublasStatus_t status, const char* expression, const char* fil
   }()
 #undef cublasCreate
 #define cublasCreate LADDER_LOADED(cublasCreate_v2)
+#undef cublasDestroy
+#define cublasDestroy LADDER_LOADED(cublasDestroy_v2)
 #undef cublasDdot_64
 #define cublasDdot_64 LADDER_LOADED(cublasDdot_v2_64)
 #undef cublasDgemm
@@ -47,14 +59,17 @@ void cublas_check(cublasStatus_t status, const char* expression, const char* fil
 #define cublasGemmEx LADDER_LOADED_AS(::ladder::CublasGemmEx, cublasGemmEx)
 #define cublasGetStatusString LADDER_LOADED(cublasGetStatusString)
 #define cublasLtCreate LADDER_LOADED(cublasLtCreate)
+#define cublasLtDestroy LADDER_LOADED(cublasLtDestroy)
 #define cublasLtMatmul LADDER_LOADED(cublasLtMatmul)
 #define cublasLtMatmulAlgoGetHeuristic LADDER_LOADED(cublasLtMatmulAlgoGetHeuristic)
 #define cublasLtMatmulDescCreate LADDER_LOADED(cublasLtMatmulDescCreate)
+#define cublasLtMatmulDescDestroy LADDER_LOADED(cublasLtMatmulDescDestroy)
 #define cublasLtMatmulDescSetAttribute LADDER_LOADED(cublasLtMatmulDescSetAttribute)
 #define cublasLtMatmulPreferenceCreate LADDER_LOADED(cublasLtMatmulPreferenceCreate)
 #define cublasLtMatmulPreferenceDestroy LADDER_LOADED(cublasLtMatmulPreferenceDestroy)
 #define cublasLtMatmulPreferenceSetAttribute LADDER_LOADED(cublasLtMatmulPreferenceSetAttribute)
 #define cublasLtMatrixLayoutCreate LADDER_LOADED(cublasLtMatrixLayoutCreate)
+#define cublasLtMatrixLayoutDestroy LADDER_LOADED(cublasLtMatrixLayoutDestroy)
 #undef cublasSdot_64
 #define cublasSdot_64 LADDER_LOADED(cublasSdot_v2_64)
 #define cublasSetMathMode LADDER_LOADED(cublasSetMathMode)

@@ -245,10 +245,10 @@ class CudaDevice final : public Device {
     return total;
   }
 
-  void run(const Kernel& kernel, const void* args) override {
+  void run(const Kernel& kernel, const Call& call) override {
     recorded_launches().clear();
     try {
-      kernel.launch(args, stream_);
+      kernel.launch(call, stream_);
     } catch (...) {
       cudaGetLastError();  // or the next launch would be blamed for it
       throw;
@@ -283,17 +283,17 @@ class CudaDevice final : public Device {
     return timer_->measure(contestants, cache, sampling);
   }
 
-  std::optional<HardwareCounts> count_by_hardware(const Kernel& kernel, const void* args,
+  std::optional<HardwareCounts> count_by_hardware(const Kernel& kernel, const Call& call,
                                                   Cache cache) override {
     if (!hardware_counters_) hardware_counters_.emplace(ordinal_);
     const auto prepare = [&] {
-      if (cache == Cache::hot) return run(kernel, args);
+      if (cache == Cache::hot) return run(kernel, call);
       fill_l2_with_clean_lines();
     };
-    return hardware_counters_->count(prepare, [&] { run(kernel, args); });
+    return hardware_counters_->count(prepare, [&] { run(kernel, call); });
   }
 
-  void profile(const Kernel& kernel, const void* args, const std::string& name) override {
+  void profile(const Kernel& kernel, const Call& call, const std::string& name) override {
     static const nvtxDomainHandle_t domain = nvtxDomainCreateA("ladder");
     nvtxEventAttributes_t range{};
     range.version = NVTX_VERSION;
@@ -302,7 +302,7 @@ class CudaDevice final : public Device {
     range.message.ascii = name.c_str();
     LADDER_CUDA(cudaProfilerStart());
     nvtxDomainRangePushEx(domain, &range);
-    run(kernel, args);
+    run(kernel, call);
     nvtxDomainRangePop(domain);
     LADDER_CUDA(cudaProfilerStop());
   }

@@ -13,6 +13,8 @@ class Event {
   Event& operator=(const Event&) = delete;
 
   void record(cudaStream_t stream) { LADDER_CUDA(cudaEventRecord(event_, stream)); }
+  /// What comes behind it in the stream waits for what is recorded.
+  void hold(cudaStream_t stream) const { LADDER_CUDA(cudaStreamWaitEvent(stream, event_)); }
   void wait() const { LADDER_CUDA(cudaEventSynchronize(event_)); }
   bool is_past() const {
     const cudaError_t state = cudaEventQuery(event_);

@@ -32,7 +32,7 @@ class Graph {
     cudaGraph_t graph = nullptr;
     LADDER_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     try {
-      for (int i = 0; i < launches; ++i) contestant.kernel->launch(contestant.args, stream);
+      for (int i = 0; i < launches; ++i) contestant.kernel->launch(contestant.call, stream);
     } catch (...) {
       cudaStreamEndCapture(stream, &graph);
       throw;
@@ -82,12 +82,13 @@ struct Runner {
 
   bool runs() const { return samples.error.empty(); }
   bool is(const Runner& other) const {
-    return contestant.kernel == other.contestant.kernel && contestant.args == other.contestant.args;
+    return contestant.kernel == other.contestant.kernel &&
+           contestant.call.args == other.contestant.call.args;
   }
   double sample_us() const { return (graph ? graph->launches() : launches) * launch_us; }
   void launch(cudaStream_t stream) const {
     if (graph) return graph->launch(stream);
-    contestant.kernel->launch(contestant.args, stream);
+    contestant.kernel->launch(contestant.call, stream);
     if (!l2_can_be_reserved()) return;
     std::size_t reserved = 0;
     LADDER_CUDA(cudaDeviceGetLimit(&reserved, cudaLimitPersistingL2CacheSize));
