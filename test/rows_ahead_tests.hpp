@@ -25,19 +25,18 @@ struct alignas(16) Message {
   unsigned no_matter[2] = {};
 };
 
-__device__ ladder::RowCounters row_counters;
-
 /// y = x + the sum of its row.
 template <class T, int kBlocks>
 __global__ void __launch_bounds__(kBlock) __cluster_dims__(kBlocks)
-    add_row_sums(const T* x, float* y, int rows, int cols, RowStages stages) {
+    add_row_sums(const T* x, float* y, int rows, int cols, RowStages stages,
+                 ladder::RowCounters* counters) {
   using Ahead = ladder::RowsAhead<T, kBlocks>;
   using AllGather = ladder::ClusterAllGather<Message, kBlocks>;
   using Team = ladder::BlockTeam<kBlock>;
   __shared__ typename Ahead::Storage pipeline;
   __shared__ typename AllGather::Storage messages;
   __shared__ ladder::SumStorage<Team> of_sum;
-  Ahead ahead(pipeline, row_counters, x, rows, cols, ladder::dynamic_shared<T>(), stages);
+  Ahead ahead(pipeline, counters, x, rows, cols, ladder::dynamic_shared<T>(), stages);
   AllGather all_gather(messages);
   const int t = threadIdx.x;
   if (t == 0) {
@@ -73,8 +72,11 @@ void check(int rows, int cols, int clusters, int rows_ahead) {
   const auto in = random_integers<T>(static_cast<std::size_t>(rows) * cols, 8);  // sums are exact
   Array<T> x(in);
   Array<float> y(in.size());
+  Array<ladder::RowCounters> counters(1);
   ladder::launch(add_row_sums<T, kBlocks>, clusters * kBlocks, kBlock, RowStages::kBytes, nullptr,
-                 x, y, rows, cols, stages);
+                 x, y, rows, cols, stages, counters);
+  ASSERT_EQ(counters.read()[0].drawn, 0u);
+  ASSERT_EQ(counters.read()[0].left, 0u);
   const auto out = y.read();
   for (int row = 0; row < rows; ++row) {
     const T* const of_row = &in[static_cast<std::size_t>(row) * cols];

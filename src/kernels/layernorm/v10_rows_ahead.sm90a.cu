@@ -8,7 +8,7 @@
 // Bound by  DRAM bandwidth; of 132 SMs some are left over, because the blocks of a cluster are
 //           neighbours
 // Limits    Hopper. x and y start at multiples of 16 bytes. Rows of up to 32768 elements (in
-//           fp32 16384) and of more than 512 KiB are v09's. No two launches may overlap
+//           fp32 16384) and of more than 512 KiB are v09's
 // Tile      a row is shared by 1, 2, 4 or 8 blocks of 512 threads, 128 bytes of it in each
 //           thread; up to 3 stages, each for a row: device/row_partition.hpp
 #include "device/cluster_all_gather.hpp"
@@ -54,9 +54,6 @@ struct alignas(16) RowMessage {
   unsigned no_matter[Norm::kCentred ? 1 : 2] = {};  // fill the 16 bytes
 };
 
-template <class Norm>
-__device__ ladder::RowCounters row_counters;
-
 /// Merges the moments of kLanes neighbouring lanes, each of `count` elements and together of `all`;
 /// all of the lanes get the result. No small deviations from a large mean are rounded away (Chan,
 /// Golub and LeVeque, Updating Formulae and a Pairwise Algorithm for Computing Sample Variances,
@@ -78,7 +75,8 @@ __device__ Squares merge(Squares mine, Count, Count) {
 /// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
 template <class Norm, class T, int kBlocks, bool kAligned>
 __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
-    rows_ahead(typename Norm::template Args<T> a, ladder::RowStages stages) {
+    rows_ahead(typename Norm::template Args<T> a, ladder::RowStages stages,
+               ladder::RowCounters* counters) {
   using namespace ladder::ptx;
   using Vec = ladder::Vec128<T>;
   using Floats = ladder::Floats<Vec>;
@@ -91,8 +89,8 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
   __shared__ typename AllGather::Storage messages;
   T* const weight = ladder::dynamic_shared<T>();
   T* const bias = weight + stages.elements;
-  Ahead ahead(pipeline, row_counters<Norm>, a.x, a.rows, a.cols,
-              weight + kParameters<Norm> * stages.elements, stages);
+  Ahead ahead(pipeline, counters, a.x, a.rows, a.cols, weight + kParameters<Norm> * stages.elements,
+              stages);
   AllGather all_gather(messages);
   const auto part = ahead.part;
   const int t = static_cast<int>(threadIdx.x), lane = t % 32;
@@ -208,7 +206,8 @@ __global__ void __launch_bounds__(kBlock, 1) __cluster_dims__(kBlocks)
 }  // namespace
 
 template <class Norm, class T>
-void launch_rows_ahead(const typename Norm::template Args<T>& a, cudaStream_t stream) {
+void launch_rows_ahead(const typename Norm::template Args<T>& a, void* state, cudaStream_t stream) {
+  auto* const counters = static_cast<ladder::RowCounters*>(state);
   const auto plan = ladder::plan_rows_ahead<T>(a.cols, kBlock * kVectors, kParameters<Norm>);
   if (a.cols <= kLongestOfBlock<Norm, T> || plan.blocks == 0) {
     return launch_cluster<Norm>(a, stream);
@@ -216,14 +215,14 @@ void launch_rows_ahead(const typename Norm::template Args<T>& a, cudaStream_t st
   ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
     a.cols % ladder::Vec128<T>::size == 0
         ? ladder::launch_rows_ahead<rows_ahead<Norm, T, kBlocks, true>, kBlocks>(
-              a, kBlock, plan.stages, stream)
+              a, kBlock, plan.stages, stream, counters)
         : ladder::launch_rows_ahead<rows_ahead<Norm, T, kBlocks, false>, kBlocks>(
-              a, kBlock, plan.stages, stream);
+              a, kBlock, plan.stages, stream, counters);
   });
 }
 
 #define INSTANTIATE(Norm, T) \
-  template void launch_rows_ahead<Norm>(const Norm::Args<T>&, cudaStream_t);
+  template void launch_rows_ahead<Norm>(const Norm::Args<T>&, void*, cudaStream_t);
 LADDER_EACH_NORM(INSTANTIATE, )
 
 }  // namespace row_norm
@@ -234,8 +233,12 @@ struct RowsAhead {
   static constexpr ladder::Version version{"long rows on their way before they are needed"};
 
   template <class T>
-  static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    row_norm::launch_rows_ahead<layernorm>(a, stream);
+  static std::size_t state(const layernorm::Args<T>& a) {
+    return row_norm::state_of_rows_ahead<layernorm>(a);
+  }
+  template <class T>
+  static void launch(const layernorm::Args<T>& a, void* state, cudaStream_t stream) {
+    row_norm::launch_rows_ahead<layernorm>(a, state, stream);
   }
 };
 

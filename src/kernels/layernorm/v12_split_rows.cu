@@ -4,7 +4,8 @@
 // Vs v11    rows that no cluster holds, or that are fewer than the GPU has clusters for: one row kept
 //           a cluster's 8 SMs busy, of 132
 // Bound by  DRAM bandwidth; where a row is larger than the L2, by what is read twice
-// Limits    at most 16384 rows; x and y start at multiples of 16 bytes. No two launches may overlap
+// Limits    at most 16384 rows; x and y start at multiples of 16 bytes. Relies on ascending
+//           dispatch
 // Tile      256 threads with 64 bytes each in flight; parts of 16 KiB and more: device/split_rows.hpp
 #include "device/row_span.hpp"
 #include "device/row_team.hpp"
@@ -13,9 +14,6 @@
 
 namespace row_norm {
 namespace {
-
-template <class Norm>
-__device__ ladder::SplitCounters split_counters;
 
 /// The number of some elements, their mean, and the sum of their squared deviations from it.
 struct alignas(16) Moments {
@@ -77,7 +75,8 @@ using OfWarps = std::conditional_t<Norm::kCentred, Moments[Team::kWarps], ladder
 /// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
 template <class Norm, bool kAligned, class T>
 __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
-    split_rows(typename Norm::template Args<T> a, ladder::SplitPlan plan) {
+    split_rows(typename Norm::template Args<T> a, ladder::SplitPlan plan,
+               ladder::SplitCounters counters) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = ladder::kSplitBlock, kLoads = ladder::kSplitLoads;
   const ladder::SplitPart<T> part(plan, a.cols);
@@ -131,11 +130,11 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
       for (int i = threadIdx.x; i < parts; i += kBlock) mine = merged(mine, of_parts[i]);
       return merged_over_block(mine, of_merge);
     };
-    ladder::publish(plan, split_counters<Norm>, part, moments, merge);
+    ladder::publish(plan, counters, part, moments, merge);
     return;
   }
 
-  const auto moments = ladder::await_total<MomentsOf<Norm>>(plan, split_counters<Norm>, part);
+  const auto moments = ladder::await_total<MomentsOf<Norm>>(plan, counters, part);
   float mean = 0;
   if constexpr (Norm::kCentred) mean = moments.mean;
   const float scale = rsqrtf(moments.m2 / a.cols + a.epsilon);
@@ -182,17 +181,18 @@ std::size_t workspace_of_split_rows(const typename Norm::template Args<T>& a) {
 }
 
 template <class Norm, class T>
-void launch_split_rows(const typename Norm::template Args<T>& a, cudaStream_t stream) {
+void launch_split_rows(const typename Norm::template Args<T>& a, void* state, cudaStream_t stream) {
   if (a.cols == 0) return;
   const auto plan = ladder::plan_split<T>(a.rows, a.cols, 1, a.workspace);
   auto* const kernel = a.cols % ladder::Vec128<T>::size == 0 ? split_rows<Norm, true, T>
                                                              : split_rows<Norm, false, T>;
-  ladder::launch(kernel, plan.blocks(), ladder::kSplitBlock, 0, stream, a, plan);
+  ladder::launch(kernel, plan.blocks(), ladder::kSplitBlock, 0, stream, a, plan,
+                 ladder::SplitCounters(state, a.rows));
 }
 
 #define INSTANTIATE(Norm, T)                                                \
   template std::size_t workspace_of_split_rows<Norm>(const Norm::Args<T>&); \
-  template void launch_split_rows<Norm>(const Norm::Args<T>&, cudaStream_t);
+  template void launch_split_rows<Norm>(const Norm::Args<T>&, void*, cudaStream_t);
 LADDER_EACH_NORM(INSTANTIATE, )
 
 }  // namespace row_norm
@@ -209,8 +209,12 @@ struct SplitRows {
     return row_norm::workspace_of_split_rows<layernorm>(a);
   }
   template <class T>
-  static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
-    row_norm::launch_split_rows<layernorm>(a, stream);
+  static std::size_t state(const layernorm::Args<T>& a) {
+    return ladder::state_of_split(a.rows, a.cols);
+  }
+  template <class T>
+  static void launch(const layernorm::Args<T>& a, void* state, cudaStream_t stream) {
+    row_norm::launch_split_rows<layernorm>(a, state, stream);
   }
   static ladder::Support supports(const layernorm::Problem& p) {
     if (p.rows <= ladder::kMostSplitRows) return ladder::supported();

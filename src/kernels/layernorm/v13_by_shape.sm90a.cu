@@ -23,10 +23,19 @@ struct ByShape {
     return ladder::is_split_faster<T>(a.rows, a.cols) ? workspace_of_split_rows<layernorm>(a) : 0;
   }
   template <class T>
-  static void launch(const layernorm::Args<T>& a, cudaStream_t stream) {
+  static std::size_t state(const layernorm::Args<T>& a) {
+    if (ladder::may_be_split_faster<T>(a.rows, a.cols)) {
+      return max(ladder::state_of_split(a.rows, a.cols), sizeof(ladder::RowCounters));
+    }
+    return state_of_rows_ahead<layernorm>(a);
+  }
+  template <class T>
+  static void launch(const layernorm::Args<T>& a, void* state, cudaStream_t stream) {
     if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_rows<layernorm>(a, stream);
-    if (ladder::is_split_faster<T>(a.rows, a.cols)) return launch_split_rows<layernorm>(a, stream);
-    launch_rows_ahead<layernorm>(a, stream);
+    if (ladder::is_split_faster<T>(a.rows, a.cols)) {
+      return launch_split_rows<layernorm>(a, state, stream);
+    }
+    launch_rows_ahead<layernorm>(a, state, stream);
   }
 };
 

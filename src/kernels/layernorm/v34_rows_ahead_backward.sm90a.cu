@@ -17,8 +17,7 @@
 //           are v32's, and those that 8 blocks do not hold are v31's. Where rows start within
 //           sectors of 32 bytes (in 16 bits those of up to 512 elements: within vectors), a cluster
 //           takes rows that start alike, of which there may be a few clusters fewer, and the last
-//           threads take the columns that are in no whole vector. Launches that overlap count
-//           together, and are slower
+//           threads take the columns that are in no whole vector
 // Tile      16 elements in a thread, in 16 bits 24 where twice the threads would be half idle: a row
 //           per team of 32 to 512 threads of a block of 512, or per cluster of 2, 3, 4, 6 or 8 such
 //           blocks; of each team three rows in shared memory (in 16 bits three pairs of rows of up
@@ -41,15 +40,13 @@
 
 namespace row_norm {
 
-template <class Norm>
-static __device__ ladder::StepCounters step_counters;
-
 /// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
 /// partials: [of the grid's clusters][sums][Held::kPart]
 template <class Norm, class T, class Held>
 __global__ void __launch_bounds__(kAheadThreads, 1) __cluster_dims__(Held::kBlocks)
     rows_ahead_backward(typename Norm::template Args<T> a, float* partials,
-                        ladder::RowStages stages, int ahead_of_slowest) {
+                        ladder::RowStages stages, ladder::StepCounters* counters,
+                        int ahead_of_slowest) {
   using namespace ladder::ptx;
   using OfBlock = typename Held::OfBlock;
   using Team = typename OfBlock::Team;
@@ -72,7 +69,7 @@ __global__ void __launch_bounds__(kAheadThreads, 1) __cluster_dims__(Held::kBloc
   Ahead ahead(pipeline, a.x, a.dy, a.rows, a.cols, part, shared + stages.elements, stages);
   AllGather all_gather(messages);
   Team team(ahead.sums());
-  ladder::InStep in_step(step_counters<Norm>, steps_done, ahead_of_slowest);
+  ladder::InStep in_step(counters, steps_done, ahead_of_slowest);
   const int producer = static_cast<int>(threadIdx.x) / 32 - kAheadBlock / 32;  // warp
   if (producer >= 0) ahead.start(producer);
   if (threadIdx.x == 0) {
@@ -226,10 +223,9 @@ __global__ void __launch_bounds__(kAheadThreads, 1) __cluster_dims__(Held::kBloc
 
 template <class Norm, class T, class Held>
 int clusters_of(int rows, int cols) {
-  static const int at_once =
-      ladder::blocks_at_once(rows_ahead_backward<Norm, T, Held>, Held::kBlocks, kAheadThreads,
-                             ladder::RowStages::kBytes) /
-      Held::kBlocks;
+  const int at_once = ladder::blocks_at_once(rows_ahead_backward<Norm, T, Held>, Held::kBlocks,
+                                             kAheadThreads, ladder::RowStages::kBytes) /
+                      Held::kBlocks;
   return Held::clusters(at_once, rows, cols);
 }
 
@@ -247,14 +243,16 @@ std::size_t workspace_of_rows_ahead_backward(const typename Norm::template Args<
 }
 
 template <class Norm, class T>
-void launch_rows_ahead_backward(const typename Norm::template Args<T>& a, cudaStream_t stream) {
+void launch_rows_ahead_backward(const typename Norm::template Args<T>& a, void* state,
+                                cudaStream_t stream) {
   by_columns_ahead<T>(
       a.cols,
       [&]<class Held>(Held) {
         const int clusters = clusters_of<Norm, T, Held>(a.rows, a.cols);
         ladder::launch(rows_ahead_backward<Norm, T, Held>, clusters * Held::kBlocks, kAheadThreads,
                        ladder::RowStages::kBytes, stream, a, static_cast<float*>(a.workspace),
-                       stages_ahead<T, Held>(a.cols), kAheadOfSlowest);
+                       stages_ahead<T, Held>(a.cols), static_cast<ladder::StepCounters*>(state),
+                       kAheadOfSlowest);
         launch_add_partials<Norm, T, Held>(a, clusters, stream, /*overlapping=*/true);
       },
       [&] {
@@ -265,7 +263,7 @@ void launch_rows_ahead_backward(const typename Norm::template Args<T>& a, cudaSt
 
 #define INSTANTIATE(Norm, T)                                                         \
   template std::size_t workspace_of_rows_ahead_backward<Norm>(const Norm::Args<T>&); \
-  template void launch_rows_ahead_backward<Norm>(const Norm::Args<T>&, cudaStream_t);
+  template void launch_rows_ahead_backward<Norm>(const Norm::Args<T>&, void*, cudaStream_t);
 LADDER_EACH_NORM(INSTANTIATE, _backward)
 
 namespace {
@@ -284,8 +282,12 @@ struct RowsAheadBackward {
     return workspace_of_rows_ahead_backward<layernorm_backward>(a);
   }
   template <class T>
-  static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    launch_rows_ahead_backward<layernorm_backward>(a, stream);
+  static std::size_t state(const layernorm_backward::Args<T>&) {
+    return sizeof(ladder::StepCounters);
+  }
+  template <class T>
+  static void launch(const layernorm_backward::Args<T>& a, void* state, cudaStream_t stream) {
+    launch_rows_ahead_backward<layernorm_backward>(a, state, stream);
   }
 };
 

@@ -7,8 +7,7 @@
 // Bound by  DRAM bandwidth, of 5n less what the L2 keeps: x and dy are read twice, so that large
 //           matrices reach at most 60 % of the roof, which counts 3n
 // Limits    at most 16384 rows; x, dy and dx start at multiples of 16 bytes. Where the columns are no
-//           multiple of the vector, the second pass moves single elements, as v32 does. No two launches
-//           may overlap
+//           multiple of the vector, the second pass moves single elements, as v32 does
 // Tile      256 threads with 32 bytes each of x and dy in flight: device/split_rows.hpp; then a vector
 //           of 4 rows each: row_norm/gradients_of_columns.hpp
 //
@@ -23,9 +22,6 @@
 #include <type_traits>
 
 namespace row_norm {
-
-template <class Norm>
-static __device__ unsigned parts_done[ladder::kMostSplitRows];
 
 /// Of n elements: the mean of x, the sums of its squared deviations d * d, of g, and of g * d.
 struct alignas(16) GradientMoments {
@@ -100,7 +96,7 @@ using MomentsOf = std::conditional_t<Norm::kCentred, GradientMoments, GradientSu
 template <bool kAligned, class Norm, class T>
 __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
     factors_of_split_rows(typename Norm::template Args<T> a, ladder::SplitPlan plan,
-                          RowFactors* of_rows) {
+                          RowFactors* of_rows, unsigned* parts_done) {
   using Vec = ladder::Vec128<T>;
   using Floats = ladder::Floats<Vec>;
   using Moments = MomentsOf<Norm>;
@@ -167,7 +163,7 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
   moments = merged_over_block(moments, of_part);
 
   ladder::merge_parts(
-      plan, parts_done<Norm>, part, moments,
+      plan, parts_done, part, moments,
       [&](const Moments* of_parts, int parts) {
         Moments mine;
         for (int i = threadIdx.x; i < parts; i += kBlock) {
@@ -194,8 +190,12 @@ struct SplitRowsBackward {
     return workspace_of_split_rows_backward<layernorm_backward>(a);
   }
   template <class T>
-  static void launch(const layernorm_backward::Args<T>& a, cudaStream_t stream) {
-    launch_split_rows_backward<layernorm_backward>(a, stream);
+  static std::size_t state(const layernorm_backward::Args<T>& a) {
+    return state_of_split_rows_backward<layernorm_backward>(a);
+  }
+  template <class T>
+  static void launch(const layernorm_backward::Args<T>& a, void* state, cudaStream_t stream) {
+    launch_split_rows_backward<layernorm_backward>(a, state, stream);
   }
   static ladder::Support supports(const layernorm::Problem& p) {
     if (p.rows <= ladder::kMostSplitRows) return ladder::supported();
@@ -216,7 +216,8 @@ std::size_t workspace_of_split_rows_backward(const typename Norm::template Args<
 }
 
 template <class Norm, class T>
-void launch_split_rows_backward(const typename Norm::template Args<T>& a, cudaStream_t stream) {
+void launch_split_rows_backward(const typename Norm::template Args<T>& a, void* state,
+                                cudaStream_t stream) {
   if (a.cols == 0) return;
   auto* const of_rows = static_cast<RowFactors*>(a.workspace);
   auto plan = ladder::plan_split<T>(a.rows, a.cols, 2, of_rows + a.rows);
@@ -224,13 +225,14 @@ void launch_split_rows_backward(const typename Norm::template Args<T>& a, cudaSt
   auto* const kernel = a.cols % ladder::Vec128<T>::size == 0
                            ? factors_of_split_rows<true, Norm, T>
                            : factors_of_split_rows<false, Norm, T>;
-  ladder::launch(kernel, plan.rows * plan.parts, ladder::kSplitBlock, 0, stream, a, plan, of_rows);
+  ladder::launch(kernel, plan.rows * plan.parts, ladder::kSplitBlock, 0, stream, a, plan, of_rows,
+                 static_cast<unsigned*>(state));
   launch_gradients_of_columns<Norm, T>(a, of_rows, stream);
 }
 
 #define INSTANTIATE(Norm, T)                                                         \
   template std::size_t workspace_of_split_rows_backward<Norm>(const Norm::Args<T>&); \
-  template void launch_split_rows_backward<Norm>(const Norm::Args<T>&, cudaStream_t);
+  template void launch_split_rows_backward<Norm>(const Norm::Args<T>&, void*, cudaStream_t);
 LADDER_EACH_NORM(INSTANTIATE, _backward)
 
 }  // namespace row_norm

@@ -9,31 +9,34 @@
 namespace matrix_reduction {
 namespace {
 
+using ladder::Array;
+
 // Of one sign, because in a sum that cancels a lost element would hide within the limit.
-double positive_value(std::uint64_t bits, int input) {
-  return 0.5 + 0.5 * ladder::uniform_value(bits, input);
+double positive_value(std::uint64_t bits, const Array&) {
+  return 0.5 + 0.5 * ladder::uniform(bits);
 }
 
 // Integers from 1 to 8: sums of up to 2^21 are exact in fp32, and each is missed where it is
 // missing.
-double small_integer_value(std::uint64_t bits, int) { return 1 + static_cast<double>(bits % 8); }
+double small_integer_value(std::uint64_t bits, const Array&) {
+  return 1 + static_cast<double>(bits % 8);
+}
 
 // Now and then a number beside which all others are nothing; more than fp16 holds.
-double huge_value(std::uint64_t bits, int input) {
-  return bits % 1024 == 0 ? 0x1p100 : positive_value(bits >> 10, input);
+double huge_value(std::uint64_t bits, const Array& array) {
+  return bits % 1024 == 0 ? 0x1p100 : positive_value(bits >> 10, array);
 }
 
 // Numbers so small that fp32 has fewer digits for them; fp16 has zeros.
-double denormal_value(std::uint64_t bits, int) {
+double denormal_value(std::uint64_t bits, const Array&) {
   return (static_cast<double>(bits % 255) - 127) * 0x1p-136;
 }
 
-double some_minus_infinity(std::uint64_t bits, int input) {
-  return bits % 512 == 0 ? -std::numeric_limits<double>::infinity()
-                         : ladder::uniform_value(bits >> 9, input);
+double some_minus_infinity(std::uint64_t bits, const Array&) {
+  return bits % 512 == 0 ? -std::numeric_limits<double>::infinity() : ladder::uniform(bits >> 9);
 }
 
-double constant_value(std::uint64_t, int) { return -3.25; }
+double constant_value(std::uint64_t, const Array&) { return -3.25; }
 
 template <class Op>
 struct Contract : Op {
@@ -69,6 +72,7 @@ struct Contract : Op {
     return {{8192, 1024},  {8192, 4096},   {8192, 8191},  {8192, 8192},
             {65536, 4096}, {128, 1 << 20}, {1 << 20, 128}};
   }
+  static const char* best(const Problem&) { return of_rows ? "v06_" : "v14_"; }
   static std::vector<ladder::InputSet> input_sets() {
     return {{"uniform", positive_value},  {"small integers", small_integer_value, true},
             {"huge", huge_value},         {"denormal", denormal_value},
@@ -85,27 +89,19 @@ struct Contract : Op {
     return {rows, ladder::shortened(p.cols, (1 << 22) / std::max<std::int64_t>(rows, 1))};
   }
 
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    const auto n = static_cast<double>(p.rows) * static_cast<double>(p.cols);
-    return {.flops = n,
-            .bytes_read = n * static_cast<double>(ladder::size_of(dtype)),
-            .bytes_written = sizeof(float) * static_cast<double>(output_size(p))};
+  static double flops(const Problem& p) {
+    return static_cast<double>(p.rows) * static_cast<double>(p.cols);
   }
+
   // The magnitudes are in units of fp32's roundoff.
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType) {
-    return {.relative = 0, .scaled = 0x1p-24};
-  }
-
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    return {static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.cols)};
-  }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>(of_rows ? p.rows : p.cols);
-  }
-
   template <class T>
-  static Args<T> bind(const Problem& p, std::span<T* const> inputs, float* output) {
-    return {.x = inputs[0], .y = output, .rows = p.rows, .cols = p.cols, .workspace = nullptr};
+  static std::vector<Array> arrays(const Problem& p) {
+    return {ladder::input<T>("x", {p.rows, p.cols}),
+            ladder::output<float>("y", of_rows ? p.rows : p.cols, {.scaled = 0x1p-24})};
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {.x = of["x"], .y = of["y"], .rows = p.rows, .cols = p.cols, .workspace = nullptr};
   }
 
   // A sum of n numbers takes n - 1 additions, whatever their order, each off by at most u times
@@ -113,20 +109,20 @@ struct Contract : Op {
   // lambda sqrt(n) u of that, but for a probability that falls like exp(-lambda^2 / 2) (Higham and
   // Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019).
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
     constexpr double kLambda = 8;
+    const std::span<const T> all = of["x"];
     const auto rows = static_cast<std::size_t>(p.rows), cols = static_cast<std::size_t>(p.cols);
     const auto n = static_cast<double>(of_rows ? cols : rows);
     const double additions = std::min(n, kLambda * std::sqrt(n));
-    ladder::Expected y{.values = ladder::filled(output_size(p)),
-                       .magnitude = ladder::filled(output_size(p))};
+    ladder::Expected y = ladder::zeros(of_rows ? rows : cols);
     const auto add = [&](std::size_t to, std::size_t from) {
-      const double x = static_cast<float>(inputs[0][from]);
+      const double x = static_cast<float>(all[from]);
       y.values[to] += x;
       y.magnitude[to] += additions * std::abs(x);
     };
     const std::size_t grain = 1 + (1 << 18) / std::max<std::size_t>(1, of_rows ? cols : rows);
-    ladder::parallel_for(output_size(p), grain, [&](std::size_t begin, std::size_t end) {
+    ladder::parallel_for(y.values.size(), grain, [&](std::size_t begin, std::size_t end) {
       if (of_rows) {
         for (std::size_t r = begin; r < end; ++r) {
           for (std::size_t c = 0; c < cols; ++c) add(r, r * cols + c);
@@ -137,7 +133,7 @@ struct Contract : Op {
         }
       }
     });
-    return y;
+    return ladder::answers(std::move(y));
   }
 };
 

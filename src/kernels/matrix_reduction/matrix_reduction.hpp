@@ -27,8 +27,6 @@ struct Operation {
   using Problem = matrix_reduction::Problem;
   template <class T>
   using Args = matrix_reduction::Args<T>;
-  template <class T>
-  using Output = float;
 };
 
 /// Its versions are v00 to v04.

@@ -5,8 +5,7 @@
 //           each leaves SMs without work; and it gives rows of some KiB a block of 256, which pays
 //           for its start and its barrier with a load or two in each thread
 // Bound by  DRAM bandwidth; one row of some MiB by one launch, and two trips to the L2 in the end
-// Limits    x starts at a multiple of 16 bytes. Two launches must not overlap, as they share the
-//           counters
+// Limits    x starts at a multiple of 16 bytes
 // Tile      a row per 32 threads, of more than 2 KiB per 128, of more than 16 KiB per 256, or a part
 //           of a row per 256; four 128-bit loads in flight
 #include "device/row_team.hpp"
@@ -81,11 +80,9 @@ __global__ void __launch_bounds__(kBlock) whole_rows(Args<T> a) {
   if (Team::rank() == 0 && row < a.rows) a.y[row] = sum;
 }
 
-__device__ unsigned parts_done[kMostSplit];  // zero between launches
-
 /// Parts of rows, a block each, gridDim.x of them in a row. partials: [rows][parts]
 template <class T>
-__global__ void __launch_bounds__(kBlock, kBlocksOfSm) row_parts(Args<T> a) {
+__global__ void __launch_bounds__(kBlock, kBlocksOfSm) row_parts(Args<T> a, unsigned* parts_done) {
   using Team = ladder::BlockTeam<kBlock>;
   __shared__ ladder::SumStorage<Team> of_sum, of_partials;
   __shared__ bool is_last;
@@ -110,14 +107,22 @@ __global__ void __launch_bounds__(kBlock, kBlocksOfSm) row_parts(Args<T> a) {
   if (threadIdx.x == 0) a.y[blockIdx.y] = sum;
 }
 
-/// How many blocks share a row: 1 where there are rows enough, else so many that they fill the GPU,
-/// and none has less than all of its loads in flight.
+/// The least elements of a part: none has less than all of its loads in flight.
+template <class T>
+constexpr std::int64_t kLeast = kBlock* kLoads* ladder::Vec128<T>::size;
+
+/// Whether there is a GPU on which several blocks share a row.
+template <class T>
+bool may_be_split(const Args<T>& a) {
+  return a.rows > 0 && a.rows <= kMostSplit && a.cols >= 2 * kLeast<T>;
+}
+
+/// How many blocks share a row: 1 where there are rows enough, else so many that they fill the GPU.
 template <class T>
 std::int64_t parts_of(const Args<T>& a) {
-  constexpr std::int64_t kLeast = kBlock * kLoads * ladder::Vec128<T>::size;
   const std::int64_t at_once = std::int64_t{ladder::sm_count()} * kBlocksOfSm;
-  if (a.rows >= at_once || a.rows > kMostSplit || a.rows == 0) return 1;
-  return max(std::int64_t{1}, min(at_once / a.rows, a.cols / kLeast));
+  if (a.rows >= at_once || !may_be_split(a)) return 1;
+  return min(at_once / a.rows, a.cols / kLeast<T>);
 }
 
 struct RowSplit {
@@ -130,12 +135,16 @@ struct RowSplit {
     return parts > 1 ? static_cast<std::size_t>(a.rows * parts) * sizeof(float) : 0;
   }
   template <class T>
-  static void launch(const Args<T>& a, cudaStream_t stream) {
+  static std::size_t state(const Args<T>& a) {
+    return may_be_split(a) ? static_cast<std::size_t>(a.rows) * sizeof(unsigned) : 0;
+  }
+  template <class T>
+  static void launch(const Args<T>& a, void* state, cudaStream_t stream) {
     if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_row_sums(a, stream);
     const auto rows = static_cast<unsigned>(a.rows);
     const auto parts = static_cast<unsigned>(parts_of(a));
     if (parts > 1) {
-      return ladder::launch(row_parts<T>, dim3(parts, rows), kBlock, 0, stream, a);
+      return ladder::launch(row_parts<T>, dim3(parts, rows), kBlock, 0, stream, a, state);
     }
     const std::int64_t bytes = a.cols * static_cast<std::int64_t>(sizeof(T));
     if (bytes <= 2 << 10) {

@@ -6,8 +6,7 @@
 //           them first, as in reduction v14. Of 8 columns 1 lane of 32 had a vector, and of 8191
 //           columns each load was of one element
 // Bound by  DRAM bandwidth; where the matrix is small by the trips to the L2 in the end
-// Limits    x starts at a multiple of 16 bytes. Two launches must not overlap, as they share the
-//           counters
+// Limits    x starts at a multiple of 16 bytes
 // Tile      256 threads: 32 vectors of 8 rows, eight in flight per thread
 #include "device/row_span.hpp"
 #include "device/row_team.hpp"
@@ -28,16 +27,13 @@ constexpr int kBlocksOfSm = kAligned ? 2 : 4;
 constexpr int kSteps = 8;                // rows of a thread in flight
 constexpr int kFewRows = 32;             // for which no warps share columns
 constexpr std::int64_t kLeastRows = 64;  // of a part
-constexpr int kMostTiles = 8192;         // that are split
+constexpr int kMostSms = 512;            // that a launch fills, more than there are
 
 /// Columns of a tile.
 template <class T>
 constexpr int kTile = 32 * ladder::Vec128<T>::size;
 
 constexpr int kGroup = 32;  // parts that are added up by themselves where there are more
-
-/// Zeros between launches.
-__device__ unsigned parts_done[2 * kMostTiles], groups_done[kMostTiles];
 
 /// How many groups the parts of a tile are in.
 __host__ __device__ constexpr unsigned groups_of(unsigned parts) {
@@ -80,26 +76,28 @@ __device__ bool add_up(const float* partials, unsigned parts, unsigned* done, fl
 }
 
 /// By all threads of a block that has stored its part of a tile: the last of them to do so adds up
-/// all to out[columns]. partials: the tile's, [parts and behind them groups][kColumns]
+/// all to out[columns]. partials: the tile's, [parts and behind them groups][kColumns]; done: of each
+/// tile, how many parts of each group, and behind them how many groups
 template <int kColumns>
-__device__ void finish(float* partials, unsigned part, unsigned parts, unsigned tile, float* out,
-                       int columns) {
+__device__ void finish(float* partials, unsigned* done, unsigned part, unsigned parts,
+                       unsigned tile, float* out, int columns) {
   const unsigned groups = groups_of(parts), group = part / kGroup, first = group * kGroup;
   float* const of_groups = partials + std::int64_t{parts} * kColumns;
   float* const sums = groups > 1 ? of_groups + std::int64_t{group} * kColumns : out;
+  unsigned* const of_tile = done + tile * (groups + 1);
   const unsigned of_group = min(unsigned{kGroup}, parts - first);
   const bool is_last = add_up<kColumns>(partials + std::int64_t{first} * kColumns, of_group,
-                                        &parts_done[tile * groups + group], sums, columns);
+                                        &of_tile[group], sums, columns);
   if (groups > 1 && is_last) {
     __syncthreads();  // its shared memory is free
-    add_up<kColumns>(of_groups, groups, &groups_done[tile], out, columns);
+    add_up<kColumns>(of_groups, groups, &of_tile[groups], out, columns);
   }
 }
 
 // --- Rows of up to 32 vectors ---------------------------------------------------------------------
 
 template <class Rows, class T>
-__global__ void __launch_bounds__(kBlock, kBlocksOfSm<true>) short_rows(Args<T> a) {
+__global__ void __launch_bounds__(kBlock, kBlocksOfSm<true>) short_rows(Args<T> a, unsigned* done) {
   using Vec = ladder::Vec128<T>;
   constexpr int kPart = Rows::kLanes * Vec::size;
   static_assert(Rows::kBlock == kBlock);
@@ -141,7 +139,7 @@ __global__ void __launch_bounds__(kBlock, kBlocksOfSm<true>) short_rows(Args<T> 
     (gridDim.x > 1 ? partials + std::int64_t{blockIdx.x} * kPart : a.y)[c] = total;
   }
   if (gridDim.x > 1) {
-    finish<kPart>(partials, blockIdx.x, gridDim.x, 0, a.y, static_cast<int>(a.cols));
+    finish<kPart>(partials, done, blockIdx.x, gridDim.x, 0, a.y, static_cast<int>(a.cols));
   }
 }
 
@@ -166,7 +164,7 @@ __device__ ladder::Vec128<T> load_columns(const Args<T>& a, std::int64_t row, st
 
 /// kSharers warps share the columns of a tile. partials: [tiles][parts and groups][kTile<T>]
 template <int kSharers, bool kAligned, class T>
-__global__ void __launch_bounds__(kBlock, kBlocksOfSm<kAligned>) tiles(Args<T> a) {
+__global__ void __launch_bounds__(kBlock, kBlocksOfSm<kAligned>) tiles(Args<T> a, unsigned* done) {
   using Vec = ladder::Vec128<T>;
   constexpr int kRows = kAligned ? kSteps : kSteps / 2;  // two vectors make one
   const unsigned warp = threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -242,14 +240,13 @@ __global__ void __launch_bounds__(kBlock, kBlocksOfSm<kAligned>) tiles(Args<T> a
       for (int w = 1; w < kWarps; ++w) total += of_warp[w][at];
       (parts > 1 ? partials + blockIdx.y * kTile<T> : a.y + first)[c] = total;
     }
-    if (parts > 1) finish<kTile<T>>(partials, blockIdx.y, parts, tile, a.y + first, columns);
+    if (parts > 1) finish<kTile<T>>(partials, done, blockIdx.y, parts, tile, a.y + first, columns);
   }
 }
 
 /// How many parts the rows are split into: so many that their blocks fill the GPU once.
-inline std::int64_t parts_of(std::int64_t rows, std::int64_t tiles, int blocks_of_sm) {
-  const std::int64_t at_once = std::int64_t{ladder::sm_count()} * blocks_of_sm;
-  if (tiles > kMostTiles || tiles == 0) return 1;
+inline std::int64_t parts_of(std::int64_t rows, std::int64_t tiles, std::int64_t at_once) {
+  if (tiles == 0) return 1;
   return max(std::int64_t{1}, min(at_once / tiles, rows / kLeastRows));
 }
 
@@ -262,47 +259,53 @@ struct ColAny {
 
   template <class T>
   static std::size_t workspace(const Args<T>& a) {
-    return by_aspect(a, [](auto*, dim3, std::int64_t partials) {
-      return static_cast<std::size_t>(partials) * sizeof(float);
+    return by_aspect(a, sms(), [](auto*, dim3, std::int64_t tiles, unsigned parts, int columns) {
+      const std::int64_t rows = parts > 1 ? tiles * (parts + groups_of(parts)) : 0;
+      return static_cast<std::size_t>(rows * columns) * sizeof(float);
     });
   }
   template <class T>
-  static void launch(const Args<T>& a, cudaStream_t stream) {
-    by_aspect(a, [&](auto* kernel, dim3 grid, std::int64_t) {
-      ladder::launch(kernel, grid, kBlock, 0, stream, a);
+  static std::size_t state(const Args<T>& a) {
+    return by_aspect(a, kMostSms, [](auto*, dim3, std::int64_t tiles, unsigned parts, int) {
+      const std::int64_t counters = parts > 1 ? tiles * (groups_of(parts) + 1) : 0;
+      return static_cast<std::size_t>(counters) * sizeof(unsigned);
+    });
+  }
+  template <class T>
+  static void launch(const Args<T>& a, void* state, cudaStream_t stream) {
+    by_aspect(a, sms(), [&](auto* kernel, dim3 grid, std::int64_t, unsigned, int) {
+      ladder::launch(kernel, grid, kBlock, 0, stream, a, state);
       return std::size_t{0};
     });
   }
 
  private:
-  /// Calls f(kernel, grid, partial sums).
+  static int sms() { return min(ladder::sm_count(), kMostSms); }
+
+  /// Calls f(kernel, grid, tiles, parts of each, columns of a part) for a GPU of so many SMs.
   template <class T, class F>
-  static std::size_t by_aspect(const Args<T>& a, F f) {
+  static std::size_t by_aspect(const Args<T>& a, std::int64_t sms, F f) {
     using Vec = ladder::Vec128<T>;
-    auto partials = [](std::int64_t tiles, std::int64_t parts, int columns) {
-      return parts > 1 ? tiles * (parts + groups_of(static_cast<unsigned>(parts))) * columns : 0;
-    };
     if (a.cols <= ladder::kLongestShortRow<T>) {
       const int cols = static_cast<int>(a.cols);
       return ladder::with_short_rows<T, kSteps>(cols, [&]<class Rows>(std::type_identity<Rows>) {
-        const std::int64_t at_once = std::int64_t{ladder::sm_count()} * kBlocksOfSm<true>;
-        const std::int64_t blocks =
-            cols == 0 ? 0 : max(std::int64_t{1}, min(Rows::tiles(a.rows), at_once));
-        return f(short_rows<Rows, T>, dim3(static_cast<unsigned>(blocks)),
-                 partials(1, blocks, Rows::kLanes * Vec::size));
+        const std::int64_t at_once = sms * kBlocksOfSm<true>;
+        const auto blocks = static_cast<unsigned>(
+            cols == 0 ? 0 : max(std::int64_t{1}, min(Rows::tiles(a.rows), at_once)));
+        return f(short_rows<Rows, T>, dim3(blocks), 1, blocks, Rows::kLanes * Vec::size);
       });
     }
     const bool is_aligned = a.cols % Vec::size == 0;
     const std::int64_t count = ladder::ceil_div(a.cols, std::int64_t{kTile<T>});
     if (a.rows <= kFewRows) {
       const auto blocks = static_cast<unsigned>(ladder::ceil_div(count, std::int64_t{kWarps}));
-      return f(is_aligned ? tiles<1, true, T> : tiles<1, false, T>, dim3(blocks), 0);
+      return f(is_aligned ? tiles<1, true, T> : tiles<1, false, T>, dim3(blocks), count, 1,
+               kTile<T>);
     }
-    const std::int64_t parts =
-        parts_of(a.rows, count, is_aligned ? kBlocksOfSm<true> : kBlocksOfSm<false>);
+    const auto parts = static_cast<unsigned>(
+        parts_of(a.rows, count, sms * (is_aligned ? kBlocksOfSm<true> : kBlocksOfSm<false>)));
     return f(is_aligned ? tiles<kWarps, true, T> : tiles<kWarps, false, T>,
-             dim3(static_cast<unsigned>(count), static_cast<unsigned>(parts)),
-             partials(count, parts, kTile<T>));
+             dim3(static_cast<unsigned>(count), parts), count, parts, kTile<T>);
   }
 };
 

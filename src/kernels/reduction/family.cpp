@@ -9,75 +9,72 @@
 namespace reduction {
 namespace {
 
+using ladder::Array;
 using limits = std::numeric_limits<float>;
 
 // The elements of the timed sums have one sign: the limit of the error grows with the sum of their
 // magnitudes, and where signs cancel the sum itself is so small that parts of it could be missing
 // within that limit.
-double positive_value(std::uint64_t bits, int input) {
-  return 0.5 + 0.5 * ladder::uniform_value(bits, input);
-}
+double positive(std::uint64_t bits) { return 0.5 + 0.5 * ladder::uniform(bits); }
+double positive_value(std::uint64_t bits, const Array&) { return positive(bits); }
 
 // Any int32. Sums of them wrap around.
-double any_integer(std::uint64_t bits, int) { return static_cast<std::int32_t>(bits >> 32); }
+double any_integer(std::uint64_t bits, const Array&) {
+  return static_cast<std::int32_t>(bits >> 32);
+}
 
 // Integers from 1 to 3: sums of up to 5 * 2^20 are exact in fp32, and each is missed where it is
 // missing. (Of products, sums of up to 2^20.)
-double small_integer_value(std::uint64_t bits, int) { return 1 + static_cast<double>(bits % 3); }
+double small_integer_value(std::uint64_t bits, const Array&) {
+  return 1 + static_cast<double>(bits % 3);
+}
 
 // Few large numbers among small ones. They are all that fp16 holds, so no sum of two fits fp16.
-double spike_value(std::uint64_t bits, int input) {
-  return bits % 32 != 0 ? ladder::uniform_value(bits, input) : bits & 32 ? 65504 : -65504;
+double spike_value(std::uint64_t bits, const Array&) {
+  return bits % 32 != 0 ? ladder::uniform(bits) : bits & 32 ? 65504 : -65504;
 }
 
 // Now and then a number beside which all others are nothing; more than fp16 holds. Of a dot product
 // only in one of the vectors.
-double huge_value(std::uint64_t bits, int input) {
-  return input == 0 && bits % 1024 == 0 ? 0x1p100 : positive_value(bits >> 10, input);
+double huge_value(std::uint64_t bits, const Array& array) {
+  return array.name == "x" && bits % 1024 == 0 ? 0x1p100 : positive(bits >> 10);
 }
-double huge_integer(std::uint64_t bits, int) {
+double huge_integer(std::uint64_t bits, const Array&) {
   return bits % 1024 == 0 ? std::numeric_limits<std::int32_t>::max() : 1;
 }
 
 // Numbers so small that fp32 has fewer digits for them; fp16 has zeros.
-double denormal_value(std::uint64_t bits, int) {
+double denormal_value(std::uint64_t bits, const Array&) {
   return (static_cast<double>(bits % 255) - 127) * 0x1p-136;
 }
 
-double constant_value(std::uint64_t, int) { return 1.0 / 3; }
-double constant_integer(std::uint64_t, int) { return -7; }
+double constant_value(std::uint64_t, const Array&) { return 1.0 / 3; }
+double constant_integer(std::uint64_t, const Array&) { return -7; }
 
 // A sum of which is minus infinity, unless it is short.
-double some_minus_infinity(std::uint64_t bits, int input) {
-  return input == 0 && bits % 64 == 0 ? -limits::infinity() : 1 + positive_value(bits, input);
+double some_minus_infinity(std::uint64_t bits, const Array& array) {
+  return array.name == "x" && bits % 64 == 0 ? -limits::infinity() : 1 + positive(bits);
 }
 
 // Numbers below zero at the edges of fp32; narrower types round them to their own edges.
-double edge_value(std::uint64_t bits, int) {
+double edge_value(std::uint64_t bits, const Array&) {
   const double values[] = {-limits::infinity(), limits::lowest(),      -65504.0, -1.0,
                            -limits::min(),      -limits::denorm_min(), -0x1p-24, -0x1p-133};
   return values[bits % std::size(values)];
 }
-double edge_integer(std::uint64_t bits, int) {
+double edge_integer(std::uint64_t bits, const Array&) {
   using integers = std::numeric_limits<std::int32_t>;
   const double values[] = {integers::min(), integers::min() + 1, -1};
   return values[bits % std::size(values)];
 }
 
-double minus_infinity(std::uint64_t, int) { return -limits::infinity(); }
-double least_integer(std::uint64_t, int) { return std::numeric_limits<std::int32_t>::min(); }
-
-double some_nan(std::uint64_t bits, int input) {
-  return bits % 512 == 0 ? limits::quiet_NaN() : edge_value(bits >> 9, input);
+double minus_infinity(std::uint64_t, const Array&) { return -limits::infinity(); }
+double least_integer(std::uint64_t, const Array&) {
+  return std::numeric_limits<std::int32_t>::min();
 }
 
-/// An element in the type that holds all of them and their products.
-template <class T>
-double widened(T x) {
-  if constexpr (std::is_arithmetic_v<T>)
-    return x;
-  else
-    return static_cast<float>(x);
+double some_nan(std::uint64_t bits, const Array& array) {
+  return bits % 512 == 0 ? limits::quiet_NaN() : edge_value(bits >> 9, array);
 }
 
 /// What a reference finds in some of the elements. Sums have 11 bits more than fp64 on x86, for the
@@ -131,7 +128,7 @@ template <class T>
 double first_largest(std::span<const T> x) {
   std::size_t best = 0;
   for (std::size_t i = 1; i < x.size(); ++i) {
-    const double value = widened(x[i]), largest = widened(x[best]);
+    const double value = ladder::widen(x[i]), largest = ladder::widen(x[best]);
     if (std::isnan(largest)) break;
     if (value > largest || std::isnan(value)) best = i;
   }
@@ -202,6 +199,7 @@ struct Contract : Op {
     return problems;
   }
   static Problem smaller(const Problem& p) { return {ladder::shortened(p.n, 1 << 17)}; }
+  static const char* best(const Problem&) { return is_dot ? "v40_" : is_argmax ? "v30_" : "v16_"; }
   static std::vector<ladder::InputSet> input_sets() {
     // fp32 atomics on global memory take subnormal numbers for zero (PTX ISA, red).
     constexpr const char* kFlushes = is_sum ? "v12_atomic_add" : nullptr;
@@ -227,58 +225,49 @@ struct Contract : Op {
     }
   }
 
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    const auto n = static_cast<double>(p.n);
-    const bool is_wide = is_argmax || dtype == ladder::DType::f64;
-    return {.flops = n * (is_dot ? 2 : 1),
-            .bytes_read = n * (is_dot ? 2 : 1) * static_cast<double>(ladder::size_of(dtype)),
-            .bytes_written = is_wide ? 8.0 : 4.0};
-  }
+  static double flops(const Problem& p) { return (is_dot ? 2 : 1) * static_cast<double>(p.n); }
+
   // Maxima and integers are exact. The magnitudes of sums are in units of the roundoff of what they
   // are made in: see sum_error.
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType dtype) {
-    if (!(is_sum || is_dot) || ladder::is_integer(dtype)) return {};
-    const bool is_fp64 = dtype == ladder::DType::f64;
-    return {.relative = 0, .scaled = ladder::unit_roundoff(is_fp64 ? dtype : ladder::DType::f32)};
+  template <class T>
+  static std::vector<Array> arrays(const Problem& p) {
+    std::vector<Array> all{ladder::input<T>("x", p.n)};
+    if (is_dot) all.push_back(ladder::input<T>("other", p.n));
+    const double u = ladder::unit_roundoff(ladder::DTypeOf<Accumulator<T>>::value);
+    all.push_back(ladder::output<typename Op::template Output<T>>(
+        "y", 1, {.scaled = is_sum || is_dot ? u : 0}));
+    return all;
   }
-
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    return std::vector<std::size_t>(is_dot ? 2 : 1, static_cast<std::size_t>(p.n));
-  }
-  static std::size_t output_size(const Problem&) { return 1; }
-
-  template <class T, class Y>
-  static Args<Op, T> bind(const Problem& p, std::span<T* const> inputs, Y* output) {
+  template <class T>
+  static Args<Op, T> bind(const Problem& p, ladder::Operands of) {
     if constexpr (is_dot) {
-      return {.x = {inputs[0], inputs[1]}, .y = output, .n = p.n, .workspace = nullptr};
+      return {.x = {of["x"], of["other"]}, .y = of["y"], .n = p.n, .workspace = nullptr};
     } else {
-      return {.x = inputs[0], .y = output, .n = p.n, .workspace = nullptr};
+      return {.x = of["x"], .y = of["y"], .n = p.n, .workspace = nullptr};
     }
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
-    const std::span<const T> x = inputs[0];
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    const std::span<const T> x = of["x"], other = of[is_dot ? "other" : "x"];
     if constexpr (is_argmax) {
-      return {.values = {first_largest(x)}, .magnitude = {}};
+      return {{.values = {first_largest(x)}, .magnitude = {}}};
     } else {
       const Findings found = find(x.size(), [&](std::size_t i) -> long double {
-        if constexpr (is_dot)
-          return static_cast<long double>(widened(x[i])) * widened(inputs[1][i]);
-        return widened(x[i]);
+        return is_dot ? static_cast<long double>(ladder::widen(x[i])) * ladder::widen(other[i])
+                      : ladder::widen(x[i]);
       });
-      const auto n = static_cast<double>(p.n);
+      const auto n = static_cast<double>(p.n), sum = static_cast<double>(found.sum);
       if constexpr (is_dot) {
         const double smallest = std::numeric_limits<Accumulator<T>>::min();
-        return {.values = {static_cast<double>(found.sum)},
-                .magnitude = {dot_error(n, found, smallest)}};
+        return {{.values = {sum}, .magnitude = {dot_error(n, found, smallest)}}};
       } else if constexpr (std::is_integral_v<T> && is_sum) {
-        return {.values = {wrapped(found.sum)}, .magnitude = {}};
+        return {{.values = {wrapped(found.sum)}, .magnitude = {}}};
       } else if constexpr (is_sum) {
-        return {.values = {static_cast<double>(found.sum)}, .magnitude = {sum_error(n, found)}};
+        return {{.values = {sum}, .magnitude = {sum_error(n, found)}}};
       } else {
         const double least = kLeast<Accumulator<T>>;  // of no elements
-        return {.values = {std::max(found.max, least)}, .magnitude = {}};
+        return {{.values = {std::max(found.max, least)}, .magnitude = {}}};
       }
     }
   }

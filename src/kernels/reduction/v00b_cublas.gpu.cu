@@ -24,13 +24,17 @@ class ResultsOnDevice {
 struct Cublas {
   static constexpr ladder::Version version{"NVIDIA's library, cublasSdot and cublasDdot", true};
 
+  template <class T>
+  static std::size_t workspace(const reduction::Args<reduction::dot, T>&) {
+    return ladder::kCublasWorkspace;
+  }
   static void launch(const reduction::Args<reduction::dot, float>& a, cudaStream_t stream) {
-    const cublasHandle_t handle = ladder::cublas(stream);
+    const cublasHandle_t handle = ladder::cublas(stream, a.workspace);
     const ResultsOnDevice mode(handle);
     LADDER_CUBLAS(cublasSdot_64(handle, a.n, a.x[0], 1, a.x[1], 1, a.y));
   }
   static void launch(const reduction::Args<reduction::dot, double>& a, cudaStream_t stream) {
-    const cublasHandle_t handle = ladder::cublas(stream);
+    const cublasHandle_t handle = ladder::cublas(stream, a.workspace);
     const ResultsOnDevice mode(handle);
     LADDER_CUBLAS(cublasDdot_64(handle, a.n, a.x[0], 1, a.x[1], 1, a.y));
   }

@@ -1,13 +1,12 @@
 // Idea      one launch: the block that finishes last reduces the partial results of all
 // Vs v09    no second launch, and no idle GPU before it
 // Bound by  DRAM bandwidth; at small n by one launch, one trip to DRAM, and three to the L2 cache
-// Limits    two launches must not overlap, as they share the counter of the blocks that are done. x
-//           starts at a multiple of 16 bytes.
+// Limits    x starts at a multiple of 16 bytes
 // Tile      16 KiB of x, 256 threads
 //
-// After CUDA's sample threadFenceReduction. The counter is a variable of the module, zero when that
-// is loaded and zero again after every launch: one in the workspace would have to be cleared first,
-// by one more operation of the GPU, which is what this version saves.
+// After CUDA's sample threadFenceReduction. The counter is state, zero before the first launch and
+// zero again after every launch: one in the workspace would have to be cleared first, by one more
+// operation of the GPU, which is what this version saves.
 #include "block_reduce.hpp"
 #include "passes.hpp"
 
@@ -71,10 +70,9 @@ __device__ Accumulator<T> thread_reduce(const T* x, std::int64_t n, unsigned blo
   return acc[0];
 }
 
-__device__ unsigned blocks_done = 0;
-
 template <class Op, class T>
-__global__ void __launch_bounds__(kBlock) one_launch(reduction::Args<Op, T> a) {
+__global__ void __launch_bounds__(kBlock)
+    one_launch(reduction::Args<Op, T> a, unsigned* blocks_done) {
   using A = Accumulator<T>;
   __shared__ A of_warp[kBlock / 32];
   A* const partials = static_cast<A*>(a.workspace);  // [gridDim.x]
@@ -85,7 +83,7 @@ __global__ void __launch_bounds__(kBlock) one_launch(reduction::Args<Op, T> a) {
     if (threadIdx.x == 0) {
       partials[blockIdx.x] = total;
       __threadfence();  // whoever sees the count sees the partial result
-      const unsigned before = atomicInc(&blocks_done, gridDim.x - 1);  // from the limit on to 0
+      const unsigned before = atomicInc(blocks_done, gridDim.x - 1);  // from the limit on to 0
       is_last = before == gridDim.x - 1;
       if (is_last) __threadfence();  // this block, having seen the count, sees the partial results
     }
@@ -106,9 +104,13 @@ struct OneLaunch {
     return blocks > 1 ? static_cast<std::size_t>(blocks) * sizeof(Accumulator<T>) : 0;
   }
   template <class Op, class T>
-  static void launch(const reduction::Args<Op, T>& a, cudaStream_t stream) {
+  static std::size_t state(const reduction::Args<Op, T>& a) {
+    return reduction::blocks_for(a.n, kTile<T>) > 1 ? sizeof(unsigned) : 0;
+  }
+  template <class Op, class T>
+  static void launch(const reduction::Args<Op, T>& a, void* state, cudaStream_t stream) {
     const std::int64_t blocks = reduction::blocks_for(a.n, kTile<T>);
-    ladder::launch(one_launch<Op, T>, blocks, kBlock, 0, stream, a);
+    ladder::launch(one_launch<Op, T>, blocks, kBlock, 0, stream, a, state);
   }
 };
 

@@ -6,8 +6,7 @@
 //           if it were made in twice the precision and then rounded, also where large numbers
 //           cancel
 // Bound by  DRAM bandwidth, as v10
-// Limits    two launches must not overlap, as they share the counter of the blocks that are done. x
-//           starts at a multiple of 16 bytes. A compiler that reorders additions, as nvcc does not,
+// Limits    x starts at a multiple of 16 bytes. A compiler that reorders additions, as nvcc does not,
 //           would make the errors zeros.
 // Tile      16 KiB of x, 256 threads
 #include "device/vector.hpp"
@@ -109,10 +108,9 @@ __device__ Total block_reduce(Total mine, Total (&of_warp)[kBlock / 32]) {
   return mine;
 }
 
-__device__ unsigned blocks_done = 0;
-
 template <class T>
-__global__ void __launch_bounds__(kBlock) compensated(reduction::Args<reduction::sum, T> a) {
+__global__ void __launch_bounds__(kBlock)
+    compensated(reduction::Args<reduction::sum, T> a, unsigned* blocks_done) {
   __shared__ Total of_warp[kBlock / 32];
   auto* const partials = static_cast<Total*>(a.workspace);  // [gridDim.x]
   Total total = block_reduce(thread_reduce(a.x, a.n, blockIdx.x, gridDim.x), of_warp);
@@ -121,7 +119,7 @@ __global__ void __launch_bounds__(kBlock) compensated(reduction::Args<reduction:
     if (threadIdx.x == 0) {
       partials[blockIdx.x] = total;
       __threadfence();  // whoever sees the count sees the partial sum
-      const unsigned before = atomicInc(&blocks_done, gridDim.x - 1);  // from the limit on to 0
+      const unsigned before = atomicInc(blocks_done, gridDim.x - 1);  // from the limit on to 0
       is_last = before == gridDim.x - 1;
       if (is_last) __threadfence();  // this block, having seen the count, sees the partial sums
     }
@@ -142,9 +140,14 @@ struct Compensated {
     return blocks > 1 ? static_cast<std::size_t>(blocks) * sizeof(Total) : 0;
   }
   template <class T>
-  static void launch(const reduction::Args<reduction::sum, T>& a, cudaStream_t stream) {
+  static std::size_t state(const reduction::Args<reduction::sum, T>& a) {
+    return reduction::blocks_for(a.n, kTile<T>) > 1 ? sizeof(unsigned) : 0;
+  }
+  template <class T>
+  static void launch(const reduction::Args<reduction::sum, T>& a, void* state,
+                     cudaStream_t stream) {
     const std::int64_t blocks = reduction::blocks_for(a.n, kTile<T>);
-    ladder::launch(compensated<T>, blocks, kBlock, 0, stream, a);
+    ladder::launch(compensated<T>, blocks, kBlock, 0, stream, a, state);
   }
 };
 

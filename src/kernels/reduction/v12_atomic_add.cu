@@ -26,7 +26,8 @@ __global__ void __launch_bounds__(kBlock) atomic_add(reduction::Args<reduction::
 }
 
 struct AtomicAdd {
-  static constexpr ladder::Version version{"blocks add to y by atomicAdd, in any order"};
+  static constexpr ladder::Version version{.idea = "blocks add to y by atomicAdd, in any order",
+                                           .unordered_sum = "y"};
 
   template <class T>
   static void launch(const reduction::Args<reduction::sum, T>& a, cudaStream_t stream) {

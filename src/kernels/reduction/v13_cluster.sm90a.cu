@@ -3,8 +3,7 @@
 //           eighth to read; up to 32 tiles nothing goes through global memory at all. But eight
 //           blocks start together and wait for each other, during which they load nothing
 // Bound by  DRAM bandwidth; at small n by one launch, one trip to DRAM, and three to the L2 cache
-// Limits    Hopper only. Two launches must not overlap, as they share the counter of the clusters
-//           that are done. x starts at a multiple of 16 bytes.
+// Limits    Hopper only. x starts at a multiple of 16 bytes.
 // Tile      16 KiB of x, 256 threads
 #include "block_reduce.hpp"
 #include "device/ptx/cluster.hpp"
@@ -41,11 +40,9 @@ __device__ float cluster_reduce(float mine, float (&of_warp)[kWarps]) {
   return mine;
 }
 
-__device__ unsigned clusters_done = 0;
-
 template <class Op, class T>
 __global__ void __launch_bounds__(kBlock) __cluster_dims__(kCluster)
-    by_clusters(reduction::Args<Op, T> a) {
+    by_clusters(reduction::Args<Op, T> a, unsigned* clusters_done) {
   alignas(16) __shared__ float of_warp[kWarps];
   __shared__ float of_last_warp[kWarps];
   const float mine = reduction::thread_reduce<Op, kBlock>(a.x, a.n, blockIdx.x, gridDim.x);
@@ -58,7 +55,7 @@ __global__ void __launch_bounds__(kBlock) __cluster_dims__(kCluster)
     if (threadIdx.x == 0) {
       partials[blockIdx.x / kCluster] = total;
       __threadfence();  // whoever sees the count sees the partial result
-      is_last = atomicInc(&clusters_done, clusters - 1) == clusters - 1;
+      is_last = atomicInc(clusters_done, clusters - 1) == clusters - 1;
       if (is_last) __threadfence();  // this block, having seen the count, sees the partial results
     }
     __syncthreads();
@@ -81,8 +78,12 @@ struct Cluster {
     return static_cast<std::size_t>(clusters<T>(a.n)) * sizeof(float);
   }
   template <class Op, class T>
-  static void launch(const reduction::Args<Op, T>& a, cudaStream_t stream) {
-    ladder::launch(by_clusters<Op, T>, kCluster * clusters<T>(a.n), kBlock, 0, stream, a);
+  static std::size_t state(const reduction::Args<Op, T>& a) {
+    return clusters<T>(a.n) > 1 ? sizeof(unsigned) : 0;
+  }
+  template <class Op, class T>
+  static void launch(const reduction::Args<Op, T>& a, void* state, cudaStream_t stream) {
+    ladder::launch(by_clusters<Op, T>, kCluster * clusters<T>(a.n), kBlock, 0, stream, a, state);
   }
 };
 

@@ -5,8 +5,7 @@
 //           per tile of x up to 65536, which the GPU starts in the order of their addresses; on an
 //           H200 sums of fp32 take 17 % longer at 2^28
 // Bound by  DRAM bandwidth; at small n by one launch, one trip to DRAM, and three to the L2 cache
-// Limits    two launches must not overlap, as they share the counters. x starts at a multiple of 16
-//           bytes.
+// Limits    x starts at a multiple of 16 bytes.
 // Tile      16 KiB of x, 256 threads
 #include "block_reduce.hpp"
 #include "passes.hpp"
@@ -24,8 +23,6 @@ template <class T>
 std::int64_t blocks_of(std::int64_t n) {
   return reduction::blocks_for(n, reduction::kTile<T, kBlock>, kMostBlocks);
 }
-
-__device__ unsigned blocks_done[kMostBlocks / kGroup], groups_done;  // zero between launches
 
 /// Writes a partial result and takes a ticket: whether this block is the last of `count`.
 template <class A>
@@ -55,8 +52,10 @@ __device__ A reduce_partials(const A* partials, unsigned count, A (&of_warp)[kBl
   return reduction::block_reduce<Op>(mine[0], of_warp);
 }
 
+/// blocks_done: of each group, and behind them how many groups are done
 template <class Op, class T>
-__global__ void __launch_bounds__(kBlock) in_groups(reduction::Args<Op, T> a) {
+__global__ void __launch_bounds__(kBlock)
+    in_groups(reduction::Args<Op, T> a, unsigned* blocks_done) {
   using A = Accumulator<T>;
   __shared__ bool is_last;
   __shared__ A of_warp[kBlock / 32];
@@ -73,7 +72,8 @@ __global__ void __launch_bounds__(kBlock) in_groups(reduction::Args<Op, T> a) {
     total = reduce_partials<Op>(of_block + first, in_group, of_warp);
   }
   if (groups > 1) {
-    if (!is_last_of(groups, total, &of_group[group], &groups_done, is_last)) return;
+    unsigned* const groups_done = blocks_done + groups;
+    if (!is_last_of(groups, total, &of_group[group], groups_done, is_last)) return;
     total = reduce_partials<Op>(of_group, groups, of_warp);
   }
   if (threadIdx.x == 0) *a.y = total;
@@ -90,8 +90,14 @@ struct Groups {
     return static_cast<std::size_t>(partials) * sizeof(Accumulator<T>);
   }
   template <class Op, class T>
-  static void launch(const reduction::Args<Op, T>& a, cudaStream_t stream) {
-    ladder::launch(in_groups<Op, T>, blocks_of<T>(a.n), kBlock, 0, stream, a);
+  static std::size_t state(const reduction::Args<Op, T>& a) {
+    const std::int64_t blocks = blocks_of<T>(a.n);
+    const std::int64_t counters = ladder::ceil_div(blocks, kGroup) + 1;
+    return blocks > 1 ? static_cast<std::size_t>(counters) * sizeof(unsigned) : 0;
+  }
+  template <class Op, class T>
+  static void launch(const reduction::Args<Op, T>& a, void* state, cudaStream_t stream) {
+    ladder::launch(in_groups<Op, T>, blocks_of<T>(a.n), kBlock, 0, stream, a, state);
   }
 };
 

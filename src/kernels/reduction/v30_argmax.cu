@@ -3,8 +3,7 @@
 // Vs v10    two comparisons and three selections per element instead of one maximum, which hide
 //           behind the loads
 // Bound by  DRAM bandwidth, as v10
-// Limits    two launches must not overlap, as they share the counter of the blocks that are done. x
-//           starts at a multiple of 16 bytes.
+// Limits    x starts at a multiple of 16 bytes
 // Tile      16 KiB of x, 256 threads
 //
 // The first of equals wins, although blocks and lanes combine in another order: there the index
@@ -108,10 +107,9 @@ __device__ Candidate<A> block_best(Candidate<A> mine, A (&value)[kBlock / 32],
   return mine;
 }
 
-__device__ unsigned blocks_done = 0;
-
 template <class T>
-__global__ void __launch_bounds__(kBlock) first_best(reduction::Args<reduction::argmax, T> a) {
+__global__ void __launch_bounds__(kBlock)
+    first_best(reduction::Args<reduction::argmax, T> a, unsigned* blocks_done) {
   using A = Accumulator<T>;
   __shared__ A value_of_warp[kBlock / 32];
   __shared__ std::int64_t index_of_warp[kBlock / 32];
@@ -125,7 +123,7 @@ __global__ void __launch_bounds__(kBlock) first_best(reduction::Args<reduction::
       index[blockIdx.x] = best.index;
       value[blockIdx.x] = best.value;
       __threadfence();  // whoever sees the count sees the candidate
-      const unsigned before = atomicInc(&blocks_done, gridDim.x - 1);  // from the limit on to 0
+      const unsigned before = atomicInc(blocks_done, gridDim.x - 1);  // from the limit on to 0
       is_last = before == gridDim.x - 1;
       if (is_last) __threadfence();  // this block, having seen the count, sees the candidates
     }
@@ -154,8 +152,13 @@ struct Argmax {
     return numbers > 1 ? numbers * (sizeof(std::int64_t) + sizeof(Accumulator<T>)) : 0;
   }
   template <class T>
-  static void launch(const reduction::Args<reduction::argmax, T>& a, cudaStream_t stream) {
-    ladder::launch(first_best<T>, blocks<T>(a.n), kBlock, 0, stream, a);
+  static std::size_t state(const reduction::Args<reduction::argmax, T>& a) {
+    return blocks<T>(a.n) > 1 ? sizeof(unsigned) : 0;
+  }
+  template <class T>
+  static void launch(const reduction::Args<reduction::argmax, T>& a, void* state,
+                     cudaStream_t stream) {
+    ladder::launch(first_best<T>, blocks<T>(a.n), kBlock, 0, stream, a, state);
   }
 };
 

@@ -2,8 +2,7 @@
 // Vs v10    two arrays to read instead of one. A multiplication and an addition are one instruction,
 //           so an element costs no more than in a sum, and a product is not rounded
 // Bound by  DRAM bandwidth, as v10
-// Limits    two launches must not overlap, as they share the counter of the blocks that are done.
-//           Both arrays start at multiples of 16 bytes.
+// Limits    both arrays start at multiples of 16 bytes
 // Tile      8 KiB of each array, 256 threads
 #include "block_reduce.hpp"
 #include "passes.hpp"
@@ -63,10 +62,9 @@ __device__ Accumulator<T> thread_dot(const T* x, const T* y, std::int64_t n) {
   return acc[0];
 }
 
-__device__ unsigned blocks_done = 0;
-
 template <class T>
-__global__ void __launch_bounds__(kBlock) dot_product(reduction::Args<reduction::dot, T> a) {
+__global__ void __launch_bounds__(kBlock)
+    dot_product(reduction::Args<reduction::dot, T> a, unsigned* blocks_done) {
   using A = Accumulator<T>;
   using Op = reduction::sum;
   __shared__ A of_warp[kBlock / 32];
@@ -77,7 +75,7 @@ __global__ void __launch_bounds__(kBlock) dot_product(reduction::Args<reduction:
     if (threadIdx.x == 0) {
       partials[blockIdx.x] = total;
       __threadfence();  // whoever sees the count sees the partial sum
-      const unsigned before = atomicInc(&blocks_done, gridDim.x - 1);  // from the limit on to 0
+      const unsigned before = atomicInc(blocks_done, gridDim.x - 1);  // from the limit on to 0
       is_last = before == gridDim.x - 1;
       if (is_last) __threadfence();  // this block, having seen the count, sees the partial sums
     }
@@ -98,8 +96,14 @@ struct Dot {
     return blocks > 1 ? static_cast<std::size_t>(blocks) * sizeof(Accumulator<T>) : 0;
   }
   template <class T>
-  static void launch(const reduction::Args<reduction::dot, T>& a, cudaStream_t stream) {
-    ladder::launch(dot_product<T>, reduction::blocks_for(a.n, kTile<T>), kBlock, 0, stream, a);
+  static std::size_t state(const reduction::Args<reduction::dot, T>& a) {
+    return reduction::blocks_for(a.n, kTile<T>) > 1 ? sizeof(unsigned) : 0;
+  }
+  template <class T>
+  static void launch(const reduction::Args<reduction::dot, T>& a, void* state,
+                     cudaStream_t stream) {
+    ladder::launch(dot_product<T>, reduction::blocks_for(a.n, kTile<T>), kBlock, 0, stream, a,
+                   state);
   }
 };
 

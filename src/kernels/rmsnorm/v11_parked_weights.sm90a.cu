@@ -3,7 +3,7 @@
 // Vs v08    fp32 rows of 8193 to 32768 elements: no trip to the L2 between the sum and the stores
 // Bound by  DRAM bandwidth
 // Limits    Hopper, for longer rows, which are left to LayerNorm's v10; so are shorter ones, and rows
-//           that are no whole number of vectors. No two launches may overlap
+//           that are no whole number of vectors
 // Tile      as v08; up to 128 KiB of an SM's shared memory for weights
 #include "device/ptx/cp_async.hpp"
 #include "device/row_span.hpp"
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(Team::kBlock, 1024 / Team::kBlock)
 namespace row_norm {
 
 template <class T>
-void launch_parked_weights(const rmsnorm::Args<T>& a, cudaStream_t stream) {
+void launch_parked_weights(const rmsnorm::Args<T>& a, void* state, cudaStream_t stream) {
   using Vec = ladder::Vec128<T>;
   constexpr int kShortest = 8193, kLongest = kLongestOfBlock<rmsnorm, T>;
   static_assert(kLongest <= 1024 * kVectors * Vec::size, "the threads hold the row");
@@ -91,12 +91,12 @@ void launch_parked_weights(const rmsnorm::Args<T>& a, cudaStream_t stream) {
                    kVectors * Team::kBlock * sizeof(Vec), stream, a);
   };
   if (a.cols < kShortest || a.cols > kLongest || a.cols % Vec::size != 0) {
-    return launch_rows_ahead<rmsnorm>(a, stream);
+    return launch_rows_ahead<rmsnorm>(a, state, stream);
   }
   if (a.cols <= 512 * kVectors * Vec::size) return by_block(ladder::BlockTeam<512>{});
   by_block(ladder::BlockTeam<1024>{});
 }
-template void launch_parked_weights(const rmsnorm::Args<float>&, cudaStream_t);
+template void launch_parked_weights(const rmsnorm::Args<float>&, void*, cudaStream_t);
 
 }  // namespace row_norm
 
@@ -106,8 +106,12 @@ struct ParkedWeights {
   static constexpr ladder::Version version{"the weights in shared memory before they are needed"};
 
   template <class T>
-  static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
-    row_norm::launch_parked_weights(a, stream);
+  static std::size_t state(const rmsnorm::Args<T>& a) {
+    return row_norm::state_of_rows_ahead<rmsnorm>(a);
+  }
+  template <class T>
+  static void launch(const rmsnorm::Args<T>& a, void* state, cudaStream_t stream) {
+    row_norm::launch_parked_weights(a, state, stream);
   }
 };
 

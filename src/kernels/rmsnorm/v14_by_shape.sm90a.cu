@@ -4,7 +4,7 @@
 //           the clusters would have few rows each, or SMs none, the rows being few and long; in 16 bits
 //           long rows are on their way before they are needed
 // Bound by  DRAM bandwidth
-// Limits    Hopper. x and y start at multiples of 16 bytes. No two launches may overlap
+// Limits    Hopper. x and y start at multiples of 16 bytes. Relies on ascending dispatch
 // Tile      LayerNorm's v11's for rows of up to 512 bytes; its v12's for those of 1 MiB and more if they
 //           are at most half as many as the SMs, on an H100 66 rows; v11's, and its v10's
 #include "device/short_rows.hpp"
@@ -27,13 +27,22 @@ struct ByShape {
     return ladder::is_split_faster<T>(a.rows, a.cols) ? workspace_of_split_rows<rmsnorm>(a) : 0;
   }
   template <class T>
-  static void launch(const rmsnorm::Args<T>& a, cudaStream_t stream) {
+  static std::size_t state(const rmsnorm::Args<T>& a) {
+    if (ladder::may_be_split_faster<T>(a.rows, a.cols)) {
+      return max(ladder::state_of_split(a.rows, a.cols), sizeof(ladder::RowCounters));
+    }
+    return state_of_rows_ahead<rmsnorm>(a);
+  }
+  template <class T>
+  static void launch(const rmsnorm::Args<T>& a, void* state, cudaStream_t stream) {
     if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_rows<rmsnorm>(a, stream);
-    if (ladder::is_split_faster<T>(a.rows, a.cols)) return launch_split_rows<rmsnorm>(a, stream);
+    if (ladder::is_split_faster<T>(a.rows, a.cols)) {
+      return launch_split_rows<rmsnorm>(a, state, stream);
+    }
     if constexpr (std::is_same_v<T, float>) {
-      launch_parked_weights(a, stream);
+      launch_parked_weights(a, state, stream);
     } else {
-      launch_rows_ahead<rmsnorm>(a, stream);
+      launch_rows_ahead<rmsnorm>(a, state, stream);
     }
   }
 };

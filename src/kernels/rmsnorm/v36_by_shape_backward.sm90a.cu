@@ -4,8 +4,9 @@
 // Vs v32    rows of any length; copies of the next rows are in flight at all times, where v32 loads
 //           a row, waits for it and for two sums, and only then loads the next
 // Bound by  DRAM bandwidth, and for small matrices by the end
-// Limits    Hopper. x, dy and dx start at multiples of 16 bytes. No two launches may overlap
+// Limits    Hopper. x, dy and dx start at multiples of 16 bytes
 // Tile      as LayerNorm's v36
+#include "device/in_step.hpp"
 #include "device/short_rows.hpp"
 #include "device/split_rows.hpp"
 #include "kernels/row_norm/held_ahead.hpp"
@@ -41,10 +42,17 @@ struct ByShapeBackward {
     return workspace_of_rows_ahead_backward<rmsnorm_backward>(a);
   }
   template <class T>
-  static void launch(const rmsnorm_backward::Args<T>& a, cudaStream_t stream) {
+  static std::size_t state(const rmsnorm_backward::Args<T>& a) {
+    if (is_short<T>(a.cols)) return 0;
+    if (is_split<T>(a.rows, a.cols)) return state_of_split_rows_backward<rmsnorm_backward>(a);
+    return sizeof(ladder::StepCounters);
+  }
+  template <class T>
+  static void launch(const rmsnorm_backward::Args<T>& a, void* state, cudaStream_t stream) {
     if (is_short<T>(a.cols)) return launch_short_rows_backward<rmsnorm_backward>(a, stream);
-    if (is_split<T>(a.rows, a.cols)) return launch_split_rows_backward<rmsnorm_backward>(a, stream);
-    launch_rows_ahead_backward<rmsnorm_backward>(a, stream);
+    if (is_split<T>(a.rows, a.cols))
+      return launch_split_rows_backward<rmsnorm_backward>(a, state, stream);
+    launch_rows_ahead_backward<rmsnorm_backward>(a, state, stream);
   }
 };
 

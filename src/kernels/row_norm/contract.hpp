@@ -107,6 +107,28 @@ struct Row {
   }
 };
 
+// --- Inputs: only x differs between the sets ------------------------------------------------------
+
+using ladder::uniform;
+
+inline double large(std::uint64_t bits) { return 1e4 * uniform(bits); }
+
+// One element in 64 is a hundred times as large as the others, like the outliers of language models.
+inline double outlier(std::uint64_t bits) { return bits % 64 == 0 ? 100 : uniform(bits); }
+
+// Few elements that are all of the variance.
+inline double huge(std::uint64_t bits) { return bits % 1024 == 0 ? 3e4 : uniform(bits); }
+
+// Below the normal numbers of fp32 and bf16, and of fp16.
+inline double denormal(std::uint64_t bits) {
+  return (bits % 2 == 0 ? 1e-39 : 1e-5) * uniform(bits);
+}
+
+template <double kX(std::uint64_t bits)>
+double of_x(std::uint64_t bits, const ladder::Array& array) {
+  return array.name == "x" ? kX(bits) : uniform(bits);
+}
+
 /// What the operations share.
 template <class Op>
 struct RowsContract : Op {
@@ -159,32 +181,26 @@ struct RowsContract : Op {
     return {static_cast<int>(ladder::fewer_rows(p.rows, p.cols)), p.cols, p.epsilon};
   }
 
-  static std::size_t elements(const Problem& p) {
-    return static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.cols);
-  }
   static std::size_t columns(const Problem& p) { return static_cast<std::size_t>(p.cols); }
-  /// Weight, and bias where there is one.
-  static constexpr int kParameters = Op::kCentred ? 2 : 1;
-
-  static ladder::Cost cost_of(double flops, double read, double written, ladder::DType dtype) {
-    const auto size = static_cast<double>(ladder::size_of(dtype));
-    return {.flops = flops, .bytes_read = read * size, .bytes_written = written * size};
-  }
-  static double count(const Problem& p) { return static_cast<double>(elements(p)); }
-  static double parameters(const Problem& p) { return static_cast<double>(kParameters) * p.cols; }
 
   // The terms are made in reference(), in units of u; the type's own rounding comes on top.
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType dtype) {
-    const double rounding = dtype == ladder::DType::f32 ? 0 : ladder::unit_roundoff(dtype);
-    return {.relative = rounding, .scaled = kU * (1 + rounding)};
+  template <class T>
+  static ladder::Array result(const char* name, ladder::Extents size) {
+    const double u = ladder::unit_roundoff(ladder::DTypeOf<T>::value);
+    const double rounding = std::is_same_v<T, float> ? 0 : u;
+    return ladder::output<T>(name, size, {.relative = rounding, .scaled = kU * (1 + rounding)});
   }
 
+  /// What the operations' Args have in common.
   template <class T>
-  static ladder::Array result(const char* name, const Problem& p, std::size_t size) {
-    return ladder::output<T>(name, size, tolerance(p, ladder::DTypeOf<T>::value));
-  }
-  static ladder::Expected answer(std::size_t size) {
-    return {.values = ladder::filled(size), .magnitude = ladder::filled(size)};
+  static typename Op::template Args<T> bind_common(const Problem& p, ladder::Operands of) {
+    typename Op::template Args<T> a{};
+    a.x = of["x"];
+    a.weight = of["weight"];
+    a.rows = p.rows;
+    a.cols = p.cols;
+    a.epsilon = p.epsilon;
+    return a;
   }
 
   /// Calls f(row) for every row that has columns.
@@ -198,137 +214,69 @@ struct RowsContract : Op {
   }
 
   template <class T>
-  static std::vector<double> widened(const T* from, std::size_t n) {
-    std::vector<double> to(n);
-    for (std::size_t i = 0; i < n; ++i) to[i] = static_cast<double>(static_cast<float>(from[i]));
-    return to;
-  }
-  template <class T>
   static std::vector<double> widened(std::span<const T> from) {
-    return widened(from.data(), from.size());
-  }
-
-  /// One row's results from its x.
-  template <class T>
-  static void expect_row(const Problem& p, const std::vector<double>& x,
-                         const std::vector<double>& weight, const std::vector<double>& bias,
-                         double* values, double* magnitude) {
-    const Row<Op> row(x, static_cast<double>(p.epsilon));
-    for (std::size_t c = 0; c < x.size(); ++c) {
-      const double z = row.z(x[c]);
-      values[c] = z * weight[c] + (Op::kCentred ? bias[c] : 0);
-      magnitude[c] = row.error_of_y(z, weight[c], values[c]) + least_step<T>();
-    }
+    std::vector<double> to(from.size());
+    std::ranges::transform(from, to.begin(), ladder::widen<T>);
+    return to;
   }
 };
 
-/// Inputs: x, weight, bias. Output: y.
+/// x, weight, bias (not of RMSNorm) -> y; of the operation add also residual -> sum.
 template <class Op>
 struct Forward : RowsContract<Op> {
   using Base = RowsContract<Op>;
   using typename Base::Problem;
+  static constexpr bool kAdds = !Base::kIsForward;
 
   // Useful operations of an element: one for the mean, three for the variance, four for the result;
-  // of RMSNorm two for the mean of the squares, two for the result.
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    const double n = Base::count(p);
-    return Base::cost_of((Op::kCentred ? 8 : 4) * n, n + Base::parameters(p), n, dtype);
-  }
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    std::vector<std::size_t> sizes(1 + Base::kParameters, Base::columns(p));
-    sizes[0] = Base::elements(p);
-    return sizes;
-  }
-  static std::size_t output_size(const Problem& p) { return Base::elements(p); }
-
-  template <class T>
-  static typename Op::template Args<T> bind(const Problem& p, std::span<T* const> inputs,
-                                            T* output) {
-    typename Op::template Args<T> a{};
-    a.x = inputs[0];
-    a.weight = inputs[1];
-    if constexpr (Op::kCentred) a.bias = inputs[2];
-    a.y = output;
-    a.rows = p.rows;
-    a.cols = p.cols;
-    a.epsilon = p.epsilon;
-    return a;
-  }
-
-  template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
-    const auto weight = Base::widened(inputs[1]), bias = Base::widened(inputs.back());
-    ladder::Expected expected = Base::answer(output_size(p));
-    Base::for_each_row(p, [&](std::size_t row) {
-      const std::size_t start = row * Base::columns(p);
-      Base::template expect_row<T>(p, Base::widened(&inputs[0][start], Base::columns(p)), weight,
-                                   bias, &expected.values[start], &expected.magnitude[start]);
-    });
-    return expected;
-  }
-};
-
-/// x, weight, bias (where there is one), residual -> y, sum
-template <class Op>
-struct Add : RowsContract<Op> {
-  using Base = RowsContract<Op>;
-  using typename Base::Problem;
-
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    const double n = Base::count(p);
-    return Base::cost_of((Op::kCentred ? 9 : 5) * n, 2 * n + Base::parameters(p), 2 * n, dtype);
+  // of RMSNorm two for the mean of the squares, two for the result; and one for the sum.
+  static double flops(const Problem& p) {
+    return ((Op::kCentred ? 8.0 : 4.0) + (kAdds ? 1 : 0)) * p.rows * p.cols;
   }
   template <class T>
   static std::vector<ladder::Array> arrays(const Problem& p) {
-    const std::size_t n = Base::elements(p);
-    std::vector<ladder::Array> all{ladder::input<T>("x", n),
-                                   ladder::input<T>("weight", Base::columns(p))};
-    if (Op::kCentred) all.push_back(ladder::input<T>("bias", Base::columns(p)));
-    all.push_back(ladder::input<T>("residual", n));
-    all.push_back(Base::template result<T>("y", p, n));
-    all.push_back(Base::template result<T>("sum", p, n));
+    const ladder::Extents size{p.rows, p.cols};
+    std::vector<ladder::Array> all{ladder::input<T>("x", size), ladder::input<T>("weight", p.cols)};
+    if (Op::kCentred) all.push_back(ladder::input<T>("bias", p.cols));
+    if (kAdds) all.push_back(ladder::input<T>("residual", size));
+    all.push_back(Base::template result<T>("y", size));
+    if (kAdds) all.push_back(Base::template result<T>("sum", size));
     return all;
   }
-
   template <class T>
-  static typename Op::template Args<T> bind(const Problem& p, ladder::Operands arrays) {
-    constexpr std::size_t kResidual = 1 + Base::kParameters;
-    typename Op::template Args<T> a{};
-    a.x = arrays[0];
-    a.weight = arrays[1];
-    if constexpr (Op::kCentred) a.bias = arrays[2];
-    a.residual = arrays[kResidual];
-    a.y = arrays[kResidual + 1];
-    a.sum = arrays[kResidual + 2];
-    a.rows = p.rows;
-    a.cols = p.cols;
-    a.epsilon = p.epsilon;
+  static typename Op::template Args<T> bind(const Problem& p, ladder::Operands of) {
+    auto a = Base::template bind_common<T>(p, of);
+    if constexpr (Op::kCentred) a.bias = of["bias"];
+    if constexpr (kAdds) a.residual = of["residual"];
+    a.y = of["y"];
+    if constexpr (kAdds) a.sum = of["sum"];
     return a;
   }
 
   // The sum is exact: one rounding to fp32, one to the type. y is that of the rounded sum.
   template <class T>
-  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands arrays) {
-    const auto weight = Base::widened(arrays[1].template elements<const T>());
-    const auto bias = Base::widened(arrays[Op::kCentred ? 2 : 1].template elements<const T>());
-    const T* const x = arrays[0];
-    const T* const residual = arrays[1 + Base::kParameters];
-    ladder::Expected y = Base::answer(Base::elements(p)), sums = Base::answer(Base::elements(p));
-    Base::for_each_row(p, [&](std::size_t row) {
-      const std::size_t start = row * Base::columns(p);
-      std::vector<double> sum(Base::columns(p));
-      for (std::size_t c = 0; c < sum.size(); ++c) {
-        const auto rounded =
-            T(static_cast<float>(x[start + c]) + static_cast<float>(residual[start + c]));
-        sum[c] = static_cast<double>(static_cast<float>(rounded));
-        sums.values[start + c] = sum[c];
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    const std::span<const T> all_x = of["x"], residual = of[kAdds ? "residual" : "x"];
+    const auto weight = Base::template widened<T>(of["weight"]);
+    const auto bias = Base::template widened<T>(of[Op::kCentred ? "bias" : "weight"]);
+    ladder::Expected y = ladder::zeros({p.rows, p.cols});
+    ladder::Expected sum = ladder::zeros({kAdds ? p.rows : 0, p.cols});
+    Base::for_each_row(p, [&](std::size_t r) {
+      const std::size_t start = r * Base::columns(p);
+      std::vector<double> x = Base::widened(all_x.subspan(start, Base::columns(p)));
+      for (std::size_t c = 0; kAdds && c < x.size(); ++c) {
+        x[c] = sum.values[start + c] = ladder::widen(
+            T(static_cast<float>(all_x[start + c]) + static_cast<float>(residual[start + c])));
       }
-      Base::template expect_row<T>(p, sum, weight, bias, &y.values[start], &y.magnitude[start]);
+      const Row<Op> row(x, static_cast<double>(p.epsilon));
+      for (std::size_t c = 0; c < x.size(); ++c) {
+        const double z = row.z(x[c]), value = z * weight[c] + (Op::kCentred ? bias[c] : 0);
+        y.values[start + c] = value;
+        y.magnitude[start + c] = row.error_of_y(z, weight[c], value) + least_step<T>();
+      }
     });
-    std::vector<ladder::Expected> all;
-    all.push_back(std::move(y));
-    all.push_back(std::move(sums));
-    return all;
+    if constexpr (kAdds) return ladder::answers(std::move(y), std::move(sum));
+    return ladder::answers(std::move(y));
   }
 };
 
@@ -340,33 +288,24 @@ struct Backward : RowsContract<Op> {
 
   // Useful operations of an element: of LayerNorm four for mean and variance, two for z, one for g,
   // three for the means of g and g * z, four for dx, three for the sums over the rows.
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    const double n = Base::count(p);
-    return Base::cost_of((Op::kCentred ? 17 : 11) * n, 2 * n + p.cols, n + Base::parameters(p),
-                         dtype);
-  }
+  static double flops(const Problem& p) { return (Op::kCentred ? 17.0 : 11.0) * p.rows * p.cols; }
   template <class T>
   static std::vector<ladder::Array> arrays(const Problem& p) {
-    const std::size_t n = Base::elements(p), cols = Base::columns(p);
-    std::vector<ladder::Array> all{ladder::input<T>("x", n), ladder::input<T>("weight", cols),
-                                   ladder::input<T>("dy", n), Base::template result<T>("dx", p, n),
-                                   Base::template result<T>("dweight", p, cols)};
-    if (Op::kCentred) all.push_back(Base::template result<T>("dbias", p, cols));
+    const ladder::Extents size{p.rows, p.cols};
+    std::vector<ladder::Array> all{ladder::input<T>("x", size), ladder::input<T>("weight", p.cols),
+                                   ladder::input<T>("dy", size),
+                                   Base::template result<T>("dx", size),
+                                   Base::template result<T>("dweight", p.cols)};
+    if (Op::kCentred) all.push_back(Base::template result<T>("dbias", p.cols));
     return all;
   }
-
   template <class T>
-  static typename Op::template Args<T> bind(const Problem& p, ladder::Operands arrays) {
-    typename Op::template Args<T> a{};
-    a.x = arrays[0];
-    a.weight = arrays[1];
-    a.dy = arrays[2];
-    a.dx = arrays[3];
-    a.dweight = arrays[4];
-    if constexpr (Op::kCentred) a.dbias = arrays[5];
-    a.rows = p.rows;
-    a.cols = p.cols;
-    a.epsilon = p.epsilon;
+  static typename Op::template Args<T> bind(const Problem& p, ladder::Operands of) {
+    auto a = Base::template bind_common<T>(p, of);
+    a.dy = of["dy"];
+    a.dx = of["dx"];
+    a.dweight = of["dweight"];
+    if constexpr (Op::kCentred) a.dbias = of["dbias"];
     return a;
   }
 
@@ -378,20 +317,19 @@ struct Backward : RowsContract<Op> {
   //   dweight      (S + 2) times the sum of |dy * z|, and the sum of |dy| times z's errors
   //   dbias        S times the sum of |dy|
   template <class T>
-  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands arrays) {
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
     const std::size_t rows = static_cast<std::size_t>(p.rows), cols = Base::columns(p);
-    const T* const all_x = arrays[0];
-    const T* const all_dy = arrays[2];
-    const auto weight = Base::widened(arrays[1].template elements<const T>());
+    const std::span<const T> all_x = of["x"], all_dy = of["dy"];
+    const auto weight = Base::template widened<T>(of["weight"]);
     const double n = p.cols, over_rows = roundings(p.rows);
-    std::vector<ladder::Expected> answers;
-    answers.push_back(Base::answer(Base::elements(p)));
-    answers.resize(1 + Base::kParameters, Base::answer(cols));
+    std::vector<ladder::Expected> answers =
+        ladder::answers(ladder::zeros({p.rows, p.cols}), ladder::zeros(cols));
+    if (Op::kCentred) answers.push_back(ladder::zeros(cols));
     ladder::Expected& dx = answers[0];
     std::vector<std::optional<Row<Op>>> all(rows);
     Base::for_each_row(p, [&](std::size_t r) {
-      const auto x = Base::widened(&all_x[r * cols], cols);
-      const auto dy = Base::widened(&all_dy[r * cols], cols);
+      const auto x = Base::widened(all_x.subspan(r * cols, cols));
+      const auto dy = Base::widened(all_dy.subspan(r * cols, cols));
       const Row<Op>& row = all[r].emplace(x, static_cast<double>(p.epsilon));
       const double of_sum_g =
           roundings(cols, [&](std::size_t c) { return std::abs(dy[c] * weight[c]); });

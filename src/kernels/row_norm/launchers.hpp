@@ -4,6 +4,7 @@
 // _backward behind it.
 #pragma once
 
+#include "device/row_scheduler.hpp"
 #include "kernels/layernorm/layernorm.hpp"
 #include "kernels/rmsnorm/rmsnorm.hpp"
 
@@ -25,21 +26,25 @@ constexpr int kLongestOfBlock = Norm::kCentred && sizeof(T) == 4 ? 16384 : 32768
 
 /// v10
 template <class Norm, class T>
-void launch_rows_ahead(const typename Norm::template Args<T>& a, cudaStream_t stream);
+std::size_t state_of_rows_ahead(const typename Norm::template Args<T>& a) {
+  return a.cols > kLongestOfBlock<Norm, T> ? sizeof(ladder::RowCounters) : 0;
+}
+template <class Norm, class T>
+void launch_rows_ahead(const typename Norm::template Args<T>& a, void* state, cudaStream_t stream);
 
-/// v11 of rmsnorm: fp32, and RMSNorm, only
+/// v11 of rmsnorm: fp32, and RMSNorm, only; with v10's state
 template <class T>
-void launch_parked_weights(const rmsnorm::Args<T>& a, cudaStream_t stream);
+void launch_parked_weights(const rmsnorm::Args<T>& a, void* state, cudaStream_t stream);
 
 /// v11, for rows of up to ladder::kLongestShortRow<T> elements
 template <class Norm, class T>
 void launch_short_rows(const typename Norm::template Args<T>& a, cudaStream_t stream);
 
-/// v12
+/// v12, with ladder::state_of_split
 template <class Norm, class T>
 std::size_t workspace_of_split_rows(const typename Norm::template Args<T>& a);
 template <class Norm, class T>
-void launch_split_rows(const typename Norm::template Args<T>& a, cudaStream_t stream);
+void launch_split_rows(const typename Norm::template Args<T>& a, void* state, cudaStream_t stream);
 
 /// v21
 template <class Norm, class T>
@@ -62,11 +67,12 @@ std::size_t workspace_of_persistent_backward(const typename Norm::template Args<
 template <class Norm, class T>
 void launch_persistent_backward(const typename Norm::template Args<T>& a, cudaStream_t stream);
 
-/// v34
+/// v34, with a state of ladder::StepCounters
 template <class Norm, class T>
 std::size_t workspace_of_rows_ahead_backward(const typename Norm::template Args<T>& a);
 template <class Norm, class T>
-void launch_rows_ahead_backward(const typename Norm::template Args<T>& a, cudaStream_t stream);
+void launch_rows_ahead_backward(const typename Norm::template Args<T>& a, void* state,
+                                cudaStream_t stream);
 
 /// v35, for rows of up to ladder::kLongestShortRow<T> elements
 template <class Norm, class T>
@@ -78,7 +84,12 @@ void launch_short_rows_backward(const typename Norm::template Args<T>& a, cudaSt
 template <class Norm, class T>
 std::size_t workspace_of_split_rows_backward(const typename Norm::template Args<T>& a);
 template <class Norm, class T>
-void launch_split_rows_backward(const typename Norm::template Args<T>& a, cudaStream_t stream);
+std::size_t state_of_split_rows_backward(const typename Norm::template Args<T>& a) {
+  return a.cols == 0 ? 0 : sizeof(unsigned) * static_cast<std::size_t>(a.rows);
+}
+template <class Norm, class T>
+void launch_split_rows_backward(const typename Norm::template Args<T>& a, void* state,
+                                cudaStream_t stream);
 
 }  // namespace row_norm
 

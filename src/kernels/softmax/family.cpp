@@ -5,75 +5,76 @@
 namespace {
 
 namespace reference_of = softmax_reference;
+using ladder::Array;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 // From 0 to 1.
-double fraction(std::uint64_t bits) { return 0.5 + 0.5 * ladder::uniform_value(bits, 0); }
+double fraction(std::uint64_t bits) { return 0.5 + 0.5 * ladder::uniform(bits); }
 
 // --- Inputs of the forward pass -----------------------------------------------------------------
 
 // exp overflows in fp32 above 88 and underflows below -103.
-double large_value(std::uint64_t bits, int input) {
-  return 100 * ladder::uniform_value(bits, input);
-}
+double large_value(std::uint64_t bits, const Array&) { return 100 * ladder::uniform(bits); }
 
 // A quarter of the elements is masked.
-double masked_value(std::uint64_t bits, int input) {
-  return bits % 4 == 0 ? -kInfinity : ladder::uniform_value(bits, input);
+double masked_value(std::uint64_t bits, const Array&) {
+  return bits % 4 == 0 ? -kInfinity : ladder::uniform(bits);
 }
 
 // Few elements are not masked: many threads, and short rows, have none.
-double mostly_masked_value(std::uint64_t bits, int input) {
-  return bits % 256 != 0 ? -kInfinity : ladder::uniform_value(bits, input);
+double mostly_masked_value(std::uint64_t bits, const Array&) {
+  return bits % 256 != 0 ? -kInfinity : ladder::uniform(bits);
 }
 
 // One element in 64 is so large that the others vanish beside it; f16 ends at 65504.
-double one_huge_value(std::uint64_t bits, int input) {
-  return bits % 64 == 0 ? 6e4 : ladder::uniform_value(bits, input);
+double one_huge_value(std::uint64_t bits, const Array&) {
+  return bits % 64 == 0 ? 6e4 : ladder::uniform(bits);
 }
 
 // exp underflows, but relative to the row's largest element.
-double constant_value(std::uint64_t, int) { return -20000; }
+double constant_value(std::uint64_t, const Array&) { return -20000; }
 
 // Of bf16 and f32 denormal, of f16 zero.
-double denormal_value(std::uint64_t bits, int input) {
-  return 0x1p-127 * ladder::uniform_value(bits, input);
-}
+double denormal_value(std::uint64_t bits, const Array&) { return 0x1p-127 * ladder::uniform(bits); }
 
-// --- Inputs of the gradients: 0 is y, 1 is dy ---------------------------------------------------
+// --- Inputs of the gradients: of y, and of dy ---------------------------------------------------
 
 // Results of rows of about a thousand elements.
-double probability(std::uint64_t bits, int input) {
-  return input == 0 ? 0x1p-9 * fraction(bits) : ladder::uniform_value(bits, input);
+double probability(std::uint64_t bits, const Array& array) {
+  return array.name == "y" ? 0x1p-9 * fraction(bits) : ladder::uniform(bits);
 }
 
 // Rows that a few elements dominate; the others have no gradient.
-double sparse_probability(std::uint64_t bits, int input) {
-  return input == 0 ? (bits % 64 == 0 ? 1 : 0) : ladder::uniform_value(bits, input);
+double sparse_probability(std::uint64_t bits, const Array& array) {
+  return array.name == "y" ? (bits % 64 == 0 ? 1 : 0) : ladder::uniform(bits);
 }
 
 // Of all dy the same is subtracted: where the y add up to 1, nothing is left.
-double constant_probability(std::uint64_t, int input) { return input == 0 ? 0x1p-10 : 1; }
-
-double denormal_probability(std::uint64_t bits, int input) {
-  return input == 0 ? 0x1p-127 * fraction(bits) : ladder::uniform_value(bits, input);
+double constant_probability(std::uint64_t, const Array& array) {
+  return array.name == "y" ? 0x1p-10 : 1;
 }
 
-double log_probability(std::uint64_t bits, int input) {
-  return input == 0 ? -10 * fraction(bits) : ladder::uniform_value(bits, input);
+double denormal_probability(std::uint64_t bits, const Array& array) {
+  return array.name == "y" ? 0x1p-127 * fraction(bits) : ladder::uniform(bits);
+}
+
+double log_probability(std::uint64_t bits, const Array& array) {
+  return array.name == "y" ? -10 * fraction(bits) : ladder::uniform(bits);
 }
 
 // exp underflows in fp32 below -103.
-double low_log_probability(std::uint64_t bits, int input) {
-  return input == 0 ? -200 * fraction(bits) : ladder::uniform_value(bits, input);
+double low_log_probability(std::uint64_t bits, const Array& array) {
+  return array.name == "y" ? -200 * fraction(bits) : ladder::uniform(bits);
 }
 
-double masked_log_probability(std::uint64_t bits, int input) {
-  return input == 0 && bits % 4 == 0 ? -kInfinity : log_probability(bits, input);
+double masked_log_probability(std::uint64_t bits, const Array& array) {
+  return array.name == "y" && bits % 4 == 0 ? -kInfinity : log_probability(bits, array);
 }
 
-double constant_log_probability(std::uint64_t, int input) { return input == 0 ? -6.9375 : 1; }
+double constant_log_probability(std::uint64_t, const Array& array) {
+  return array.name == "y" ? -6.9375 : 1;
+}
 
 template <class Op>
 std::vector<ladder::InputSet> input_sets_of() {
@@ -103,6 +104,7 @@ template <class Op>
 struct Contract : Op {
   using Problem = softmax::Problem;
   static constexpr bool is_causal = std::same_as<Op, causal_softmax>;
+  static constexpr bool is_forward = Op::inputs == 1;
   static constexpr const char* problem_help = "ROWSxCOLS, e.g. 8192x4096";
 
   static std::optional<Problem> parse(std::string_view text) {
@@ -140,6 +142,10 @@ struct Contract : Op {
     return {{8192, 1024},  {8192, 4096},  {8192, 8192},  {8192, 8191},
             {4096, 32768}, {1024, 50257}, {1024, 131072}};
   }
+  static const char* best(const Problem&) {
+    if (!is_forward) return "v35_";
+    return std::same_as<Op, softmax> ? "v10d_" : is_causal ? "v22_" : "v13_";
+  }
   static std::vector<ladder::InputSet> input_sets() { return input_sets_of<Op>(); }
   static Problem smaller(const Problem& p) {
     return {static_cast<int>(ladder::fewer_rows(p.rows, p.cols)), p.cols};
@@ -151,60 +157,53 @@ struct Contract : Op {
     const double n = static_cast<double>(p.rows) * p.cols;
     const auto size = static_cast<double>(ladder::size_of(dtype));
     const double seen = is_causal ? elements_seen(p) : n;
-    return {.flops = (Op::inputs == 1 ? 5 : 4) * seen,
+    return {.flops = (is_forward ? 5 : 4) * seen,
             .bytes_read = Op::inputs * seen * size,
             .bytes_written = n * size};
   }
 
   // The terms are made in reference.hpp, in units of u; the type's own rounding comes on top.
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType dtype) {
-    const double rounding = dtype == ladder::DType::f32 ? 0 : ladder::unit_roundoff(dtype);
-    return {.relative = rounding, .scaled = reference_of::kU * (1 + rounding)};
-  }
-
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    return std::vector<std::size_t>(Op::inputs, output_size(p));
-  }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.cols);
-  }
-
   template <class T>
-  static typename Op::template Args<T> bind(const Problem& p, std::span<T* const> inputs,
-                                            T* output) {
-    if constexpr (Op::inputs == 1) {
-      return {.x = inputs[0], .y = output, .rows = p.rows, .cols = p.cols, .workspace = nullptr};
+  static std::vector<Array> arrays(const Problem& p) {
+    const double u = ladder::unit_roundoff(ladder::DTypeOf<T>::value);
+    const double rounding = std::is_same_v<T, float> ? 0 : u;
+    const ladder::Tolerance tolerance{.relative = rounding,
+                                      .scaled = reference_of::kU * (1 + rounding)};
+    const ladder::Extents size{p.rows, p.cols};
+    if (is_forward) return {ladder::input<T>("x", size), ladder::output<T>("y", size, tolerance)};
+    return {ladder::input<T>("y", size), ladder::input<T>("dy", size),
+            ladder::output<T>("dx", size, tolerance)};
+  }
+  template <class T>
+  static typename Op::template Args<T> bind(const Problem& p, ladder::Operands of) {
+    if constexpr (is_forward) {
+      return {of["x"], of["y"], p.rows, p.cols, nullptr};
     } else {
-      return {.y = inputs[0],
-              .dy = inputs[1],
-              .dx = output,
-              .rows = p.rows,
-              .cols = p.cols,
-              .workspace = nullptr};
+      return {of["y"], of["dy"], of["dx"], p.rows, p.cols, nullptr};
     }
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
     const auto cols = static_cast<std::size_t>(p.cols);
-    ladder::Expected expected{.values = ladder::filled(output_size(p)),
-                              .magnitude = ladder::filled(output_size(p))};
+    const T *const x = of[is_forward ? "x" : "y"], *const dy = of[is_forward ? "x" : "dy"];
+    ladder::Expected expected = ladder::zeros({p.rows, p.cols});
     auto rows = [&](std::size_t begin, std::size_t end) {
       for (std::size_t r = begin; r < end; ++r) {
-        const reference_of::Row row{&expected.values[r * cols], &expected.magnitude[r * cols]};
-        const T* const first = &inputs[0][r * cols];
+        const std::size_t at = r * cols;
+        const reference_of::Row row{&expected.values[at], &expected.magnitude[at]};
         if constexpr (is_causal) {  // the others are 0 exactly, as they are already
-          reference_of::answer(softmax{}, first,
+          reference_of::answer(softmax{}, x + at,
                                Op::visible(static_cast<std::int64_t>(r), p.rows, p.cols), row);
-        } else if constexpr (Op::inputs == 1) {
-          reference_of::answer(Op{}, first, p.cols, row);
+        } else if constexpr (is_forward) {
+          reference_of::answer(Op{}, x + at, p.cols, row);
         } else {
-          reference_of::answer(Op{}, first, &inputs[1][r * cols], p.cols, row);
+          reference_of::answer(Op{}, x + at, dy + at, p.cols, row);
         }
       }
     };
     if (cols > 0) ladder::parallel_for(static_cast<std::size_t>(p.rows), 1 + 65536 / cols, rows);
-    return expected;
+    return ladder::answers(std::move(expected));
   }
 
  private:

@@ -26,17 +26,22 @@ extern template void launch_cluster(const softmax::Args<ladder::bfloat16>&, cuda
 
 // v09:
 template <class T>
-void launch_ahead(const softmax::Args<T>& a, cudaStream_t stream);
-extern template void launch_ahead(const softmax::Args<float>&, cudaStream_t);
-extern template void launch_ahead(const softmax::Args<ladder::half>&, cudaStream_t);
-extern template void launch_ahead(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+void launch_ahead(const softmax::Args<T>& a, void* state, cudaStream_t stream);
+extern template void launch_ahead(const softmax::Args<float>&, void*, cudaStream_t);
+extern template void launch_ahead(const softmax::Args<ladder::half>&, void*, cudaStream_t);
+extern template void launch_ahead(const softmax::Args<ladder::bfloat16>&, void*, cudaStream_t);
 
 // v10:
 template <class T>
-void launch_by_length(const softmax::Args<T>& a, cudaStream_t stream);
-extern template void launch_by_length(const softmax::Args<float>&, cudaStream_t);
-extern template void launch_by_length(const softmax::Args<ladder::half>&, cudaStream_t);
-extern template void launch_by_length(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+std::size_t state_of_by_length(const softmax::Args<T>& a);
+template <class T>
+void launch_by_length(const softmax::Args<T>& a, void* state, cudaStream_t stream);
+extern template std::size_t state_of_by_length(const softmax::Args<float>&);
+extern template std::size_t state_of_by_length(const softmax::Args<ladder::half>&);
+extern template std::size_t state_of_by_length(const softmax::Args<ladder::bfloat16>&);
+extern template void launch_by_length(const softmax::Args<float>&, void*, cudaStream_t);
+extern template void launch_by_length(const softmax::Args<ladder::half>&, void*, cudaStream_t);
+extern template void launch_by_length(const softmax::Args<ladder::bfloat16>&, void*, cudaStream_t);
 
 // v10b, for rows of up to ladder::kLongestShortRow<T> elements, and of log_softmax too:
 template <class Op, class T>
@@ -51,22 +56,24 @@ extern template void launch_short_rows<log_softmax>(const softmax::Args<ladder::
 extern template void launch_short_rows<log_softmax>(const softmax::Args<ladder::bfloat16>&,
                                                     cudaStream_t);
 
-// v10c, of log_softmax too:
+// v10c, of log_softmax too; with ladder::state_of_split bytes of state:
 template <class T>
 std::size_t workspace_of_split_rows(const softmax::Args<T>& a);
 template <class Op, class T>
-void launch_split_rows(const softmax::Args<T>& a, cudaStream_t stream);
+void launch_split_rows(const softmax::Args<T>& a, void* state, cudaStream_t stream);
 extern template std::size_t workspace_of_split_rows(const softmax::Args<float>&);
 extern template std::size_t workspace_of_split_rows(const softmax::Args<ladder::half>&);
 extern template std::size_t workspace_of_split_rows(const softmax::Args<ladder::bfloat16>&);
-extern template void launch_split_rows<softmax>(const softmax::Args<float>&, cudaStream_t);
-extern template void launch_split_rows<softmax>(const softmax::Args<ladder::half>&, cudaStream_t);
-extern template void launch_split_rows<softmax>(const softmax::Args<ladder::bfloat16>&,
+extern template void launch_split_rows<softmax>(const softmax::Args<float>&, void*, cudaStream_t);
+extern template void launch_split_rows<softmax>(const softmax::Args<ladder::half>&, void*,
                                                 cudaStream_t);
-extern template void launch_split_rows<log_softmax>(const softmax::Args<float>&, cudaStream_t);
-extern template void launch_split_rows<log_softmax>(const softmax::Args<ladder::half>&,
+extern template void launch_split_rows<softmax>(const softmax::Args<ladder::bfloat16>&, void*,
+                                                cudaStream_t);
+extern template void launch_split_rows<log_softmax>(const softmax::Args<float>&, void*,
                                                     cudaStream_t);
-extern template void launch_split_rows<log_softmax>(const softmax::Args<ladder::bfloat16>&,
+extern template void launch_split_rows<log_softmax>(const softmax::Args<ladder::half>&, void*,
+                                                    cudaStream_t);
+extern template void launch_split_rows<log_softmax>(const softmax::Args<ladder::bfloat16>&, void*,
                                                     cudaStream_t);
 
 // v12:
@@ -131,27 +138,28 @@ extern template void launch_backward_short_rows<log_softmax_backward>(
 extern template void launch_backward_short_rows<log_softmax_backward>(
     const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
 
-// v34:
+// v34, with ladder::state_of_split bytes of state:
 template <class T>
 std::size_t workspace_of_backward_split_rows(const softmax_gradient::Args<T>& a);
 template <class Op, class T>
-void launch_backward_split_rows(const softmax_gradient::Args<T>& a, cudaStream_t stream);
+void launch_backward_split_rows(const softmax_gradient::Args<T>& a, void* state,
+                                cudaStream_t stream);
 extern template std::size_t workspace_of_backward_split_rows(const softmax_gradient::Args<float>&);
 extern template std::size_t workspace_of_backward_split_rows(
     const softmax_gradient::Args<ladder::half>&);
 extern template std::size_t workspace_of_backward_split_rows(
     const softmax_gradient::Args<ladder::bfloat16>&);
 extern template void launch_backward_split_rows<softmax_backward>(
-    const softmax_gradient::Args<float>&, cudaStream_t);
+    const softmax_gradient::Args<float>&, void*, cudaStream_t);
 extern template void launch_backward_split_rows<softmax_backward>(
-    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+    const softmax_gradient::Args<ladder::half>&, void*, cudaStream_t);
 extern template void launch_backward_split_rows<softmax_backward>(
-    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+    const softmax_gradient::Args<ladder::bfloat16>&, void*, cudaStream_t);
 extern template void launch_backward_split_rows<log_softmax_backward>(
-    const softmax_gradient::Args<float>&, cudaStream_t);
+    const softmax_gradient::Args<float>&, void*, cudaStream_t);
 extern template void launch_backward_split_rows<log_softmax_backward>(
-    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+    const softmax_gradient::Args<ladder::half>&, void*, cudaStream_t);
 extern template void launch_backward_split_rows<log_softmax_backward>(
-    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+    const softmax_gradient::Args<ladder::bfloat16>&, void*, cudaStream_t);
 
 }  // namespace softmax_rows

@@ -104,7 +104,7 @@ struct Persistent {
   static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
     ladder::with_blocks(
         ahead_plan<T>(a.cols), [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
-          static const int at_once =
+          const int at_once =
               ladder::blocks_at_once(persistent<kBlocks, T>, kBlocks, kAheadBlock, 0);
           const auto wanted = std::int64_t{a.rows} * kBlocks;
           ladder::launch(persistent<kBlocks, T>,

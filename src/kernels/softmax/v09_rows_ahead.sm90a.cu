@@ -7,8 +7,7 @@
 // Bound by  DRAM bandwidth; of 132 SMs some are left over, because the blocks of a cluster are in
 //           one GPC
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes; rows of up to 131072
-//           elements, the registers of eight blocks; no two launches may overlap: they would draw
-//           from the same counter
+//           elements, the registers of eight blocks
 // Tile      a row is partitioned among 1, 2, 4 or 8 blocks of 512 threads, 32 elements of it in each
 //           thread; up to 3 stages of rows that are on their way: device/row_partition.hpp
 #include "ahead.hpp"
@@ -19,11 +18,9 @@
 
 namespace softmax_rows {
 
-static __device__ ladder::RowCounters row_counters;
-
 template <int kBlocks, class T>
 __global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
-    rows_ahead(softmax::Args<T> a, ladder::RowStages stages) {
+    rows_ahead(softmax::Args<T> a, ladder::RowStages stages, ladder::RowCounters* counters) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = kAheadBlock, kElements = kAheadElements;
   constexpr int kVectors = kElements / Vec::size, kWarps = kBlock / 32;
@@ -32,7 +29,7 @@ __global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
   using AllGather = ladder::ClusterAllGather<RowMessage, kBlocks>;
   __shared__ typename Ahead::Storage pipeline;
   __shared__ typename AllGather::Storage messages;
-  Ahead ahead(pipeline, row_counters, a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), stages);
+  Ahead ahead(pipeline, counters, a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), stages);
   AllGather all_gather(messages);
   const auto part = ahead.part;
   const int t = static_cast<int>(threadIdx.x), warp = t / 32, lane = t % 32;
@@ -112,8 +109,12 @@ struct RowsAhead {
   static constexpr ladder::Version version{"rows drawn from a counter by the clusters"};
 
   template <class T>
-  static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    launch_ahead(a, stream);
+  static std::size_t state(const softmax::Args<T>&) {
+    return sizeof(ladder::RowCounters);
+  }
+  template <class T>
+  static void launch(const softmax::Args<T>& a, void* state, cudaStream_t stream) {
+    launch_ahead(a, state, stream);
   }
   template <class T>
   static ladder::Support supports(const softmax::Problem& p) {
@@ -128,16 +129,17 @@ const ladder::Register<RowsAhead, softmax, float, ladder::half, ladder::bfloat16
 }  // namespace
 
 template <class T>
-void launch_ahead(const softmax::Args<T>& a, cudaStream_t stream) {
+void launch_ahead(const softmax::Args<T>& a, void* state, cudaStream_t stream) {
   const auto plan = ahead_plan<T>(a.cols);
   ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
-    ladder::launch_rows_ahead<rows_ahead<kBlocks, T>, kBlocks>(a, kAheadBlock, plan.stages, stream);
+    ladder::launch_rows_ahead<rows_ahead<kBlocks, T>, kBlocks>(a, kAheadBlock, plan.stages, stream,
+                                                               state);
   });
 }
 
 // Other versions call it too.
-template void launch_ahead(const softmax::Args<float>&, cudaStream_t);
-template void launch_ahead(const softmax::Args<ladder::half>&, cudaStream_t);
-template void launch_ahead(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+template void launch_ahead(const softmax::Args<float>&, void*, cudaStream_t);
+template void launch_ahead(const softmax::Args<ladder::half>&, void*, cudaStream_t);
+template void launch_ahead(const softmax::Args<ladder::bfloat16>&, void*, cudaStream_t);
 
 }  // namespace softmax_rows

@@ -4,7 +4,7 @@
 //           16-bit rows of 50257 elements are 8 to 9 % faster by v07
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
-//           beyond 262144 elements is read twice. No two launches may overlap
+//           beyond 262144 elements is read twice
 // Tile      by the elements of a row:
 //             up to   1024   a warp or half a warp, four or eight rows to a block of 128 threads
 //             up to  32768   a block of 128 to 1024 threads
@@ -21,8 +21,12 @@ struct ByLength {
   static constexpr ladder::Version version{"a warp, a block or rows ahead, by the row's length"};
 
   template <class T>
-  static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    launch_by_length(a, stream);
+  static std::size_t state(const softmax::Args<T>& a) {
+    return state_of_by_length(a);
+  }
+  template <class T>
+  static void launch(const softmax::Args<T>& a, void* state, cudaStream_t stream) {
+    launch_by_length(a, state, stream);
   }
 };
 
@@ -31,15 +35,25 @@ const ladder::Register<ByLength, softmax, float, ladder::half, ladder::bfloat16>
 }  // namespace
 
 template <class T>
-void launch_by_length(const softmax::Args<T>& a, cudaStream_t stream) {
-  if (a.cols <= kLongestOfBlock) return launch_unaligned(a, stream);     // v07
-  if (ahead_plan<T>(a.cols).blocks > 0) return launch_ahead(a, stream);  // v09
-  launch_cluster(a, stream);                                             // v08
+std::size_t state_of_by_length(const softmax::Args<T>& a) {
+  const bool is_ahead = a.cols > kLongestOfBlock && ahead_plan<T>(a.cols).blocks > 0;
+  return is_ahead ? sizeof(ladder::RowCounters) : 0;
+}
+template <class T>
+void launch_by_length(const softmax::Args<T>& a, void* state, cudaStream_t stream) {
+  if (a.cols <= kLongestOfBlock) return launch_unaligned(a, stream);  // v07
+  if (ahead_plan<T>(a.cols).blocks > 0) {
+    return launch_ahead(a, state, stream);  // v09
+  }
+  launch_cluster(a, stream);  // v08
 }
 
 // Other versions call it too.
-template void launch_by_length(const softmax::Args<float>&, cudaStream_t);
-template void launch_by_length(const softmax::Args<ladder::half>&, cudaStream_t);
-template void launch_by_length(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+template std::size_t state_of_by_length(const softmax::Args<float>&);
+template std::size_t state_of_by_length(const softmax::Args<ladder::half>&);
+template std::size_t state_of_by_length(const softmax::Args<ladder::bfloat16>&);
+template void launch_by_length(const softmax::Args<float>&, void*, cudaStream_t);
+template void launch_by_length(const softmax::Args<ladder::half>&, void*, cudaStream_t);
+template void launch_by_length(const softmax::Args<ladder::bfloat16>&, void*, cudaStream_t);
 
 }  // namespace softmax_rows

@@ -4,7 +4,7 @@
 // Vs v10    rows that no cluster holds, or that are fewer than the GPU has clusters for: one row kept
 //           a cluster's 8 SMs busy, of 132
 // Bound by  DRAM bandwidth; where a row is larger than the L2, by what is read twice
-// Limits    at most 16384 rows; matrices start at multiples of 16 bytes. No two launches may overlap
+// Limits    at most 16384 rows; matrices start at multiples of 16 bytes; relies on ascending dispatch
 // Tile      256 threads with 64 bytes each in flight; parts of 16 KiB and more: device/split_rows.hpp
 #include "device/split_rows.hpp"
 #include "launchers.hpp"
@@ -16,11 +16,9 @@
 
 namespace softmax_rows {
 
-static __device__ ladder::SplitCounters split_counters;
-
 template <class Op, class T>
 __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
-    split_rows(softmax::Args<T> a, ladder::SplitPlan plan) {
+    split_rows(softmax::Args<T> a, ladder::SplitPlan plan, ladder::SplitCounters counters) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = ladder::kSplitBlock, kLoads = ladder::kSplitLoads, kWarps = kBlock / 32;
   const ladder::SplitPart<T> part(plan, a.cols);
@@ -57,7 +55,7 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
       add(x);
     }
     total = merge_warps(merge<32>(total), of_warp);
-    ladder::publish(plan, split_counters, part, total, [&](const Online* of_parts, int parts) {
+    ladder::publish(plan, counters, part, total, [&](const Online* of_parts, int parts) {
       Online mine{-FLT_MAX, 0};
       for (int i = threadIdx.x; i < parts; i += kBlock) {
         const Online other = of_parts[i];
@@ -70,7 +68,7 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
     return;
   }
 
-  const Online total = ladder::await_total<Online>(plan, split_counters, part);
+  const Online total = ladder::await_total<Online>(plan, counters, part);
   const float scale = 1.0f / total.sum, log_sum = logf(total.sum);
   auto result = [&](float x) {
     if constexpr (std::is_same_v<Op, log_softmax>) return T(x - total.max - log_sum);
@@ -107,8 +105,12 @@ struct SplitRows {
     return workspace_of_split_rows(a);
   }
   template <class T>
-  static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
-    launch_split_rows<softmax>(a, stream);
+  static std::size_t state(const softmax::Args<T>& a) {
+    return ladder::state_of_split(a.rows, a.cols);
+  }
+  template <class T>
+  static void launch(const softmax::Args<T>& a, void* state, cudaStream_t stream) {
+    launch_split_rows<softmax>(a, state, stream);
   }
   static ladder::Support supports(const softmax::Problem& p) {
     if (p.rows <= ladder::kMostSplitRows) return ladder::supported();
@@ -125,21 +127,25 @@ std::size_t workspace_of_split_rows(const softmax::Args<T>& a) {
   return ladder::workspace_of_split<Online>(ladder::plan_split<T>(a.rows, a.cols, 1, nullptr));
 }
 template <class Op, class T>
-void launch_split_rows(const softmax::Args<T>& a, cudaStream_t stream) {
+void launch_split_rows(const softmax::Args<T>& a, void* state, cudaStream_t stream) {
   if (a.cols == 0) return;
   const auto plan = ladder::plan_split<T>(a.rows, a.cols, 1, a.workspace);
-  ladder::launch(split_rows<Op, T>, plan.blocks(), ladder::kSplitBlock, 0, stream, a, plan);
+  ladder::launch(split_rows<Op, T>, plan.blocks(), ladder::kSplitBlock, 0, stream, a, plan,
+                 ladder::SplitCounters(state, a.rows));
 }
 
 // Other versions call it too.
 template std::size_t workspace_of_split_rows(const softmax::Args<float>&);
 template std::size_t workspace_of_split_rows(const softmax::Args<ladder::half>&);
 template std::size_t workspace_of_split_rows(const softmax::Args<ladder::bfloat16>&);
-template void launch_split_rows<softmax>(const softmax::Args<float>&, cudaStream_t);
-template void launch_split_rows<softmax>(const softmax::Args<ladder::half>&, cudaStream_t);
-template void launch_split_rows<softmax>(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
-template void launch_split_rows<log_softmax>(const softmax::Args<float>&, cudaStream_t);
-template void launch_split_rows<log_softmax>(const softmax::Args<ladder::half>&, cudaStream_t);
-template void launch_split_rows<log_softmax>(const softmax::Args<ladder::bfloat16>&, cudaStream_t);
+template void launch_split_rows<softmax>(const softmax::Args<float>&, void*, cudaStream_t);
+template void launch_split_rows<softmax>(const softmax::Args<ladder::half>&, void*, cudaStream_t);
+template void launch_split_rows<softmax>(const softmax::Args<ladder::bfloat16>&, void*,
+                                         cudaStream_t);
+template void launch_split_rows<log_softmax>(const softmax::Args<float>&, void*, cudaStream_t);
+template void launch_split_rows<log_softmax>(const softmax::Args<ladder::half>&, void*,
+                                             cudaStream_t);
+template void launch_split_rows<log_softmax>(const softmax::Args<ladder::bfloat16>&, void*,
+                                             cudaStream_t);
 
 }  // namespace softmax_rows

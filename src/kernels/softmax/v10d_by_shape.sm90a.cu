@@ -3,7 +3,7 @@
 //           where the clusters would have few rows each, or SMs none, the rows being few and long;
 //           everywhere else v10, which holds a row and so reads it once
 // Bound by  DRAM bandwidth
-// Limits    v10's
+// Limits    v10's; of few long rows relies on ascending dispatch
 // Tile      v10b's for rows of up to 512 bytes; v10c's for those of 1 MiB and more if they are at
 //           most half as many as the SMs, on an H100 66 rows; v10's
 #include "device/short_rows.hpp"
@@ -23,10 +23,19 @@ struct ByShape {
     return ladder::is_split_faster<T>(a.rows, a.cols) ? workspace_of_split_rows(a) : 0;
   }
   template <class T>
-  static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
+  static std::size_t state(const softmax::Args<T>& a) {
+    if (ladder::may_be_split_faster<T>(a.rows, a.cols)) {
+      return max(ladder::state_of_split(a.rows, a.cols), state_of_by_length(a));
+    }
+    return state_of_by_length(a);
+  }
+  template <class T>
+  static void launch(const softmax::Args<T>& a, void* state, cudaStream_t stream) {
     if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_rows<softmax>(a, stream);
-    if (ladder::is_split_faster<T>(a.rows, a.cols)) return launch_split_rows<softmax>(a, stream);
-    launch_by_length(a, stream);
+    if (ladder::is_split_faster<T>(a.rows, a.cols)) {
+      return launch_split_rows<softmax>(a, state, stream);
+    }
+    launch_by_length(a, state, stream);
   }
 };
 

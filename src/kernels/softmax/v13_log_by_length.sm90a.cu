@@ -4,7 +4,7 @@
 //           are read once; short rows share a warp, and few long ones the GPU
 // Bound by  DRAM bandwidth
 // Limits    compute capability 9.0; matrices start at multiples of 32 bytes. What of a row is
-//           beyond 262144 elements is read twice. No two launches may overlap
+//           beyond 262144 elements is read twice. Of few long rows relies on ascending dispatch
 // Tile      v10d's
 #include "ahead.hpp"
 #include "cluster.hpp"
@@ -17,12 +17,10 @@
 
 namespace softmax_rows {
 
-static __device__ ladder::RowCounters row_counters;
-
 /// As v09, for rows of up to 131072 elements.
 template <int kBlocks, class T>
 __global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
-    log_rows_ahead(softmax::Args<T> a, ladder::RowStages stages) {
+    log_rows_ahead(softmax::Args<T> a, ladder::RowStages stages, ladder::RowCounters* counters) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = kAheadBlock, kElements = kAheadElements;
   constexpr int kVectors = kElements / Vec::size, kWarps = kBlock / 32;
@@ -31,7 +29,7 @@ __global__ void __launch_bounds__(kAheadBlock, 1) __cluster_dims__(kBlocks)
   using AllGather = ladder::ClusterAllGather<RowMessage, kBlocks>;
   __shared__ typename Ahead::Storage pipeline;
   __shared__ typename AllGather::Storage messages;
-  Ahead ahead(pipeline, row_counters, a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), stages);
+  Ahead ahead(pipeline, counters, a.x, a.rows, a.cols, ladder::dynamic_shared<T>(), stages);
   AllGather all_gather(messages);
   const auto part = ahead.part;
   const int t = static_cast<int>(threadIdx.x), warp = t / 32, lane = t % 32;
@@ -208,13 +206,20 @@ struct LogByShape {
     return ladder::is_split_faster<T>(a.rows, a.cols) ? workspace_of_split_rows(a) : 0;
   }
   template <class T>
-  static void launch(const softmax::Args<T>& a, cudaStream_t stream) {
+  static std::size_t state(const softmax::Args<T>& a) {  // by length, v10's
+    if (ladder::may_be_split_faster<T>(a.rows, a.cols)) {
+      return max(ladder::state_of_split(a.rows, a.cols), state_of_by_length(a));
+    }
+    return state_of_by_length(a);
+  }
+  template <class T>
+  static void launch(const softmax::Args<T>& a, void* state, cudaStream_t stream) {
     if (a.cols <= ladder::kLongestShortRow<T>) return launch_short_rows<log_softmax>(a, stream);
     if (ladder::is_split_faster<T>(a.rows, a.cols)) {
-      return launch_split_rows<log_softmax>(a, stream);
+      return launch_split_rows<log_softmax>(a, state, stream);
     }
     if (a.cols <= kLongestOfBlock) return launch_log_registers(a, stream);  // v12
-    if (ahead_plan<T>(a.cols).blocks > 0) return launch_log_ahead(a, stream);
+    if (ahead_plan<T>(a.cols).blocks > 0) return launch_log_ahead(a, state, stream);
     launch_smallest_cluster<T, 32>(
         a.cols, [&]<class Row, int kBlocks>(Row, std::integral_constant<int, kBlocks>) {
           ladder::launch(log_cluster<Row, kBlocks, T>, a.rows * kBlocks, Row::kBlock, 0, stream, a);
@@ -223,11 +228,11 @@ struct LogByShape {
 
  private:
   template <class T>
-  static void launch_log_ahead(const softmax::Args<T>& a, cudaStream_t stream) {
+  static void launch_log_ahead(const softmax::Args<T>& a, void* state, cudaStream_t stream) {
     const auto plan = ahead_plan<T>(a.cols);
     ladder::with_blocks(plan, [&]<int kBlocks>(std::integral_constant<int, kBlocks>) {
       ladder::launch_rows_ahead<log_rows_ahead<kBlocks, T>, kBlocks>(a, kAheadBlock, plan.stages,
-                                                                     stream);
+                                                                     stream, state);
     });
   }
 };

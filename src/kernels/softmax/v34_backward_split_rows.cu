@@ -2,7 +2,7 @@
 // Vs v33    rows that no cluster holds, or that are fewer than the GPU has clusters for
 // Bound by  DRAM bandwidth; where a row of y and one of dy are larger than the L2, by what is read
 //           twice
-// Limits    at most 16384 rows; matrices start at multiples of 16 bytes. No two launches may overlap
+// Limits    at most 16384 rows; matrices start at multiples of 16 bytes; relies on ascending dispatch
 // Tile      256 threads with 32 bytes each of y and dy in flight: device/split_rows.hpp
 #include "device/split_rows.hpp"
 #include "gradient.hpp"
@@ -10,11 +10,10 @@
 
 namespace softmax_rows {
 
-static __device__ ladder::SplitCounters split_counters;
-
 template <class Op, class T>
 __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
-    backward_split_rows(softmax_gradient::Args<T> a, ladder::SplitPlan plan) {
+    backward_split_rows(softmax_gradient::Args<T> a, ladder::SplitPlan plan,
+                        ladder::SplitCounters counters) {
   using Vec = ladder::Vec128<T>;
   constexpr int kBlock = ladder::kSplitBlock, kLoads = ladder::kSplitLoads / 2,
                 kWarps = kBlock / 32;
@@ -46,7 +45,7 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
       }
     });
     sum = sum_warps(ladder::warp_sum<32>(sum), of_warp);
-    ladder::publish(plan, split_counters, part, sum, [&](const float* of_parts, int parts) {
+    ladder::publish(plan, counters, part, sum, [&](const float* of_parts, int parts) {
       float mine = 0;
       for (int i = threadIdx.x; i < parts; i += kBlock) mine += of_parts[i];
       return sum_warps(ladder::warp_sum<32>(mine), of_merge);
@@ -54,7 +53,7 @@ __global__ void __launch_bounds__(ladder::kSplitBlock, ladder::kSplitBlocksOfSm)
     return;
   }
 
-  const float sum = ladder::await_total<float>(plan, split_counters, part);
+  const float sum = ladder::await_total<float>(plan, counters, part);
   // From the back: what was read last is still in the L2.
   part.template for_each<true, kLoads>([&](int left, std::int64_t at) {
     Vec y[kLoads], dy[kLoads];
@@ -91,8 +90,12 @@ struct BackwardSplitRows {
     return workspace_of_backward_split_rows(a);
   }
   template <class T>
-  static void launch(const softmax_gradient::Args<T>& a, cudaStream_t stream) {
-    launch_backward_split_rows<Op>(a, stream);
+  static std::size_t state(const softmax_gradient::Args<T>& a) {
+    return ladder::state_of_split(a.rows, a.cols);
+  }
+  template <class T>
+  static void launch(const softmax_gradient::Args<T>& a, void* state, cudaStream_t stream) {
+    launch_backward_split_rows<Op>(a, state, stream);
   }
   static ladder::Support supports(const softmax::Problem& p) {
     if (p.rows <= ladder::kMostSplitRows) return ladder::supported();
@@ -113,11 +116,12 @@ std::size_t workspace_of_backward_split_rows(const softmax_gradient::Args<T>& a)
   return ladder::workspace_of_split<float>(ladder::plan_split<T>(a.rows, a.cols, 2, nullptr));
 }
 template <class Op, class T>
-void launch_backward_split_rows(const softmax_gradient::Args<T>& a, cudaStream_t stream) {
+void launch_backward_split_rows(const softmax_gradient::Args<T>& a, void* state,
+                                cudaStream_t stream) {
   if (a.cols == 0) return;
   const auto plan = ladder::plan_split<T>(a.rows, a.cols, 2, a.workspace);
-  ladder::launch(backward_split_rows<Op, T>, plan.blocks(), ladder::kSplitBlock, 0, stream, a,
-                 plan);
+  ladder::launch(backward_split_rows<Op, T>, plan.blocks(), ladder::kSplitBlock, 0, stream, a, plan,
+                 ladder::SplitCounters(state, a.rows));
 }
 
 // Other versions call it too.
@@ -126,16 +130,16 @@ template std::size_t workspace_of_backward_split_rows(const softmax_gradient::Ar
 template std::size_t workspace_of_backward_split_rows(
     const softmax_gradient::Args<ladder::bfloat16>&);
 template void launch_backward_split_rows<softmax_backward>(const softmax_gradient::Args<float>&,
-                                                           cudaStream_t);
+                                                           void*, cudaStream_t);
 template void launch_backward_split_rows<softmax_backward>(
-    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+    const softmax_gradient::Args<ladder::half>&, void*, cudaStream_t);
 template void launch_backward_split_rows<softmax_backward>(
-    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+    const softmax_gradient::Args<ladder::bfloat16>&, void*, cudaStream_t);
 template void launch_backward_split_rows<log_softmax_backward>(const softmax_gradient::Args<float>&,
-                                                               cudaStream_t);
+                                                               void*, cudaStream_t);
 template void launch_backward_split_rows<log_softmax_backward>(
-    const softmax_gradient::Args<ladder::half>&, cudaStream_t);
+    const softmax_gradient::Args<ladder::half>&, void*, cudaStream_t);
 template void launch_backward_split_rows<log_softmax_backward>(
-    const softmax_gradient::Args<ladder::bfloat16>&, cudaStream_t);
+    const softmax_gradient::Args<ladder::bfloat16>&, void*, cudaStream_t);
 
 }  // namespace softmax_rows

@@ -2,7 +2,7 @@
 // Vs v34    v33's kernel where a warp's lanes would have no work, and v34's only where the SMs would
 //           have none; everywhere else v32, which reads what it holds once
 // Bound by  DRAM bandwidth
-// Limits    v32's. No two launches may overlap
+// Limits    v32's; of few long rows relies on ascending dispatch
 // Tile      v10d's, with v32 for v10
 #include "device/short_rows.hpp"
 #include "device/split_rows.hpp"
@@ -22,10 +22,15 @@ struct BackwardByShape {
     return ladder::is_split_faster<T>(a.rows, a.cols) ? workspace_of_backward_split_rows(a) : 0;
   }
   template <class T>
-  static void launch(const softmax_gradient::Args<T>& a, cudaStream_t stream) {
+  static std::size_t state(const softmax_gradient::Args<T>& a) {
+    return ladder::may_be_split_faster<T>(a.rows, a.cols) ? ladder::state_of_split(a.rows, a.cols)
+                                                          : 0;
+  }
+  template <class T>
+  static void launch(const softmax_gradient::Args<T>& a, void* state, cudaStream_t stream) {
     if (a.cols <= ladder::kLongestShortRow<T>) return launch_backward_short_rows<Op>(a, stream);
     if (ladder::is_split_faster<T>(a.rows, a.cols)) {
-      return launch_backward_split_rows<Op>(a, stream);
+      return launch_backward_split_rows<Op>(a, state, stream);
     }
     launch_backward_by_length<Op>(a, stream);
   }
