@@ -21,7 +21,7 @@ struct Operands64 {
 
 std::vector<double> some(std::size_t size, std::uint64_t stream) {
   std::vector<double> all(size);
-  for (std::size_t i = 0; i < size; ++i) all[i] = uniform_value(random_bits(1, stream, i), 0);
+  for (std::size_t i = 0; i < size; ++i) all[i] = uniform(random_bits(1, stream, i));
   return all;
 }
 
@@ -195,8 +195,8 @@ void gradients(const attention_backward::Args<bfloat16>& a) {
 }
 
 template <class Op, Mistake kMistake>
-void launch(const void* args, cudaStream_t) {
-  gradients<Op, kMistake>(*static_cast<const attention_backward::Args<bfloat16>*>(args));
+void launch(const Call& call, cudaStream_t) {
+  gradients<Op, kMistake>(*static_cast<const attention_backward::Args<bfloat16>*>(call.args));
 }
 
 template <class Op, Mistake kMistake>

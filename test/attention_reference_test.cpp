@@ -29,25 +29,20 @@ struct Inputs : attention_contract::Common<Op> {
     for (std::uint64_t i = 0; i < 4; ++i) {
       std::size_t size = 0;
       for (T& x : *filled[i]) {
-        const double value = ladder::uniform_value(ladder::random_bits(7, i, size++), 0);
+        const double value = ladder::uniform(ladder::random_bits(7, i, size++));
         x = T(static_cast<float>(i == 0 ? 4 * value : value));
       }
     }
     std::vector<ladder::Array> arrays{ladder::input<T>("q", 0), ladder::input<T>("k", 0),
-                                      ladder::input<T>("v", 0)};
-    std::vector<void*> addresses{q.begin(), k.begin(), v.begin()};
-    if (p.has_lengths()) {
-      Base::append_lengths(p, arrays);
-      addresses.insert(addresses.end(),
-                       {query_starts.begin(), key_starts.begin(), keys_used.begin()});
-    }
-    std::vector<ladder::Operand> operands;
-    for (std::size_t i = 0; i < arrays.size(); ++i) operands.emplace_back(arrays[i], addresses[i]);
-    const auto lengths = std::span<const ladder::Operand>(operands).subspan(3);
-    if (p.has_lengths()) Base::template arrange_lengths<T>(p, k.begin(), v.begin(), lengths);
-    Base::template bind_common<T>(p, operands, lengths, args);
-    args.o = o.begin();
-    args.lse = lse.begin();
+                                      ladder::input<T>("v", 0), ladder::input<T>("o", 0),
+                                      ladder::input<float>("lse", 0)};
+    Base::append_lengths(p, arrays);
+    void* const addresses[] = {q.begin(),          k.begin(),        v.begin(),
+                               o.begin(),          lse.begin(),      query_starts.begin(),
+                               key_starts.begin(), keys_used.begin()};
+    const ladder::Operands operands(arrays, addresses);
+    Base::template arrange_inputs<T>(p, 0, operands);
+    static_cast<attention::Args<T>&>(args) = Base::template bind<T>(p, operands);
     args.d_o = d_o.begin();
   }
 };

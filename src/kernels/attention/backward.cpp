@@ -7,12 +7,10 @@ namespace {
 
 using attention_problem::Layout;
 
-/// The arrays are q, k, v, o, lse, d_o, the lengths where there are some, dq, dk, dv.
 template <class Op>
 struct Contract : attention_contract::Common<Op> {
   using Base = attention_contract::Common<Op>;
   using Problem = attention::Problem;
-  static constexpr std::size_t kLengths = 6;
 
   // As attention's, and of both dimensions tiles of 32 that are full, and by one row more or less not.
   static std::vector<Problem> test_problems() {
@@ -21,6 +19,8 @@ struct Contract : attention_contract::Common<Op> {
                            "1x1x65:63x64@top_left", "2x1x40:100x128@bshd@top_left", "1x1x200:40x64",
                            "3x2:1x0..70x64", "3x2x1..66x128@bshd"});
   }
+
+  static const char* best(const Problem&) { return "v39b_"; }
 
   // Scores once more, and for each of them four products: with v, for dv, dq and dk.
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
@@ -49,37 +49,21 @@ struct Contract : attention_contract::Common<Op> {
     return all;
   }
 
-  template <class T>
-  static void arrange_inputs(const Problem& p, std::uint64_t, ladder::Operands arrays) {
-    if (p.has_lengths()) {
-      Base::template arrange_lengths<T>(p, arrays[1], arrays[2], arrays.subspan(kLengths));
-    }
-  }
   /// o and lse are those of q, k and v.
   template <class T>
-  static void derive_inputs(const Problem& p, ladder::Operands arrays) {
-    attention_reference::fill_forward<T>(p, Op::kCausal, arrays[0], arrays[1], arrays[2], arrays[3],
-                                         arrays[4]);
+  static void derive_inputs(const Problem& p, ladder::Operands of) {
+    attention_reference::fill_forward<T>(p, Op::kCausal, of["q"], of["k"], of["v"], of["o"],
+                                         of["lse"]);
+  }
+  template <class T>
+  static attention_backward::Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {Base::template bind<T>(p, of), of["d_o"], of["dq"], of["dk"], of["dv"]};
   }
 
   template <class T>
-  static attention_backward::Args<T> bind(const Problem& p, ladder::Operands arrays) {
-    attention_backward::Args<T> a{};
-    Base::template bind_common<T>(p, arrays, arrays.subspan(kLengths), a);
-    a.o = arrays[3];
-    a.lse = arrays[4];
-    a.d_o = arrays[5];
-    const ladder::Operands outputs = arrays.last(3);
-    a.dq = outputs[0];
-    a.dk = outputs[1];
-    a.dv = outputs[2];
-    return a;
-  }
-
-  template <class T>
-  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands arrays) {
-    return attention_reference::backward<T>(p, Op::kCausal, arrays[0], arrays[1], arrays[2],
-                                            arrays[3], arrays[5]);
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    return attention_reference::backward<T>(p, Op::kCausal, of["q"], of["k"], of["v"], of["o"],
+                                            of["d_o"]);
   }
 #if defined(LADDER_CUDA_BACKEND)
   static bool wants_gpu_reference(const Problem& p) { return cost(p, {}).flops > 1e9; }

@@ -224,9 +224,9 @@ template <class T>
 std::vector<ladder::Expected> backward(const attention::Problem& p, bool causal, const T* q,
                                        const T* k, const T* v, const T* o, const T* d_o) {
   const attention_problem::Layout at(p);
-  ladder::Expected dq{ladder::filled(at.q_size()), ladder::filled(at.q_size())};
-  ladder::Expected dk{ladder::filled(at.k_size()), ladder::filled(at.k_size())};
-  ladder::Expected dv{ladder::filled(at.k_size()), ladder::filled(at.k_size())};
+  ladder::Expected dq = ladder::zeros(at.q_size());
+  ladder::Expected dk = ladder::zeros(at.k_size());
+  ladder::Expected dv = ladder::zeros(at.k_size());
   const auto d = static_cast<std::size_t>(p.d);
   const double scale = 1 / std::sqrt(static_cast<double>(p.d));
 
@@ -272,11 +272,7 @@ std::vector<ladder::Expected> backward(const attention::Problem& p, bool causal,
       }
     }
   });
-  std::vector<ladder::Expected> all;
-  all.push_back(std::move(dq));
-  all.push_back(std::move(dk));
-  all.push_back(std::move(dv));
-  return all;
+  return ladder::answers(std::move(dq), std::move(dk), std::move(dv));
 }
 
 /// The same on a GPU, where all of a's pointers are; some rows are checked against the CPU's. And o

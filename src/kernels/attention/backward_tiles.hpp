@@ -24,13 +24,12 @@ struct Rows {
   alignas(16) float lse[kQueries<D>], delta[kQueries<D>];
 };
 
-/// The workspace: sums of dq in fp32, counters, and Rows, of whole tiles of queries. Each sequence of
+/// The workspace: sums of dq in fp32, and Rows, of whole tiles of queries. Each sequence of
 /// each head begins a tile, however long those before it are. A warpgroup's sums lie as it has them
 /// in registers: d[4 i] to d[4 i + 3] of thread t are float4 number i * 128 + t.
 struct QueryTiles {
-  float* sums;         // kTileSums for each tile
-  unsigned* counters;  // behind them
-  float* rows;         // 2 * tile_rows for each tile
+  float* sums;  // kTileSums for each tile
+  float* rows;  // 2 * tile_rows for each tile
   std::size_t bytes_of_sums;
   std::size_t bytes;
   std::int64_t of_head;  // tiles
@@ -42,16 +41,13 @@ struct QueryTiles {
   }
 
   template <class T>
-  explicit QueryTiles(const attention_backward::Args<T>& a, std::int64_t counter_count = 0)
-      : tile_rows(kTileSums / a.d) {
+  explicit QueryTiles(const attention_backward::Args<T>& a) : tile_rows(kTileSums / a.d) {
     of_head = a.all_queries / tile_rows + a.batch;
     const std::int64_t tiles = count(a), of_sums = tiles * kTileSums;
-    const std::int64_t all = ladder::ceil_div(of_sums + counter_count, 32) * 32;
     sums = static_cast<float*>(a.workspace);
-    counters = reinterpret_cast<unsigned*>(sums + of_sums);
-    rows = sums + all;
+    rows = sums + of_sums;
     bytes_of_sums = sizeof(float) * static_cast<std::size_t>(of_sums);
-    bytes = sizeof(float) * static_cast<std::size_t>(all + tiles * 2 * tile_rows);
+    bytes = sizeof(float) * static_cast<std::size_t>(of_sums + tiles * 2 * tile_rows);
   }
 
   /// The first tile of a head of a sequence.

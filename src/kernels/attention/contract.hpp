@@ -14,21 +14,21 @@ namespace attention_contract {
 
 using attention_problem::Layout;
 
-// --- Inputs: 0 is q, 1 is k, 2 is v -------------------------------------------------------------
+// --- Inputs -------------------------------------------------------------------------------------
 
 // Scores of up to 8 or so: few keys have nearly all of the weight.
-inline double peaked_value(std::uint64_t bits, int input) {
-  return (input == 0 ? 8 : 1) * ladder::uniform_value(bits, input);
+inline double peaked_value(std::uint64_t bits, const ladder::Array& array) {
+  return (array.name == "q" ? 8 : 1) * ladder::uniform(bits);
 }
 
 // Scores of several hundred, whose exponentials overflow where the maximum is not subtracted.
-inline double large_value(std::uint64_t bits, int input) {
-  return (input < 2 ? 64 : 1) * ladder::uniform_value(bits, input);
+inline double large_value(std::uint64_t bits, const ladder::Array& array) {
+  return (array.name == "q" || array.name == "k" ? 64 : 1) * ladder::uniform(bits);
 }
 
 // All weights are the same.
-inline double equal_value(std::uint64_t bits, int input) {
-  return input == 0 ? 0 : ladder::uniform_value(bits, input);
+inline double equal_value(std::uint64_t bits, const ladder::Array& array) {
+  return array.name == "q" ? 0 : ladder::uniform(bits);
 }
 
 template <class Op>
@@ -69,6 +69,59 @@ struct Common : Op {
     return {ladder::ComputeRoof::Unit::tensor, dtype, 1};
   }
 
+  /// Makes the lengths. The rows behind the keys that are used hold NaNs, which nobody may see.
+  template <class T>
+  static void arrange_inputs(const Problem& p, std::uint64_t, ladder::Operands of) {
+    if (!p.has_lengths()) return;
+    const Layout at(p);
+    T *const k = of["k"], *const v = of["v"];
+    std::int32_t *const query_starts = of["query_starts"], *const key_starts = of["key_starts"],
+                        *const keys_used = of["keys_used"];
+    for (int b = 0; b < p.batch; ++b) {
+      query_starts[b] = at.query_start(b);
+      key_starts[b] = at.key_start(b);
+      keys_used[b] = at.keys(b);
+      for (int h = 0; h < p.kv_heads; ++h) {
+        for (int row = at.keys(b); row < at.key_start(b + 1) - at.key_start(b); ++row) {
+          const std::size_t first = at.key_row(b, h, row);
+          std::fill_n(k + first, p.d, T(std::numeric_limits<float>::quiet_NaN()));
+          std::fill_n(v + first, p.d, T(std::numeric_limits<float>::quiet_NaN()));
+        }
+      }
+    }
+    query_starts[p.batch] = at.query_start(p.batch);
+    key_starts[p.batch] = at.key_start(p.batch);
+  }
+
+  template <class T>
+  static attention::Args<T> bind(const Problem& p, ladder::Operands of) {
+    const Layout at(p);
+    attention::Args<T> a{.q = of["q"],
+                         .k = of["k"],
+                         .v = of["v"],
+                         .o = of["o"],
+                         .lse = of["lse"],
+                         .q_strides = at.q_strides(),
+                         .k_strides = at.k_strides(),
+                         .lse_strides = at.lse_strides(),
+                         .batch = p.batch,
+                         .heads = p.heads,
+                         .kv_heads = p.kv_heads,
+                         .queries = p.queries,
+                         .keys = p.keys,
+                         .d = p.d,
+                         .scale = 1 / std::sqrt(static_cast<float>(p.d)),
+                         .top_left = p.top_left,
+                         .all_queries = at.all_queries(),
+                         .all_keys = at.all_keys()};
+    if (p.has_lengths()) {
+      a.query_starts = of["query_starts"];
+      a.key_starts = of["key_starts"];
+      a.keys_used = of["keys_used"];
+    }
+    return a;
+  }
+
  protected:
   static std::vector<Problem> problems(std::initializer_list<const char*> texts) {
     std::vector<Problem> all;
@@ -89,60 +142,9 @@ struct Common : Op {
   /// Where sequences have different lengths, three arrays say so, behind the other inputs.
   static void append_lengths(const Problem& p, std::vector<ladder::Array>& arrays) {
     if (!p.has_lengths()) return;
-    const auto batch = static_cast<std::size_t>(p.batch);
-    arrays.push_back(ladder::input<std::int32_t>("query_starts", batch + 1));
-    arrays.push_back(ladder::input<std::int32_t>("key_starts", batch + 1));
-    arrays.push_back(ladder::input<std::int32_t>("keys_used", batch));
-  }
-
-  /// Makes them. The rows behind the keys that are used hold NaNs, which nobody may see.
-  template <class T>
-  static void arrange_lengths(const Problem& p, T* k, T* v, ladder::Operands lengths) {
-    const Layout at(p);
-    std::int32_t *const query_starts = lengths[0], *const key_starts = lengths[1],
-                        *const keys_used = lengths[2];
-    for (int b = 0; b < p.batch; ++b) {
-      query_starts[b] = at.query_start(b);
-      key_starts[b] = at.key_start(b);
-      keys_used[b] = at.keys(b);
-      for (int h = 0; h < p.kv_heads; ++h) {
-        for (int row = at.keys(b); row < at.key_start(b + 1) - at.key_start(b); ++row) {
-          const std::size_t first = at.key_row(b, h, row);
-          std::fill_n(k + first, p.d, T(std::numeric_limits<float>::quiet_NaN()));
-          std::fill_n(v + first, p.d, T(std::numeric_limits<float>::quiet_NaN()));
-        }
-      }
-    }
-    query_starts[p.batch] = at.query_start(p.batch);
-    key_starts[p.batch] = at.key_start(p.batch);
-  }
-
-  /// All but o and lse. `lengths` are the arrays from those of append_lengths on.
-  template <class T>
-  static void bind_common(const Problem& p, ladder::Operands arrays, ladder::Operands lengths,
-                          attention::Args<T>& a) {
-    const Layout at(p);
-    a.q = arrays[0];
-    a.k = arrays[1];
-    a.v = arrays[2];
-    a.q_strides = at.q_strides();
-    a.k_strides = at.k_strides();
-    a.lse_strides = at.lse_strides();
-    a.batch = p.batch;
-    a.heads = p.heads;
-    a.kv_heads = p.kv_heads;
-    a.queries = p.queries;
-    a.keys = p.keys;
-    a.d = p.d;
-    a.scale = 1 / std::sqrt(static_cast<float>(p.d));
-    a.top_left = p.top_left;
-    a.all_queries = at.all_queries();
-    a.all_keys = at.all_keys();
-    if (p.has_lengths()) {
-      a.query_starts = lengths[0];
-      a.key_starts = lengths[1];
-      a.keys_used = lengths[2];
-    }
+    arrays.push_back(ladder::input<std::int32_t>("query_starts", p.batch + 1));
+    arrays.push_back(ladder::input<std::int32_t>("key_starts", p.batch + 1));
+    arrays.push_back(ladder::input<std::int32_t>("keys_used", p.batch));
   }
 
  private:

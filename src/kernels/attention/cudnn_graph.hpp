@@ -3,33 +3,19 @@
 #pragma once
 
 #include "device/kernel.hpp"
-
-#include <cudnn.h>
+#include "harness/cuda/cudnn.hpp"
 
 #include <array>
 #include <bit>
 #include <deque>
 #include <memory>
 #include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
 namespace cudnn_graph {
 
-inline void check(cudnnStatus_t status, const char* what) {
-  if (status == CUDNN_STATUS_SUCCESS) return;
-  throw std::runtime_error(std::string(what) + ": " + cudnnGetErrorString(status));
-}
-
-inline cudnnHandle_t handle() {
-  static const cudnnHandle_t handle = [] {
-    cudnnHandle_t made = nullptr;
-    check(cudnnCreate(&made), "cudnnCreate");
-    return made;
-  }();
-  return handle;
-}
+using ladder::cudnn_check;
 
 template <class T>
 constexpr cudnnDataType_t kType =
@@ -39,14 +25,15 @@ class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type) {
     cudnnBackendDescriptor_t made = nullptr;
-    check(cudnnBackendCreateDescriptor(type, &made), "cudnnBackendCreateDescriptor");
+    cudnn_check(cudnnBackendCreateDescriptor(type, &made), "cudnnBackendCreateDescriptor");
     made_.reset(made);
   }
   template <class V>
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                   const V* values, std::size_t count = 1) {
-    check(cudnnBackendSetAttribute(get(), name, type, static_cast<std::int64_t>(count), values),
-          "cudnnBackendSetAttribute");
+    cudnn_check(
+        cudnnBackendSetAttribute(get(), name, type, static_cast<std::int64_t>(count), values),
+        "cudnnBackendSetAttribute");
     return *this;
   }
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendDescriptor_t other) {
@@ -58,7 +45,7 @@ class Descriptor {
   }
   cudnnStatus_t try_finalize() { return cudnnBackendFinalize(get()); }
   Descriptor& finalize() {
-    check(try_finalize(), "cudnnBackendFinalize");
+    cudnn_check(try_finalize(), "cudnnBackendFinalize");
     return *this;
   }
   cudnnBackendDescriptor_t get() const { return made_.get(); }
@@ -186,7 +173,8 @@ class Graph {
 
   /// Chooses an engine, the first by cuDNN's heuristic that takes the graph.
   void finish() {
-    cudnnHandle_t on = handle();
+    const ladder::CudnnHandle handle;
+    const cudnnHandle_t on = handle;
     std::vector<cudnnBackendDescriptor_t> operations;
     for (const Descriptor& one : operations_) operations.push_back(one.get());
     Descriptor graph(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
@@ -201,26 +189,27 @@ class Graph {
         .set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, &kMode)
         .finalize();
     std::int64_t count = 0;
-    check(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                   CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
-          "cuDNN's heuristic");
+    cudnn_check(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                         CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, &count, nullptr),
+                "cuDNN's heuristic");
     std::vector<Descriptor> engines;
     std::vector<cudnnBackendDescriptor_t> found;
     for (std::int64_t i = 0; i < count; ++i) {
       found.push_back(engines.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).get());
     }
-    check(cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                   CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, found.data()),
-          "cuDNN's heuristic");
+    cudnn_check(
+        cudnnBackendGetAttribute(heuristic.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, count, &count, found.data()),
+        "cuDNN's heuristic");
     for (std::int64_t i = 0; i < count; ++i) {
       Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
       plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, &on)
           .set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, found[static_cast<std::size_t>(i)]);
       if (plan.try_finalize() != CUDNN_STATUS_SUCCESS) continue;
       std::int64_t one = 0;
-      check(cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
-                                     CUDNN_TYPE_INT64, 1, &one, &workspace_),
-            "cuDNN's plan");
+      cudnn_check(cudnnBackendGetAttribute(plan.get(), CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                           CUDNN_TYPE_INT64, 1, &one, &workspace_),
+                  "cuDNN's plan");
       keep(std::move(graph));
       keep(std::move(engines[static_cast<std::size_t>(i)]));
       plan_ = keep(std::move(plan));
@@ -233,7 +222,7 @@ class Graph {
   std::size_t workspace() const { return static_cast<std::size_t>(workspace_); }
 
   void run(const std::vector<std::pair<Tensor, const void*>>& arrays, void* workspace,
-           cudaStream_t stream) {
+           cudaStream_t stream) const {
     std::vector<std::int64_t> ids(number_ids_);
     std::vector<const void*> addresses;
     for (const std::uint32_t& bits : numbers_) addresses.push_back(&bits);
@@ -247,8 +236,9 @@ class Graph {
              addresses.size())
         .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, &workspace)
         .finalize();
-    check(cudnnSetStream(handle(), stream), "cudnnSetStream");
-    check(cudnnBackendExecute(handle(), plan_, pack.get()), "cudnnBackendExecute");
+    const ladder::CudnnHandle handle;
+    cudnn_check(cudnnSetStream(handle, stream), "cudnnSetStream");
+    cudnn_check(cudnnBackendExecute(handle, plan_, pack.get()), "cudnnBackendExecute");
   }
 
  private:

@@ -5,7 +5,6 @@
 #include "reference.hpp"
 
 #include <limits>
-#include <numeric>
 
 namespace {
 
@@ -110,6 +109,8 @@ struct Contract : attention_contract::Common<attention_decode> {
     return p;
   }
 
+  static const char* best(const Problem&) { return "v56_"; }
+
   // A product with each key that is seen, and one with its value.
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
     const CacheLayout at(p);
@@ -129,13 +130,11 @@ struct Contract : attention_contract::Common<attention_decode> {
   static std::vector<ladder::Array> arrays(const Problem& p) {
     const Layout of_queries(p);
     const CacheLayout at(p);
-    const auto batch = static_cast<std::size_t>(p.batch);
     std::vector<ladder::Array> all{
         ladder::input<T>("q", of_queries.q_size()), ladder::input<T>("k", at.size()),
-        ladder::input<T>("v", at.size()), ladder::input<std::int32_t>("keys_used", batch)};
+        ladder::input<T>("v", at.size()), ladder::input<std::int32_t>("keys_used", p.batch)};
     if (p.page > 0) {
-      const auto pitch = static_cast<std::size_t>(at.table_pitch());
-      all.push_back(ladder::input<std::int32_t>("block_table", batch * pitch));
+      all.push_back(ladder::input<std::int32_t>("block_table", {p.batch, at.table_pitch()}));
     }
     all.push_back(ladder::output<T>("o", of_queries.q_size(), attention_reference::tolerance<T>()));
     all.push_back(ladder::output<float>("lse", of_queries.lse_size(), {.scaled = 1}));
@@ -145,20 +144,23 @@ struct Contract : attention_contract::Common<attention_decode> {
   /// What lies behind the keys that are used, and on pages that nobody has, are NaNs. Entries of the
   /// table behind those that are used are no pages.
   template <class T>
-  static void arrange_inputs(const Problem& p, std::uint64_t seed, ladder::Operands arrays) {
+  static void arrange_inputs(const Problem& p, std::uint64_t seed, ladder::Operands of) {
     const CacheLayout at(p);
-    T *const k = arrays[1], *const v = arrays[2];
-    std::int32_t* const keys_used = arrays[3];
+    T *const k = of["k"], *const v = of["v"];
+    std::int32_t* const keys_used = of["keys_used"];
     for (int b = 0; b < p.batch; ++b) keys_used[b] = at.keys(b);
 
-    std::int32_t* const table = p.page > 0 ? static_cast<std::int32_t*>(arrays[4]) : nullptr;
+    std::int32_t* table = nullptr;
+    if (p.page > 0) table = of["block_table"];
     const auto spoil = [&](std::size_t first, int rows) {
       const auto size = static_cast<std::size_t>(rows) * static_cast<std::size_t>(p.d);
       std::fill_n(k + first, size, T(std::numeric_limits<float>::quiet_NaN()));
       std::fill_n(v + first, size, T(std::numeric_limits<float>::quiet_NaN()));
     };
     if (p.page > 0) {
-      const std::vector<std::int32_t> pages = shuffled(at.pages(), seed);
+      std::vector<std::int32_t> pages(static_cast<std::size_t>(at.pages()));
+      ladder::make_input(ladder::input<std::int32_t>("pages", at.pages()).permutation(),
+                         pages.data(), {}, ladder::RandomBits(seed, 0));
       std::size_t next = 0;
       for (int b = 0; b < p.batch; ++b) {
         for (int i = 0; i < at.table_pitch(); ++i) {
@@ -179,14 +181,13 @@ struct Contract : attention_contract::Common<attention_decode> {
   }
 
   template <class T>
-  static Args<T> bind(const Problem& p, ladder::Operands arrays) {
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
     const CacheLayout at(p);
-    const std::size_t outputs = arrays.size() - 2;
-    Args<T> a{.q = arrays[0],
-              .k = arrays[1],
-              .v = arrays[2],
-              .o = arrays[outputs],
-              .lse = arrays[outputs + 1],
+    Args<T> a{.q = of["q"],
+              .k = of["k"],
+              .v = of["v"],
+              .o = of["o"],
+              .lse = of["lse"],
               .q_strides = Layout(p).q_strides(),
               .k_strides = at.strides(),
               .lse_strides = Layout(p).lse_strides(),
@@ -197,10 +198,10 @@ struct Contract : attention_contract::Common<attention_decode> {
               .keys = p.keys,
               .d = p.d,
               .scale = 1 / std::sqrt(static_cast<float>(p.d)),
-              .keys_used = arrays[3],
+              .keys_used = of["keys_used"],
               .lengths_differ = p.shortest_keys >= 0};
     if (p.page > 0) {
-      a.block_table = arrays[4];
+      a.block_table = of["block_table"];
       a.page_bits = p.page == 16 ? 4 : 6;
       a.table_pitch = at.table_pitch();
     }
@@ -209,16 +210,14 @@ struct Contract : attention_contract::Common<attention_decode> {
 
   /// Each sequence by itself is a problem of the causal operation.
   template <class T>
-  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands arrays) {
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
     const Layout of_queries(p);
     const CacheLayout at(p);
-    const T *const q = arrays[0], *const k = arrays[1], *const v = arrays[2];
-    const std::int32_t* const table =
-        p.page > 0 ? static_cast<const std::int32_t*>(arrays[4]) : nullptr;
-    std::vector<ladder::Expected> all;
-    for (const std::size_t size : {of_queries.q_size(), of_queries.lse_size()}) {
-      all.push_back({ladder::filled(size), ladder::filled(size)});
-    }
+    const T *const q = of["q"], *const k = of["k"], *const v = of["v"];
+    const std::int32_t* table = nullptr;
+    if (p.page > 0) table = of["block_table"];
+    std::vector<ladder::Expected> all =
+        ladder::answers(ladder::zeros(of_queries.q_size()), ladder::zeros(of_queries.lse_size()));
 
     for (int b = 0; b < p.batch; ++b) {
       const Problem one{.batch = 1,
@@ -255,17 +254,6 @@ struct Contract : attention_contract::Common<attention_decode> {
         all[1].values[lse_at] = answers[1].values[own_lse];
         all[1].magnitude[lse_at] = answers[1].magnitude[own_lse];
       });
-    }
-    return all;
-  }
-
- private:
-  /// 0 … count - 1 in any order.
-  static std::vector<std::int32_t> shuffled(int count, std::uint64_t seed) {
-    std::vector<std::int32_t> all(static_cast<std::size_t>(count));
-    std::iota(all.begin(), all.end(), 0);
-    for (std::size_t i = all.size(); i > 1; --i) {
-      std::swap(all[i - 1], all[ladder::random_bits(seed, 0, i) % i]);
     }
     return all;
   }

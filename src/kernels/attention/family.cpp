@@ -21,6 +21,12 @@ struct Contract : attention_contract::Common<Op> {
                            "1x1x300:40x64", "3x2:1x0..70x64", "5x2x1..130x128@bshd"});
   }
 
+  static const char* best(const Problem& p) {
+    constexpr int kFew = 16;  // rows that share a head of keys: a decoder's next tokens
+    if (p.heads / std::max(p.kv_heads, 1) * p.queries <= kFew) return "v56_";
+    return p.d == 64 ? "v17_" : "v16_";
+  }
+
   // A product with each key that is seen, and one with its value.
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
     const Layout at(p);
@@ -45,23 +51,8 @@ struct Contract : attention_contract::Common<Op> {
   }
 
   template <class T>
-  static void arrange_inputs(const Problem& p, std::uint64_t, ladder::Operands arrays) {
-    if (p.has_lengths())
-      Base::template arrange_lengths<T>(p, arrays[1], arrays[2], arrays.subspan(3));
-  }
-
-  template <class T>
-  static attention::Args<T> bind(const Problem& p, ladder::Operands arrays) {
-    attention::Args<T> a{};
-    Base::bind_common(p, arrays, arrays.subspan(3), a);
-    a.o = arrays[arrays.size() - 2];
-    a.lse = arrays[arrays.size() - 1];
-    return a;
-  }
-
-  template <class T>
-  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands arrays) {
-    return attention_reference::forward<T>(p, Op::kCausal, arrays[0], arrays[1], arrays[2]);
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    return attention_reference::forward<T>(p, Op::kCausal, of["q"], of["k"], of["v"]);
   }
 #if defined(LADDER_CUDA_BACKEND)
   static bool wants_gpu_reference(const Problem& p) { return cost(p, {}).flops > 1e9; }

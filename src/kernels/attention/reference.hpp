@@ -166,8 +166,8 @@ template <class T>
 std::vector<ladder::Expected> forward(const attention::Problem& p, bool causal, const T* q,
                                       const T* k, const T* v) {
   const attention_problem::Layout at(p);
-  ladder::Expected o{ladder::filled(at.q_size()), ladder::filled(at.q_size())};
-  ladder::Expected lse{ladder::filled(at.lse_size()), ladder::filled(at.lse_size())};
+  ladder::Expected o = ladder::zeros(at.q_size());
+  ladder::Expected lse = ladder::zeros(at.lse_size());
 
   const auto of_head = [&](int b, int h) {
     const int keys = at.keys(b), queries = at.queries(b), kv_head = h / (p.heads / p.kv_heads);
@@ -192,10 +192,7 @@ std::vector<ladder::Expected> forward(const attention::Problem& p, bool causal, 
                            of_head(static_cast<int>(i / heads), static_cast<int>(i % heads));
                          }
                        });
-  std::vector<ladder::Expected> all;
-  all.push_back(std::move(o));
-  all.push_back(std::move(lse));
-  return all;
+  return ladder::answers(std::move(o), std::move(lse));
 }
 
 /// The same on a GPU, where all of a's pointers are. A few rows are checked against the CPU's. Throws

@@ -56,34 +56,24 @@ class TileOrder {
   bool last_first_;
 };
 
-/// In global memory; all 0 between launches.
-struct TileCounters {
-  unsigned drawn, left;  // tiles beyond the blocks' first ones; blocks that have left
-};
-
-/// Hands out the items of an order. A block draws one when it is about to load it: tiles take many times as
-/// long as that, and not all as long, so that a block that drew ahead would keep one from those that
-/// have nothing to do. No two launches of a kernel may overlap: they would draw from the same counters.
+/// Hands out the items of an order to a grid of no more blocks. A block draws one when it is about to
+/// load it: tiles take many times as long as that, and not all as long, so that a block that drew ahead
+/// would keep one from those that have nothing to do.
 class TileQueue {
  public:
-  __device__ explicit TileQueue(TileCounters& counters) : counters_(counters) {}
+  /// `drawn`: how many were drawn, beyond the blocks' first ones; the state.
+  __device__ TileQueue(unsigned* drawn, const TileOrder& order)
+      : drawn_(drawn), last_(order.count() - 1) {}
 
-  /// By one thread. Numbers rise; a block ends with one that the order has not.
+  /// By one thread. Numbers rise; a block ends with one that the order has not. That makes up for its
+  /// first: as many are drawn as the order has, and the last of them makes `drawn` 0 again.
   __device__ int next() {
     const bool is_first = is_first_;
     is_first_ = false;
-    return static_cast<int>(is_first ? blockIdx.x : gridDim.x + atomicAdd(&counters_.drawn, 1u));
-  }
-
-  /// By all threads that are left, at the end.
-  __device__ void leave() const {
-    if (threadIdx.x > 0) return;
-    __threadfence();  // what the block has drawn comes before that it has left
-    const unsigned last = gridDim.x - 1;
-    if (atomicInc(&counters_.left, last) == last) counters_.drawn = 0;  // from the limit on to 0
+    return static_cast<int>(is_first ? blockIdx.x : gridDim.x + atomicInc(drawn_, last_));
   }
 
  private:
-  TileCounters& counters_;
+  unsigned *drawn_, last_;
   bool is_first_ = true;
 };

@@ -1,14 +1,15 @@
 // Idea      cuDNN, the vendor's library, as the baseline: its attention is a graph of products,
-//           reductions and operations on elements, which one kernel does (of gradients a few)
+//           reductions and operations on elements, the plan, which one kernel does (of gradients a few)
 // Bound by  tensor cores; decode by DRAM bandwidth
 // Limits    no query that sees no key; of decode one query. Where sequences have different lengths a
 //           launch begins with a kernel of one block, which makes the offsets that cuDNN takes.
 #include "cudnn_graph.hpp"
 #include "decode.hpp"
+#include "harness/cuda/memory.hpp"
 #include "limits.hpp"
 
 #include <limits>
-#include <map>
+#include <memory>
 #include <tuple>
 
 namespace {
@@ -55,12 +56,6 @@ struct Sizes {
     return of;
   }
 
-  auto key() const {
-    return std::array<std::int64_t, 18>{
-        batch,  heads, kv_heads, queries,  keys,        d,         q.batch,  q.head, q.row,
-        k.head, k.row, k.batch,  lse_head, has_lengths, is_causal, diagonal, page,   table_pitch};
-  }
-
  private:
   template <class Args>
   Sizes(const Args& a, bool lengths, std::int64_t lse_pitch)
@@ -89,13 +84,18 @@ float lowest() {
   return cudnnGetVersion() < 91000 ? Limits::lowest() : -Limits::infinity();
 }
 
-/// The number of queries or keys of each sequence, the same for all, on the GPU; never freed.
-const Offset* same_for_all(int batch, int length) {
+struct FreeOnGpu {
+  void operator()(Offset* memory) const { cudaFree(memory); }
+};
+using OnGpu = std::unique_ptr<Offset, FreeOnGpu>;
+
+/// The number of queries or keys of each sequence, the same for all.
+OnGpu same_for_all(int batch, int length) {
   const std::vector<Offset> values(static_cast<std::size_t>(batch), length);
   const std::size_t bytes = values.size() * sizeof(Offset);
-  Offset* made = nullptr;
-  ladder::expect_success(cudaMalloc(&made, bytes));
-  ladder::expect_success(cudaMemcpy(made, values.data(), bytes, cudaMemcpyHostToDevice));
+  OnGpu made(static_cast<Offset*>(ladder::allocate_on_gpu(bytes, "lengths")));
+  LADDER_CUDA(cudaMemcpy(made.get(), values.data(), bytes, cudaMemcpyHostToDevice));
+  LADDER_CUDA(cudaStreamSynchronize(cudaStreamLegacy));  // a launch's stream may not wait for it
   return made;
 }
 
@@ -110,7 +110,7 @@ struct Attention : Graph {
   } offsets;
 
   struct {
-    const Offset *queries = nullptr, *keys = nullptr;
+    OnGpu queries, keys;
   } same_lengths;  // where cuDNN is given lengths, but queries do not have any
 
   explicit Attention(const Sizes& s, bool with_lengths) {
@@ -279,15 +279,6 @@ struct Backward : Attention {
   }
 };
 
-/// Of one kind, made when a problem is first met, and never destroyed: CUDA goes before.
-template <class G>
-G& graph_of(const Sizes& sizes, bool with_lengths) {
-  static auto& graphs = *new std::map<decltype(sizes.key()), G>;
-  const auto found = graphs.find(sizes.key());
-  return found != graphs.end() ? found->second
-                               : graphs.try_emplace(sizes.key(), sizes, with_lengths).first->second;
-}
-
 // --- Sequences of different lengths --------------------------------------------------------------
 
 /// Where each sequence begins, in elements.
@@ -335,8 +326,8 @@ char* add_lengths(const G& graph, const Args& a, Arrays& arrays, cudaStream_t st
   char* const workspace = static_cast<char*>(a.workspace);
   if (a.query_starts == nullptr) {
     if (graph.same_lengths.keys) {
-      arrays.emplace_back(graph.lengths.queries, graph.same_lengths.queries);
-      arrays.emplace_back(graph.lengths.keys, graph.same_lengths.keys);
+      arrays.emplace_back(graph.lengths.queries, graph.same_lengths.queries.get());
+      arrays.emplace_back(graph.lengths.keys, graph.same_lengths.keys.get());
     }
     return workspace;
   }
@@ -380,25 +371,22 @@ struct CudnnForward {
   static constexpr ladder::Version version{"NVIDIA's library, cuDNN's attention", true};
 
   template <class T>
-  static void launch(const attention::Args<T>& a, cudaStream_t stream) {
-    auto& graph = graph_for(a);
+  static Forward<T> plan(const attention::Args<T>& a, bool) {
+    const Sizes sizes(a, Op::kCausal);
+    return Forward<T>(sizes, sizes.has_lengths);
+  }
+  template <class T>
+  static std::size_t workspace(const attention::Args<T>& a, const Forward<T>& graph) {
+    return (a.query_starts ? Offsets::bytes(a.batch) : 0) + graph.workspace();
+  }
+  template <class T>
+  static void launch(const attention::Args<T>& a, const Forward<T>& graph, cudaStream_t stream) {
     Arrays arrays{
         {graph.q, a.q}, {graph.k, a.k}, {graph.v, a.v}, {graph.o, a.o}, {graph.lse, a.lse}};
     char* const workspace = add_lengths(graph, a, arrays, stream);
     graph.run(arrays, workspace, stream);
   }
-  template <class T>
-  static std::size_t workspace(const attention::Args<T>& a) {
-    return (a.query_starts ? Offsets::bytes(a.batch) : 0) + graph_for(a).workspace();
-  }
   static ladder::Support supports(const attention::Problem& p) { return supports_mask<Op>(p); }
-
- private:
-  template <class T>
-  static auto& graph_for(const attention::Args<T>& a) {
-    const Sizes sizes(a, Op::kCausal);
-    return graph_of<Forward<T>>(sizes, sizes.has_lengths);
-  }
 };
 
 template <class Op>
@@ -408,10 +396,22 @@ struct CudnnBackward {
   static constexpr attention::Problem test_problems[] = {{1, 2, 2, 128, 128, 64},
                                                          {2, 4, 2, 256, 256, 128, -1, true}};
 
+  // Up to 9.15 cuDNN takes multiples of 128 keys, or lengths.
+  template <class T>
+  static Backward<T> plan(const attention_backward::Args<T>& a, bool) {
+    const Sizes sizes(a, Op::kCausal);
+    const bool odd = sizes.keys % 128 != 0 && cudnnGetVersion() <= 91500;
+    return Backward<T>(sizes, sizes.has_lengths || odd);
+  }
   // Offsets, delta and dq's sums lie before cuDNN's own workspace, at multiples of 256 bytes.
   template <class T>
-  static void launch(const attention_backward::Args<T>& a, cudaStream_t stream) {
-    auto& graph = graph_for(a);
+  static std::size_t workspace(const attention_backward::Args<T>& a, const Backward<T>& graph) {
+    return (a.query_starts ? Offsets::bytes(a.batch) : 0) + rounded(graph.delta_bytes) +
+           rounded(graph.dq_bytes) + graph.workspace();
+  }
+  template <class T>
+  static void launch(const attention_backward::Args<T>& a, const Backward<T>& graph,
+                     cudaStream_t stream) {
     Arrays arrays{{graph.q, a.q},   {graph.k, a.k},     {graph.v, a.v},
                   {graph.o, a.o},   {graph.lse, a.lse}, {graph.d_o, a.d_o},
                   {graph.dq, a.dq}, {graph.dk, a.dk},   {graph.dv, a.dv}};
@@ -426,22 +426,9 @@ struct CudnnBackward {
     arrays.emplace_back(graph.dq_sums, dq_sums);
     graph.run(arrays, dq_sums + rounded(graph.dq_bytes), stream);
   }
-  template <class T>
-  static std::size_t workspace(const attention_backward::Args<T>& a) {
-    const auto& graph = graph_for(a);
-    return (a.query_starts ? Offsets::bytes(a.batch) : 0) + rounded(graph.delta_bytes) +
-           rounded(graph.dq_bytes) + graph.workspace();
-  }
   static ladder::Support supports(const attention::Problem& p) { return supports_mask<Op>(p); }
 
  private:
-  // Up to 9.15 cuDNN takes multiples of 128 keys, or lengths.
-  template <class T>
-  static auto& graph_for(const attention_backward::Args<T>& a) {
-    const Sizes sizes(a, Op::kCausal);
-    const bool odd = sizes.keys % 128 != 0 && cudnnGetVersion() <= 91500;
-    return graph_of<Backward<T>>(sizes, sizes.has_lengths || odd);
-  }
   static std::size_t rounded(std::size_t bytes) {
     return ladder::ceil_div(bytes, std::size_t{256}) * 256;
   }
@@ -451,30 +438,28 @@ struct CudnnDecode {
   static constexpr ladder::Version version{"NVIDIA's library, cuDNN's attention", true};
 
   template <class T>
-  static void launch(const attention_decode::Args<T>& a, cudaStream_t stream) {
-    auto& graph = graph_for(a);
+  static Forward<T> plan(const attention_decode::Args<T>& a, bool) {
+    return Forward<T>(Sizes(a), a.lengths_differ || a.block_table);
+  }
+  template <class T>
+  static std::size_t workspace(const attention_decode::Args<T>&, const Forward<T>& graph) {
+    return graph.workspace();
+  }
+  template <class T>
+  static void launch(const attention_decode::Args<T>& a, const Forward<T>& graph,
+                     cudaStream_t stream) {
     Arrays arrays{
         {graph.q, a.q}, {graph.k, a.k}, {graph.v, a.v}, {graph.o, a.o}, {graph.lse, a.lse}};
     if (graph.same_lengths.queries) {
-      arrays.emplace_back(graph.lengths.queries, graph.same_lengths.queries);
+      arrays.emplace_back(graph.lengths.queries, graph.same_lengths.queries.get());
       arrays.emplace_back(graph.lengths.keys, a.keys_used);
     }
     if (a.block_table) arrays.emplace_back(graph.table, a.block_table);
     graph.run(arrays, a.workspace, stream);
   }
-  template <class T>
-  static std::size_t workspace(const attention_decode::Args<T>& a) {
-    return graph_for(a).workspace();
-  }
   static ladder::Support supports(const attention::Problem& p) {
     if (p.queries > 1) return ladder::unsupported("there are several queries");
     return supports_graph(p);
-  }
-
- private:
-  template <class T>
-  static auto& graph_for(const attention_decode::Args<T>& a) {
-    return graph_of<Forward<T>>(Sizes(a), a.lengths_differ || a.block_table);
   }
 };
 

@@ -3,8 +3,7 @@
 // Vs v14    most K-tiles take no shuffles between the lanes that have a row, and no multiplication of
 //           their sums and of o: whether any row of the warp has grown by more than 2^8 is one vote
 // Bound by  the tensor cores and power; at head size 64 the exponentials
-// Limits    compute capability 9.0a; 193 KiB of shared memory for head size 128; no two launches at
-//           the same time
+// Limits    compute capability 9.0a; 193 KiB of shared memory for head size 128
 // Tile      128 queries by 128 keys, 2 warpgroups of 64 queries; two stages of Q, of K and of V
 #include "bulk_tiles.hpp"
 #include "device/pipeline_state.hpp"
@@ -24,8 +23,6 @@ constexpr int kConsumers = 2, BM = kConsumers * 64, BN = 128, kStages = 2;
 constexpr int kThreads = (kConsumers + 1) * 128;
 using State = ladder::PipelineState<kStages>;
 
-__device__ TileCounters counters;
-
 template <class T, int D>
 struct Shared {
   Tile<T, BM, D> q[kStages];
@@ -38,7 +35,8 @@ struct Shared {
 template <class Op, class T, int D>
 __global__ void __launch_bounds__(kThreads, 1)
     attend(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap k_map,
-           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order) {
+           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order,
+           unsigned* drawn) {
   auto& s = aligned_shared<Shared<T, D>>();
   const int warp = static_cast<int>(ladder::uniform(threadIdx.x / 32)), warpgroup = warp / 4;
   const int lane = threadIdx.x % 32;
@@ -56,11 +54,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  TileQueue items(counters);
   State state, q_state;           // of K and V; of Q
   if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one warp loads
     setmaxnreg_dec<40>();
     if (warp != kConsumers * 4) return;
+    TileQueue items(drawn, order);
     const bool asks = lane == 0;
     unsigned landed_parity = 0;
     while (true) {
@@ -207,7 +205,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     rows.store(head, first, acc);
   }
-  items.leave();
 }
 
 template <class Op>
@@ -215,13 +212,17 @@ struct MaximumSoFar {
   static constexpr ladder::Version version{"sums rescaled only if a maximum grows far"};
 
   template <class T>
-  static void launch(const attention::Args<T>& a, cudaStream_t stream) {
+  static std::size_t state(const attention::Args<T>&) {
+    return sizeof(unsigned);
+  }
+  template <class T>
+  static void launch(const attention::Args<T>& a, void* state, cudaStream_t stream) {
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;
       const TileOrder order(a, BM, Op::kCausal || a.query_starts);
       ladder::launch(attend<Op, T, D>, std::min(order.count(), ladder::sm_count()), kThreads,
                      kSharedBytes<Shared<T, D>>, stream, q_map(a, BM), kv_map(a, a.k, BN),
-                     kv_map(a, a.v, BN), a, order);
+                     kv_map(a, a.v, BN), a, order, static_cast<unsigned*>(state));
     });
   }
 };

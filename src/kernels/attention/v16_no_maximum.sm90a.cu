@@ -4,8 +4,7 @@
 //           Scores are kept until the sums are known, so that weights have registers of their own: two
 //           sets, of which one is multiplied while the other one is filled
 // Bound by  power: the tensor cores are busy, and the clock is not what it could be
-// Limits    compute capability 9.0a; 193 KiB of shared memory for head size 128; no two launches at
-//           the same time
+// Limits    compute capability 9.0a; 193 KiB of shared memory for head size 128
 // Tile      128 queries by 128 keys, 2 warpgroups of 64 queries; two stages of Q, of K and of V
 #include "bulk_tiles.hpp"
 #include "device/pipeline_state.hpp"
@@ -25,8 +24,6 @@ constexpr int kConsumers = 2, BM = kConsumers * 64, BN = 128, kStages = 2;
 constexpr int kThreads = (kConsumers + 1) * 128;
 using State = ladder::PipelineState<kStages>;
 
-__device__ TileCounters counters;
-
 template <class T, int D>
 struct Shared {
   Tile<T, BM, D> q[kStages];
@@ -39,7 +36,8 @@ struct Shared {
 template <class Op, class T, int D>
 __global__ void __launch_bounds__(kThreads, 1)
     attend(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap k_map,
-           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order) {
+           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order,
+           unsigned* drawn) {
   auto& s = aligned_shared<Shared<T, D>>();
   const int warp = static_cast<int>(ladder::uniform(threadIdx.x / 32)), warpgroup = warp / 4;
   const int lane = threadIdx.x % 32;
@@ -57,11 +55,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  TileQueue items(counters);
   State state, q_state;           // of K and V; of Q
   if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one warp loads
     setmaxnreg_dec<40>();
     if (warp != kConsumers * 4) return;
+    TileQueue items(drawn, order);
     const bool asks = lane == 0;
     unsigned landed_parity = 0;
     while (true) {
@@ -220,7 +218,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     rows.store(head, first, acc);
   }
-  items.leave();
 }
 
 template <class Op>
@@ -228,13 +225,17 @@ struct NoMaximum {
   static constexpr ladder::Version version{"sums of weights tell when a maximum is needed"};
 
   template <class T>
-  static void launch(const attention::Args<T>& a, cudaStream_t stream) {
+  static std::size_t state(const attention::Args<T>&) {
+    return sizeof(unsigned);
+  }
+  template <class T>
+  static void launch(const attention::Args<T>& a, void* state, cudaStream_t stream) {
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;
       const TileOrder order(a, BM, Op::kCausal || a.query_starts);
       ladder::launch(attend<Op, T, D>, std::min(order.count(), ladder::sm_count()), kThreads,
                      kSharedBytes<Shared<T, D>>, stream, q_map(a, BM), kv_map(a, a.k, BN),
-                     kv_map(a, a.v, BN), a, order);
+                     kv_map(a, a.v, BN), a, order, static_cast<unsigned*>(state));
     });
   }
 };

@@ -5,8 +5,7 @@
 //           192 queries lie further apart
 // Bound by  the exponentials and power; with few K-tiles the first and last products of a tile of
 //           queries, when the others wait for their turn as well
-// Limits    head size 64, sequences of one length; compute capability 9.0a; 169 KiB of shared memory;
-//           no two launches at the same time
+// Limits    head size 64, sequences of one length; compute capability 9.0a; 169 KiB of shared memory
 // Tile      192 queries by 128 keys, 3 warpgroups of 64 queries; three stages of Q, of K and of V
 //
 //   warpgroup 0    products | softmax  | softmax  | products | softmax  | …
@@ -30,8 +29,6 @@ constexpr int kConsumers = 3, BM = kConsumers * 64, BN = 128, D = 64, kStages = 
 constexpr int kThreads = (kConsumers + 1) * 128;
 using State = ladder::PipelineState<kStages>;
 
-__device__ TileCounters counters;
-
 template <class T>
 struct Shared {
   Tile<T, BM, D> q[kStages];
@@ -44,7 +41,8 @@ struct Shared {
 template <class Op, class T>
 __global__ void __launch_bounds__(kThreads, 1)
     attend(const __grid_constant__ CUtensorMap q_map, const __grid_constant__ CUtensorMap k_map,
-           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order) {
+           const __grid_constant__ CUtensorMap v_map, attention::Args<T> a, TileOrder order,
+           unsigned* drawn) {
   auto& s = aligned_shared<Shared<T>>();
   const int warp = static_cast<int>(ladder::uniform(threadIdx.x / 32)), warpgroup = warp / 4;
   const int lane = threadIdx.x % 32;
@@ -61,11 +59,11 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
   __syncthreads();  // the mbarriers are initialised; the last block-wide barrier
 
-  TileQueue items(counters);
   State state, q_state;           // of K and V; of Q
   if (warpgroup == kConsumers) {  // the producer warpgroup: setmaxnreg, one thread loads
     setmaxnreg_dec<32>();
     if (threadIdx.x != kConsumers * 128) return;
+    TileQueue items(drawn, order);
     for (;; q_state.advance()) {
       const int item = items.next();
       Mbarrier* const q_full = &s.q_full[q_state.stage];
@@ -199,7 +197,6 @@ __global__ void __launch_bounds__(kThreads, 1)
     }
     rows.store(head, first, acc);
   }
-  items.leave();
 }
 
 template <class Op>
@@ -210,11 +207,15 @@ struct ThreeWarpgroups {
                                                          {1, 2, 1, 590, 1300, 64}};
 
   template <class T>
-  static void launch(const attention::Args<T>& a, cudaStream_t stream) {
+  static std::size_t state(const attention::Args<T>&) {
+    return sizeof(unsigned);
+  }
+  template <class T>
+  static void launch(const attention::Args<T>& a, void* state, cudaStream_t stream) {
     const TileOrder order(a, BM, Op::kCausal);
     ladder::launch(attend<Op, T>, std::min(order.count(), ladder::sm_count()), kThreads,
                    kSharedBytes<Shared<T>>, stream, q_map(a, BM), kv_map(a, a.k, BN),
-                   kv_map(a, a.v, BN), a, order);
+                   kv_map(a, a.v, BN), a, order, static_cast<unsigned*>(state));
   }
   static ladder::Support supports(const attention::Problem& p) {
     return p.d == D ? needs_equal_lengths(p) : ladder::unsupported("the head size is not 64");

@@ -1,7 +1,7 @@
-// Idea      what tiles of keys add to dq they add by turns: for each tile of queries a counter in the
-//           workspace says whose turn it is, the first keys' first. A block that has added counts on,
-//           a store that releases its sums to whoever acquires the turn. As no two blocks add at
-//           once, it takes no atomics
+// Idea      what tiles of keys add to dq they add by turns: for each tile of queries a counter says
+//           whose turn it is, the first keys' first. A block that has added counts on, or back to 0
+//           if it was the last: a store that releases its sums to whoever acquires the turn. As no
+//           two blocks add at once, it takes no atomics
 //
 //             queries      0        1        2        3          each block goes through the queries
 //             keys 0       adds     adds     adds     adds       from the first on: behind the first
@@ -50,39 +50,14 @@ struct Shared {
   unsigned number;  // of this block, as they began
 };
 
-/// The workspace.
-struct Parts {
-  static constexpr int kLeastQueries = 32;
-
-  float* dq_sums;                // as dq, in fp32
-  unsigned *next_block, *turns;  // of each tile of queries of each head of each sequence
-  std::size_t bytes_of_zeros;    // all of these, before
-  float* deltas;
-  std::size_t bytes;
-  int tiles;  // of queries of a head
-
-  template <class T>
-  explicit Parts(const attention_backward::Args<T>& a)
-      : tiles(ladder::ceil_div(a.queries, kLeastQueries)) {
-    const std::int64_t rows = a.heads * a.all_queries;
-    const std::int64_t counters = 1 + std::int64_t{a.batch} * a.heads * tiles;
-    const std::int64_t zeros = rows * a.d + ladder::ceil_div(counters, 8) * 8;  // whole sectors
-    dq_sums = static_cast<float*>(a.workspace);
-    next_block = reinterpret_cast<unsigned*>(dq_sums + rows * a.d);
-    turns = next_block + 1;
-    bytes_of_zeros = sizeof(float) * static_cast<std::size_t>(zeros);
-    deltas = dq_sums + zeros;
-    bytes = bytes_of_zeros + sizeof(float) * static_cast<std::size_t>(rows);
-  }
-};
-
 template <class Op, class T, int D>
 __global__ void __launch_bounds__(kThreads)
-    make_gradients(attention_backward::Args<T> a, Parts parts) {
+    make_gradients(attention_backward::Args<T> a, const float* deltas, float* dq_sums,
+                   unsigned* blocks_begun, unsigned* turns) {
   constexpr int BM = kQueries<D>, kColumns = D * (BM / 16) / (kThreads / 32);
-  static_assert(BM >= Parts::kLeastQueries);
   auto& s = *ladder::dynamic_shared<Shared<T, D>>();
-  if (threadIdx.x == 0) s.number = atomicAdd(parts.next_block, 1u);
+  const unsigned last_number = gridDim.x * gridDim.y * gridDim.z - 1;  // behind it comes 0 again
+  if (threadIdx.x == 0) s.number = atomicInc(blocks_begun, last_number);
   __syncthreads();
   // As this block's index would be in a grid that begins in order.
   const unsigned line = s.number / gridDim.x;
@@ -111,7 +86,7 @@ __global__ void __launch_bounds__(kThreads)
     if (threadIdx.x < BM) {
       cp_async<4>(&to.lse[i], head.lse + row, bytes);
     } else if (threadIdx.x < 2 * BM) {
-      cp_async<4>(&to.delta[i], parts.deltas + head.first_row + row, bytes);
+      cp_async<4>(&to.delta[i], deltas + head.first_row + row, bytes);
     }
   };
   if (count > 0) copy(0);
@@ -200,9 +175,10 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
 
-    // Those of earlier keys have added, all of them, before this block adds.
-    const std::int64_t of_head = std::int64_t{block.z} * a.heads + first_head + number / tiles;
-    unsigned* const turn = parts.turns + of_head * parts.tiles + row0 / BM;
+    // Those of earlier keys have added, all of them, before this block adds. The turn is that of a tile
+    // of queries, one of which each sequence of each head begins, however long those before it are.
+    const std::int64_t sequences = std::int64_t{first_head + number / tiles} * a.batch + block.z;
+    unsigned* const turn = turns + sequences + (head.first_row + row0) / BM;
     if (threadIdx.x == 0) {
       while (load_acquire<Scope::gpu>(turn) != block.x) {
       }
@@ -210,7 +186,7 @@ __global__ void __launch_bounds__(kThreads)
     __syncthreads();
     // Both go to the L2: another multiprocessor's sums are not in this one's L1.
     float2 sums[2][kColumns / 8] = {};
-    float* const to = parts.dq_sums + head.first_row * D + dq_column + lane % 4 * 2;
+    float* const to = dq_sums + head.first_row * D + dq_column + lane % 4 * 2;
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int row = row0 + dq_row + half * 8 + lane / 4;
@@ -232,7 +208,11 @@ __global__ void __launch_bounds__(kThreads)
       }
     }
     __syncthreads();
-    if (threadIdx.x == 0) store_release<Scope::gpu>(turn, block.x + 1);
+    if (threadIdx.x == 0) {
+      // None of these queries sees the next tile of keys, or there is none.
+      const bool is_last_turn = head.template visible<Op>(row0 + BM - 1) <= key0 + BN;
+      store_release<Scope::gpu>(turn, is_last_turn ? 0 : block.x + 1);
+    }
   }
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
@@ -259,19 +239,29 @@ struct InOrder {
 
   template <class T>
   static std::size_t workspace(const attention_backward::Args<T>& a) {
-    return Parts(a).bytes;
+    return sizeof(float) * static_cast<std::size_t>(a.heads * a.all_queries * (a.d + 1));
+  }
+  /// How many blocks have begun, and whose turn it is at each tile of queries.
+  template <class T>
+  static std::size_t state(const attention_backward::Args<T>& a) {
+    const int rows = a.d == 64 ? kQueries<64> : kQueries<128>;
+    const std::int64_t tiles = a.heads * a.all_queries / rows + std::int64_t{a.heads} * a.batch;
+    return sizeof(unsigned) * static_cast<std::size_t>(1 + tiles);
   }
   template <class T>
-  static void launch(const attention_backward::Args<T>& a, cudaStream_t stream) {
-    const Parts parts(a);
-    ladder::fill_async(parts.dq_sums, 0, parts.bytes_of_zeros, stream);
-    attention_backward_parts::launch_delta(a, parts.deltas, stream);
+  static void launch(const attention_backward::Args<T>& a, void* state, cudaStream_t stream) {
+    const std::int64_t rows = a.heads * a.all_queries;
+    auto* const dq_sums = static_cast<float*>(a.workspace);
+    float* const delta = dq_sums + rows * a.d;
+    auto *const blocks_begun = static_cast<unsigned*>(state), *const turns = blocks_begun + 1;
+    ladder::fill_async(dq_sums, 0, sizeof(float) * static_cast<std::size_t>(rows * a.d), stream);
+    attention_backward_parts::launch_delta(a, delta, stream);
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;
       ladder::launch(make_gradients<Op, T, D>, key_tiles(a, BN), kThreads, sizeof(Shared<T, D>),
-                     stream, a, parts);
+                     stream, a, delta, dq_sums, blocks_begun, turns);
     });
-    attention_backward_parts::launch_round_dq(a, parts.dq_sums, stream);
+    attention_backward_parts::launch_round_dq(a, dq_sums, stream);
   }
   template <class T>
   static ladder::Support supports(const attention::Problem& p) {

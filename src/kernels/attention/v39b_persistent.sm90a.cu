@@ -54,7 +54,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                    const __grid_constant__ CUtensorMap d_o_map,
                    const __grid_constant__ CUtensorMap k_map,
                    const __grid_constant__ CUtensorMap v_map, attention_backward::Args<T> a,
-                   QueryTiles tiles, TileOrder order) {
+                   QueryTiles tiles, TileOrder order, unsigned* drawn) {
   constexpr int BM = kQueries<D>;
   auto& s = aligned_shared<Shared<T, D>>();
   // Of a shuffle the compiler knows that lanes have the same: descriptors are in uniform registers.
@@ -83,12 +83,19 @@ __global__ void __launch_bounds__(kThreads, 1)
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
     if (warp == 0 && lane == 0) {  // draws, and loads K and V
       // A new mbarrier reports the previous phase complete, so the first pass does not block.
-      unsigned parity = 1;
-      for (bool is_last = false; !is_last; parity ^= 1) {
+      for (unsigned parity = 1;; parity ^= 1) {
         mbarrier_wait(&s.queries_loaded, parity);
-        const auto number = static_cast<int>(atomicAdd(tiles.counters, 1u));
-        is_last = number >= order.count();
-        const TilePlace place = order.at(min(number, order.count() - 1));
+        // Each block ends with a number too many; behind the last of these comes 0 again.
+        const unsigned last_number = order.count() + gridDim.x - 1;
+        const auto number = static_cast<int>(atomicInc(drawn, last_number));
+        if (number >= order.count()) {
+          mbarrier_wait(&s.kv_empty, parity);
+          s.items[parity ^ 1] = {};
+          mbarrier_arrive(&s.drawn);
+          mbarrier_arrive(&s.kv_full);
+          return;
+        }
+        const TilePlace place = order.at(number);
         const MapPlace at(a, place.sequence);
         const int group = a.heads / a.kv_heads, first_head = place.head * group;
         const Head<T> head(a, first_head, place.sequence);
@@ -96,16 +103,10 @@ __global__ void __launch_bounds__(kThreads, 1)
         const int key0 = place.tile * BN;
         // The first query that sees a key of the tile.
         const int begin = Op::kCausal ? max(0, key0 - head.diagonal) / BM * BM : 0;
-        const int end = is_last || key0 >= head.keys ? 0 : head.queries;
-        s.items[parity ^ 1] = {first_head,
-                               is_last ? 0 : group,
-                               place.sequence,
-                               key0,
-                               begin,
-                               end,
-                               at.query,
-                               at.sequence,
-                               tiles.first(a, first_head, place.sequence)};
+        const int end = key0 < head.keys ? head.queries : 0;
+        s.items[parity ^ 1] = {first_head, group,       place.sequence,
+                               key0,       begin,       end,
+                               at.query,   at.sequence, tiles.first(a, first_head, place.sequence)};
         mbarrier_arrive(&s.drawn);
         if (begin >= end) {
           mbarrier_arrive(&s.kv_full);
@@ -292,20 +293,24 @@ struct Persistent {
 
   template <class T>
   static std::size_t workspace(const attention_backward::Args<T>& a) {
-    return QueryTiles(a, 1).bytes;
+    return QueryTiles(a).bytes;
   }
   template <class T>
-  static void launch(const attention_backward::Args<T>& a, cudaStream_t stream) {
-    const QueryTiles tiles(a, 1);
+  static std::size_t state(const attention_backward::Args<T>&) {
+    return sizeof(unsigned);
+  }
+  template <class T>
+  static void launch(const attention_backward::Args<T>& a, void* state, cudaStream_t stream) {
+    const QueryTiles tiles(a);
     const TileOrder order = TileOrder::of_keys(a, BN);
-    ladder::fill_async(tiles.sums, 0, tiles.bytes_of_sums + sizeof *tiles.counters, stream);
+    ladder::fill_async(tiles.sums, 0, tiles.bytes_of_sums, stream);
     attention_backward_parts::launch_rows(a, tiles, stream);
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;
       ladder::launch(make_gradients<Op, T, D>, std::min(order.count(), ladder::sm_count()),
                      kThreads, kSharedBytes<Shared<T, D>>, stream, q_map(a, kQueries<D>),
                      q_map(a, a.d_o, kQueries<D>), kv_map(a, a.k, BN), kv_map(a, a.v, BN), a, tiles,
-                     order);
+                     order, static_cast<unsigned*>(state));
     });
     attention_backward_parts::launch_round_dq(a, tiles, stream);
   }

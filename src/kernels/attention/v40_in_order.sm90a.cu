@@ -28,6 +28,8 @@
 #include "device/sm_count.hpp"
 #include "tile_order.hpp"
 
+#include <climits>
+
 namespace {
 
 using namespace attention_tiles;
@@ -43,8 +45,9 @@ constexpr int kMeeting = 1, kSumsFull = 2, kSumsEmpty = 3, kAdding = kConsumers 
 struct Item {
   int first_head, heads, sequence;  // of queries; no heads behind the last tile
   int tile, begin, last;            // of keys; the queries are gone through from the last tile on
+  int begin_of_next;                // where they would begin for the next tile of keys
   int map_query, map_sequence;      // where the queries begin in the maps
-  std::int64_t first_tile;          // of queries, in the workspace
+  int first_tile;                   // of queries, in the workspace
 };
 
 template <class T, int D>
@@ -64,7 +67,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                    const __grid_constant__ CUtensorMap d_o_map,
                    const __grid_constant__ CUtensorMap k_map,
                    const __grid_constant__ CUtensorMap v_map, attention_backward::Args<T> a,
-                   QueryTiles tiles, TileOrder order) {
+                   QueryTiles tiles, TileOrder order, unsigned* drawn, unsigned* turns) {
   constexpr int BM = kQueries<D>;
   auto& s = aligned_shared<Shared<T, D>>();
   // Of a shuffle the compiler knows that lanes have the same: descriptors are in uniform registers.
@@ -99,35 +102,42 @@ __global__ void __launch_bounds__(kThreads, 1)
   if (warpgroup == kConsumers) {  // setmaxnreg
     setmaxnreg_dec<24>();
     const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
+    // Tiles of queries. An int is enough: each has 32 KiB of sums.
+    const auto of_head = static_cast<int>(tiles.of_head);
     if (warp == 0 && lane == 0) {  // draws, and loads K and V
       // A new mbarrier reports the previous phase complete, so the first pass does not block.
-      unsigned parity = 1;
-      for (bool is_end = false; !is_end; parity ^= 1) {
+      for (unsigned parity = 1;; parity ^= 1) {
         mbarrier_wait(&s.queries_loaded, parity);
-        const auto number = static_cast<int>(atomicAdd(tiles.counters, 1u));
-        is_end = number >= order.count();
-        const TilePlace place = order.at(min(number, order.count() - 1));
+        // Each block ends with a number too many; behind the last of these comes 0 again.
+        const unsigned last_number = order.count() + gridDim.x - 1;
+        const auto number = static_cast<int>(atomicInc(drawn, last_number));
+        if (number >= order.count()) {
+          mbarrier_wait(&s.kv_empty, parity);
+          s.items[parity ^ 1] = {};
+          mbarrier_arrive(&s.drawn);
+          mbarrier_arrive(&s.kv_full);
+          return;
+        }
+        const TilePlace place = order.at(number);
         const MapPlace at(a, place.sequence);
         const int group = a.heads / a.kv_heads, first_head = place.head * group;
         const Head<T> head(a, first_head, place.sequence);
         mbarrier_wait(&s.kv_empty, parity);
-        const int key0 = place.tile * BN;
-        // The first query that sees a key of the tile. But the first keys set the sums of all, of
-        // those too that see none.
-        const int begin = Op::kCausal && key0 > 0 ? max(0, key0 - head.diagonal) / BM * BM : 0;
+        // The first query that sees a key from key0 on is in the tile that begins here.
+        const auto first_query = [&](int key0) {
+          return Op::kCausal ? max(0, key0 - head.diagonal) / BM * BM : 0;
+        };
+        const int key0 = place.tile * BN, next_key0 = key0 + BN;
+        // The first keys set the sums of all queries, of those too that see none.
+        const int begin = key0 > 0 ? first_query(key0) : 0;
+        const int begin_of_next = next_key0 < head.keys ? first_query(next_key0) : INT_MAX;
         const int count = key0 < head.keys ? ladder::ceil_div(head.queries, BM) : 0;
         const int last = (count - 1) * BM;
-        s.items[parity ^ 1] = {first_head,
-                               is_end ? 0 : group,
-                               place.sequence,
-                               place.tile,
-                               begin,
-                               last,
-                               at.query,
-                               at.sequence,
-                               tiles.first(a, first_head, place.sequence)};
+        const auto first_tile = static_cast<int>(tiles.first(a, first_head, place.sequence));
+        s.items[parity ^ 1] = {first_head, group,         place.sequence, place.tile,  begin,
+                               last,       begin_of_next, at.query,       at.sequence, first_tile};
         mbarrier_arrive(&s.drawn);
-        if (is_end || begin > last) {
+        if (begin > last) {
           mbarrier_arrive(&s.kv_full);
           continue;
         }
@@ -151,8 +161,7 @@ __global__ void __launch_bounds__(kThreads, 1)
                             full);
             s.d_o[stage].load(&d_o_map, item.map_query + row0, item.first_head + h,
                               item.map_sequence, full);
-            bulk_load(&s.rows[stage],
-                      tiles.rows_of(item.first_tile + h * tiles.of_head + row0 / BM),
+            bulk_load(&s.rows[stage], tiles.rows_of(item.first_tile + h * of_head + row0 / BM),
                       sizeof(Rows<D>), full);
           }
         }
@@ -169,8 +178,8 @@ __global__ void __launch_bounds__(kThreads, 1)
         if (item.begin <= item.last) named_barrier_arrive<kAdding>(kSumsEmpty);
         for (int h = 0; h < item.heads; ++h) {
           for (int row0 = item.last; row0 >= item.begin; row0 -= BM) {
-            const std::int64_t tile = item.first_tile + h * tiles.of_head + row0 / BM;
-            unsigned* const turn = tiles.counters + 1 + tile;
+            const int tile = item.first_tile + h * of_head + row0 / BM;
+            unsigned* const turn = turns + tile;
             if (lane == 0) {
               while (load_acquire<Scope::gpu>(turn) != static_cast<unsigned>(item.tile)) {
               }
@@ -187,10 +196,11 @@ __global__ void __launch_bounds__(kThreads, 1)
             }
             __syncwarp();
             const bool is_last = h + 1 == item.heads && row0 == item.begin;
+            const bool is_last_turn = row0 < s.items[parity].begin_of_next;
             if (!is_last) named_barrier_arrive<kAdding>(kSumsEmpty);
             if (lane == 0) {
               bulk_wait_group<0>();  // added, not only read
-              store_release<Scope::gpu>(turn, item.tile + 1);
+              store_release<Scope::gpu>(turn, is_last_turn ? 0 : item.tile + 1);
             }
           }
         }
@@ -316,12 +326,6 @@ __global__ void __launch_bounds__(kThreads, 1)
   }
 }
 
-/// Counters: the next block's number, and whose turn it is at each tile of queries.
-template <class T>
-QueryTiles tiles_of(const attention_backward::Args<T>& a) {
-  return QueryTiles(a, 1 + QueryTiles::count(a));
-}
-
 template <class Op>
 struct InOrder {
   static constexpr ladder::Version version{"dq added in order"};
@@ -331,20 +335,25 @@ struct InOrder {
 
   template <class T>
   static std::size_t workspace(const attention_backward::Args<T>& a) {
-    return tiles_of(a).bytes;
+    return QueryTiles(a).bytes;
+  }
+  /// How many tiles of keys were drawn, and whose turn it is at each tile of queries.
+  template <class T>
+  static std::size_t state(const attention_backward::Args<T>& a) {
+    return (1 + static_cast<std::size_t>(QueryTiles::count(a))) * sizeof(unsigned);
   }
   template <class T>
-  static void launch(const attention_backward::Args<T>& a, cudaStream_t stream) {
-    const QueryTiles tiles = tiles_of(a);
+  static void launch(const attention_backward::Args<T>& a, void* state, cudaStream_t stream) {
+    const QueryTiles tiles(a);
     const TileOrder order = TileOrder::of_keys(a, BN);
-    ladder::fill_async(tiles.counters, 0, (1 + tiles.count(a)) * sizeof(unsigned), stream);
+    auto *const drawn = static_cast<unsigned*>(state), *const turns = drawn + 1;
     attention_backward_parts::launch_rows(a, tiles, stream);
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;
       ladder::launch(make_gradients<Op, T, D>, std::min(order.count(), ladder::sm_count()),
                      kThreads, kSharedBytes<Shared<T, D>>, stream, q_map(a, kQueries<D>),
                      q_map(a, a.d_o, kQueries<D>), kv_map(a, a.k, BN), kv_map(a, a.v, BN), a, tiles,
-                     order);
+                     order, drawn, turns);
     });
     attention_backward_parts::launch_round_dq(a, tiles, stream);
   }

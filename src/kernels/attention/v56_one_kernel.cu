@@ -7,9 +7,8 @@
 //           other kernels wrote stays there and does not go to DRAM while this one reads. And it takes
 //           problems of the forward operation in which few queries see many keys: they are the same
 // Bound by  memory
-// Limits    as v55, with 109 KiB of shared memory for head size 128; no two launches at the same time, as
-//           they share the counters; 2^30 tiles. Of more than 16 rows the second block finds less in
-//           the L2 than in v55
+// Limits    as v55, with 109 KiB of shared memory for head size 128; 2^30 tiles. Of more than 16 rows the
+//           second block finds less in the L2 than in v55
 // Tile      16 rows by 64 keys, 4 warps of 16 keys, 3 stages
 #include "device/ptx/memory_order.hpp"
 #include "device/sm_count.hpp"
@@ -104,9 +103,11 @@ struct Tiles {
   }
 };
 
-/// How many pieces of a warp's rows are in the workspace, of the run that a block begins and leaves to
-/// the next. All 0 between launches.
-__device__ unsigned arrived[kMostBlocks][kWarps];
+/// How many pieces of each warp's rows are in the workspace, of a run that a block begins and leaves to
+/// the next: the state, for each block.
+struct Arrived {
+  unsigned pieces[kWarps];
+};
 
 /// What was cut, in the workspace: of each block the run that it goes on with, and the one that it
 /// begins and leaves to the next.
@@ -210,7 +211,7 @@ __device__ __forceinline__ void copy(T* to, const T* from, bool exists) {
 
 /// `of_head`: how many runs there are of each head of keys.
 template <class T, int D, bool kStreams>
-__global__ void __launch_bounds__(kThreads) attend(Args<T> a, int of_head) {
+__global__ void __launch_bounds__(kThreads) attend(Args<T> a, int of_head, Arrived* arrived) {
   Shared<T, D>& s = *ladder::dynamic_shared<Shared<T, D>>();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const float scale = a.scale * kLog2E;
@@ -320,7 +321,7 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a, int of_head) {
         const int begin_of_run = begin + count - left - now.tile;
         const int first = begin_of_run / part;
         const int all = (begin_of_run + tiles_of(now.keys) - 1) / part - first + 1;
-        unsigned* const counter = &arrived[first][warp];
+        unsigned* const counter = &arrived[first].pieces[warp];
         unsigned before = 0;
         if (lane == 0) before = add_acquire_release<Scope::gpu>(counter, 1);
         before = __shfl_sync(0xffffffff, before, 0);
@@ -347,17 +348,24 @@ struct OneKernel {
   static std::size_t workspace(const Args<T>& a) {
     return a.d == 64 ? Pieces<T, 64>::bytes(blocks()) : Pieces<T, 128>::bytes(blocks());
   }
+  /// Of as many blocks as there can be that have tiles, where a run has several and can be cut.
   template <class T>
-  static void launch(const Args<T>& a, cudaStream_t stream) {
-    const int rows = a.heads / a.kv_heads * a.queries, of_head = ladder::ceil_div(rows, BM);
-    if (rows == 0 || a.batch == 0) return;
+  static std::size_t state(const Args<T>& a) {
+    if (tiles_of(a.keys) <= 1) return 0;
+    return sizeof(Arrived) *
+           static_cast<std::size_t>(min(most_tiles(a), std::int64_t{kMostBlocks}));
+  }
+  template <class T>
+  static void launch(const Args<T>& a, void* state, cudaStream_t stream) {
+    const int of_head = runs_of_head(a);
+    if (of_head == 0 || a.batch == 0) return;
     // Measured: from here on streams are the slower ones.
     constexpr double kLargest = 512 << 20;  // bytes
     const bool streams = 2.0 * sizeof(T) * a.batch * a.kv_heads * a.keys * a.d < kLargest;
     with_head_size(a.d, [&](auto d) {
       constexpr int D = decltype(d)::value;
       ladder::launch(streams ? attend<T, D, true> : attend<T, D, false>, blocks(), kThreads,
-                     sizeof(Shared<T, D>), stream, a, of_head);
+                     sizeof(Shared<T, D>), stream, a, of_head, static_cast<Arrived*>(state));
     });
   }
   template <class T>
@@ -365,13 +373,20 @@ struct OneKernel {
     const ladder::Support memory =
         needs_shared_memory(p.d == 64 ? sizeof(Shared<T, 64>) : sizeof(Shared<T, 128>));
     if (!memory.ok) return memory;
-    const int rows = p.heads / std::max(p.kv_heads, 1) * p.queries;
-    const std::int64_t runs = std::int64_t{p.batch} * p.kv_heads * ladder::ceil_div(rows, BM);
-    if (runs * tiles_of(p.keys) > 1 << 30) return ladder::unsupported("more than 2^30 tiles");
+    if (most_tiles(p) > 1 << 30) return ladder::unsupported("more than 2^30 tiles");
     return needs_compute_capability(80);
   }
 
  private:
+  // Of arguments or of a problem.
+  template <class Sizes>
+  static int runs_of_head(const Sizes& s) {
+    return ladder::ceil_div(s.heads / std::max(s.kv_heads, 1) * s.queries, BM);
+  }
+  template <class Sizes>
+  static std::int64_t most_tiles(const Sizes& s) {
+    return std::int64_t{s.batch} * s.kv_heads * runs_of_head(s) * tiles_of(s.keys);
+  }
   static int blocks() { return min(kMostBlocks, kBlocksPerSm * ladder::sm_count()); }
 };
 
@@ -386,8 +401,12 @@ struct FewQueries {
     return OneKernel::workspace(as_decode(a));
   }
   template <class T>
-  static void launch(const attention::Args<T>& a, cudaStream_t stream) {
-    OneKernel::launch(as_decode(a), stream);
+  static std::size_t state(const attention::Args<T>& a) {
+    return OneKernel::state(as_decode(a));
+  }
+  template <class T>
+  static void launch(const attention::Args<T>& a, void* state, cudaStream_t stream) {
+    OneKernel::launch(as_decode(a), state, stream);
   }
   template <class T>
   static ladder::Support supports(const attention::Problem& p) {
