@@ -40,7 +40,8 @@ class Product {
       : starts_(starts),
         a_(starts.a + size(m, k)),
         b_(starts.b + size(k, n)),
-        c_(starts.c + size(m, n)) {
+        c_(starts.c + size(m, n)),
+        state_(gemm_choice::state(m, n, k)) {
     args_ = {.a = a_.begin() + starts.a,
              .b = b_.begin() + starts.b,
              .c = c_.begin() + starts.c,
@@ -69,7 +70,7 @@ class Product {
 
   const Args& args() const { return args_; }
 
-  /// launch(args) with so many bytes of scratch memory; returns the first mistake.
+  /// launch(args, state) with so many bytes of scratch memory; returns the first mistake.
   template <class Launch>
   std::string mistake(std::size_t workspace_bytes, unsigned lane_order, Launch launch) {
     Array<unsigned char> workspace(workspace_bytes);
@@ -79,9 +80,12 @@ class Product {
     Args args = args_;
     args.workspace = workspace.begin();
     ladder::host::set_lane_order(lane_order);
-    const std::string error = ladder::test::error_of([&] { launch(args); });
+    const std::string error = ladder::test::error_of([&] { launch(args, state_.begin()); });
     ladder::host::set_lane_order(0);
     if (!error.empty()) return error;
+    if (std::ranges::any_of(state_, [](unsigned char byte) { return byte != 0; })) {
+      return "left state that is not zero";
+    }
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       const float found = args.c[i], expected = bfloat16(static_cast<float>(expected_[i]));
       if (found == expected) continue;
@@ -105,6 +109,7 @@ class Product {
 
   Starts starts_;
   Array<bfloat16> a_, b_, c_;
+  Array<unsigned char> state_;  // of all launches
   Args args_;
   std::vector<double> expected_;
 };
@@ -147,8 +152,8 @@ TYPED_TEST(GemmChoice, EveryShapeIsRightInManyWays) {
       const std::size_t bytes = gemm_choice::workspace<TypeParam>(product.args(), choice);
       const auto lane_order = static_cast<unsigned>(i);  // odd ones: eager
       EXPECT_EQ(product.mistake(bytes, lane_order,
-                                [&](const auto& args) {
-                                  gemm_choice::launch<TypeParam>(args, choice, nullptr);
+                                [&](const auto& args, void* state) {
+                                  gemm_choice::launch<TypeParam>(args, choice, state, nullptr);
                                 }),
                 "")
           << "shape " << choice.shape << ", way " << choice.way;
@@ -164,9 +169,10 @@ TYPED_TEST(GemmChoice, ABlockMayHaveSeveralTiles) {
     // Whole tiles or some divided, of another cluster with the next shape.
     const Choice& choice = ways[static_cast<std::size_t>(shape) * 5 % ways.size()];
     const std::size_t bytes = gemm_choice::workspace<TypeParam>(product.args(), choice);
-    EXPECT_EQ(product.mistake(
-                  bytes, static_cast<unsigned>(shape),
-                  [&](const auto& args) { gemm_choice::launch<TypeParam>(args, choice, nullptr); }),
+    EXPECT_EQ(product.mistake(bytes, static_cast<unsigned>(shape),
+                              [&](const auto& args, void* state) {
+                                gemm_choice::launch<TypeParam>(args, choice, state, nullptr);
+                              }),
               "")
         << "shape " << choice.shape << ", way " << choice.way;
   }
@@ -181,9 +187,10 @@ TYPED_TEST(GemmChoice, EveryWayThatOperandsComeIsRight) {
     const bool is_copied = choice.operands == gemm_choice::Operands::are_copied;
     if (is_copied && !copied.insert(choice.shape).second) continue;
     const std::size_t bytes = gemm_choice::workspace<TypeParam>(product.args(), choice);
-    EXPECT_EQ(product.mistake(
-                  bytes, 1,
-                  [&](const auto& args) { gemm_choice::launch<TypeParam>(args, choice, nullptr); }),
+    EXPECT_EQ(product.mistake(bytes, 1,
+                              [&](const auto& args, void* state) {
+                                gemm_choice::launch<TypeParam>(args, choice, state, nullptr);
+                              }),
               "")
         << "operands " << static_cast<int>(choice.operands) << ", shape " << choice.shape
         << ", way " << choice.way;
@@ -198,9 +205,10 @@ TYPED_TEST(GemmChoice, FewBlocksHaveAllOfAnSmsSharedMemory) {
   const Choice choice = gemm_choice::choices<TypeParam>(few.args(), 1).front();
   auto launched = [&](Product<TypeParam>& product) {
     ladder::recorded_launches().clear();
-    EXPECT_EQ(product.mistake(
-                  gemm_choice::workspace<TypeParam>(product.args(), choice), 1,
-                  [&](const auto& args) { gemm_choice::launch<TypeParam>(args, choice, nullptr); }),
+    EXPECT_EQ(product.mistake(gemm_choice::workspace<TypeParam>(product.args(), choice), 1,
+                              [&](const auto& args, void* state) {
+                                gemm_choice::launch<TypeParam>(args, choice, state, nullptr);
+                              }),
               "");
     return ladder::recorded_launches().back();
   };
@@ -238,11 +246,15 @@ TYPED_TEST(GemmChoice, MatricesMayStartAnywhere) {
       Product<TypeParam> product(problem.m, problem.n, problem.k, starts);
       for (const std::string_view name : versions) {
         const ladder::Kernel& kernel = version<TypeParam>(name);
-        EXPECT_EQ(product.mistake(kernel.workspace(&product.args()), 1,
-                                  [&](const auto& args) { kernel.launch(&args, nullptr); }),
+        const void* const plan = kernel.plan ? kernel.plan(&product.args(), false) : nullptr;
+        EXPECT_EQ(product.mistake(kernel.workspace({&product.args(), plan}), 1,
+                                  [&](const auto& args, void* state) {
+                                    kernel.launch({&args, plan, state}, nullptr);
+                                  }),
                   "")
             << name << ", " << problem.m << "x" << problem.n << "x" << problem.k
             << ", A, B, C from " << starts.a << ", " << starts.b << ", " << starts.c;
+        if (plan) kernel.forget(plan);
       }
     }
   }

@@ -253,11 +253,11 @@ def skinny() -> Picture:
 @rung(
     "v20_autotuned",
     "A flow: up to 8 rows or columns go to v16's kernels, else the lowest estimate chooses",
-    "if (is_skinny(g)) return launch_skinny(g, stream);",
+    "if (is_skinny(g)) return launch_skinny(g, state, stream);",
     "constexpr int kFewest = 8;",
-    "(g.m <= kFewest || g.n <= kFewest)",
+    "g.m <= kFewest || g.n <= kFewest",
     "if (b_aligned) continue;",
-    "take_if_faster({shape, way, true},",
+    "take_if_faster({shape, *plan, true},",
 )
 def autotuned() -> Picture:
     few = 8

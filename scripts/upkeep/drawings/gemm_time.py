@@ -267,7 +267,7 @@ def tma() -> Picture:
     "kEndStart = 5000;",
     "S::BM * S::BN * S::BK * S::kBlocksPerSm / 128.0;",
     "const double ends = ladder::ceil_div(rest, slots - rest);",
-    "std::ceil(ends / (ends + 1) * (plan.k_tiles + kEndStart / k_tile));",
+    "std::ceil(ends / (ends + 1) * (k_tiles + kEndStart / k_tile));",
 )
 def last_wave() -> Picture:
     bm, bn, bk, m, n, k = 128, 256, 8, 2048, 3584, 4096

@@ -36,52 +36,38 @@ struct Contract : gemm {
     const auto size = [](int n, int most) { return static_cast<int>(ladder::shortened(n, most)); };
     return {size(p.m, 2048), size(p.n, 2048), size(p.k, 4096)};
   }
+  static const char* best(const Problem&) { return "v20_"; }
   static std::vector<ladder::InputSet> input_sets() {
     return {{"uniform", ladder::uniform_value},
             {"small integers", ladder::small_integer_value, true}};
   }
 
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    const double m = p.m, n = p.n, k = p.k;
-    const auto size = static_cast<double>(ladder::size_of(dtype));
-    return {.flops = 2 * m * n * k,
-            .bytes_read = (m * k + k * n) * size,
-            .bytes_written = m * n * size};
-  }
+  static double flops(const Problem& p) { return 2.0 * p.m * p.n * p.k; }
 
   // Rounding errors of a sum of K products, taken as independent, stay below
   // lambda * sqrt(K) * u * (|A||B|) but for a probability that falls like exp(-lambda^2 / 2)
   // (Higham and Mary, A New Approach to Probabilistic Rounding Error Analysis, 2019).
-  static ladder::Tolerance tolerance(const Problem& p, ladder::DType dtype) {
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
     constexpr double kLambda = 8;
     const double k = p.k;
-    return {.relative = dtype == ladder::DType::f32 ? 0 : ladder::unit_roundoff(dtype),
-            .scaled = std::min(k, kLambda * std::sqrt(k)) * 0x1p-24};
+    return {ladder::input<T>("a", {p.m, p.k}), ladder::input<T>("b", {p.k, p.n}),
+            ladder::output<T>("c", {p.m, p.n},
+                              {.scaled = std::min(k, kLambda * std::sqrt(k)) * 0x1p-24})};
   }
-
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    const auto m = static_cast<std::size_t>(p.m), n = static_cast<std::size_t>(p.n),
-               k = static_cast<std::size_t>(p.k);
-    return {m * k, k * n};
-  }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>(p.m) * static_cast<std::size_t>(p.n);
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {.a = of["a"], .b = of["b"], .c = of["c"], .m = p.m, .n = p.n, .k = p.k};
   }
 
   template <class T>
-  static Args<T> bind(const Problem& p, std::span<T* const> inputs, T* output) {
-    return {.a = inputs[0], .b = inputs[1], .c = output, .m = p.m, .n = p.n, .k = p.k};
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    return ladder::answers(gemm_reference<T>({of["a"]}, {of["b"]}, p.m, p.n, p.k));
   }
-
-  template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
-    return gemm_reference<T>({inputs[0].data()}, {inputs[1].data()}, p.m, p.n, p.k);
-  }
-
 #if defined(LADDER_CUDA_BACKEND)
-  static bool wants_gpu_reference(const Problem& p) { return cost(p, {}).flops > 1e9; }
-  static void reference_on_gpu(const Args<float>& args, double* values, double* magnitude) {
-    gemm_reference_on_gpu<float>({args.a}, {args.b}, args.m, args.n, args.k, values, magnitude);
+  static bool wants_gpu_reference(const Problem& p) { return flops(p) > 1e9; }
+  static void reference_on_gpu(const Args<float>& g, std::span<const ladder::AnswerOnGpu> c) {
+    gemm_reference_on_gpu<float>({g.a}, {g.b}, g.m, g.n, g.k, c[0]);
   }
 #endif
 };

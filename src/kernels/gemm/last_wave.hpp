@@ -5,7 +5,9 @@
 #include "device/sm_count.hpp"
 #include "gemm.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <optional>
 
 namespace {
 
@@ -52,20 +54,28 @@ constexpr double k_tile_cycles() {
   return S::BM * S::BN * S::BK * S::kBlocksPerSm / 128.0;
 }
 
-/// Each block slot that the last wave leaves free takes so many ends that they last as long as a
-/// beginning, if that saves more than adding the partial sums costs.
+/// K-tiles of a beginning that lasts as long as the ends that one block slot takes, if that saves more than
+/// adding the partial sums costs.
+template <class S>
+std::optional<int> beginning(int k_tiles, double ends) {
+  const double k_tile = k_tile_cycles<S>();
+  const double at = std::ceil(ends / (ends + 1) * (k_tiles + kEndStart / k_tile));
+  if (at + kAdding / k_tile >= k_tiles) return {};
+  return static_cast<int>(at);
+}
+
+/// Each block slot that the last wave leaves free takes ends.
 template <class S>
 Plan cut_last_wave(const gemm::Args<float>& g) {
   Plan plan = plan_of<S>(g);
   const int slots = ladder::sm_count() * S::kBlocksPerSm, rest = plan.whole % slots;
   if (rest == 0 || rest > kMostCut) return plan;
   const double ends = ladder::ceil_div(rest, slots - rest);
-  const double k_tile = k_tile_cycles<S>();
-  const double at = std::ceil(ends / (ends + 1) * (plan.k_tiles + kEndStart / k_tile));
-  if (at + kAdding / k_tile >= plan.k_tiles) return plan;
-  plan.at = static_cast<int>(at);
-  plan.cut = rest;
-  plan.whole -= rest;
+  if (const auto at = beginning<S>(plan.k_tiles, ends)) {
+    plan.at = *at;
+    plan.cut = rest;
+    plan.whole -= rest;
+  }
   return plan;
 }
 
@@ -73,6 +83,14 @@ Plan cut_last_wave(const gemm::Args<float>& g) {
 template <class S>
 std::size_t cut_bytes(const Plan& plan) {
   return std::size_t{2} * static_cast<std::size_t>(plan.cut) * S::BM * S::BN * sizeof(float);
+}
+
+/// Bytes of state: a count of blocks for each tile that is cut, of as many as any number of SMs leaves over.
+template <class S>
+std::size_t cut_state(const gemm::Args<float>& g) {
+  if (!beginning<S>(ladder::ceil_div(g.k, S::BK), 1)) return 0;
+  const std::int64_t most = std::min(tiles_of<S>(g), std::int64_t{kMostCut});
+  return static_cast<std::size_t>(most) * sizeof(unsigned);
 }
 
 }  // namespace

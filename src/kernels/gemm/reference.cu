@@ -39,10 +39,10 @@ void multiply(GemmOperand<T> a, GemmOperand<T> b, int m, int n, int k, bool abso
   const Wide wide_b(b.data, std::size_t(k) * std::size_t(n), absolute);
   const double one = 1, zero = 0;
   // cuBLAS is column-major: C^T = B^T * A^T is the row-major C = A * B.
-  LADDER_CUBLAS(cublasDgemm(ladder::cublas(nullptr), b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
-                            a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, wide_b.data(),
-                            b.transposed ? k : n, wide_a.data(), a.transposed ? m : k, &zero,
-                            product, n));
+  LADDER_CUBLAS(
+      cublasDgemm(ladder::cublas(nullptr, nullptr), b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                  a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, n, m, k, &one, wide_b.data(),
+                  b.transposed ? k : n, wide_a.data(), a.transposed ? m : k, &zero, product, n));
   LADDER_CUDA(cudaDeviceSynchronize());
 }
 
@@ -59,10 +59,10 @@ std::vector<double> download(const T* from, std::size_t n, std::size_t stride) {
 }  // namespace
 
 template <class T>
-void gemm_reference_on_gpu(GemmOperand<T> a, GemmOperand<T> b, int m, int n, int k, double* values,
-                           double* magnitude) {
-  multiply(a, b, m, n, k, false, values);
-  multiply(a, b, m, n, k, true, magnitude);
+void gemm_reference_on_gpu(GemmOperand<T> a, GemmOperand<T> b, int m, int n, int k,
+                           ladder::AnswerOnGpu c) {
+  multiply(a, b, m, n, k, false, c.values);
+  multiply(a, b, m, n, k, true, c.magnitude);
   const auto rows = static_cast<std::size_t>(m), columns = static_cast<std::size_t>(n),
              depth = static_cast<std::size_t>(k);
   for (std::size_t sample = 0; sample < 64; ++sample) {
@@ -77,8 +77,8 @@ void gemm_reference_on_gpu(GemmOperand<T> a, GemmOperand<T> b, int m, int n, int
       size += std::abs(of_a[i] * of_b[i]);
     }
     const double limit = static_cast<double>(k) * 0x1p-52 * size;
-    const double value = download(values + row * columns + col, 1, 1).front();
-    const double scale = download(magnitude + row * columns + col, 1, 1).front();
+    const double value = download(c.values + row * columns + col, 1, 1).front();
+    const double scale = download(c.magnitude + row * columns + col, 1, 1).front();
     if (!(std::abs(value - sum) <= limit && std::abs(scale - size) <= limit)) {
       throw std::runtime_error("the fp64 cuBLAS reference differs from the CPU's at row " +
                                std::to_string(row) + ", column " + std::to_string(col));
@@ -86,9 +86,9 @@ void gemm_reference_on_gpu(GemmOperand<T> a, GemmOperand<T> b, int m, int n, int
   }
 }
 
-#define LADDER_REFERENCE(T)                                                                   \
-  template void gemm_reference_on_gpu(GemmOperand<T>, GemmOperand<T>, int, int, int, double*, \
-                                      double*)
+#define LADDER_REFERENCE(T)                                                          \
+  template void gemm_reference_on_gpu(GemmOperand<T>, GemmOperand<T>, int, int, int, \
+                                      ladder::AnswerOnGpu)
 LADDER_REFERENCE(float);
 LADDER_REFERENCE(ladder::half);
 LADDER_REFERENCE(ladder::bfloat16);

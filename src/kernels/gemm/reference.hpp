@@ -24,8 +24,7 @@ ladder::Expected gemm_reference(GemmOperand<T> a, GemmOperand<T> b, int m, int n
           ladder::widen(b.data[b.transposed ? col * depth + i : i * columns + col]);
     }
   }
-  ladder::Expected c{.values = ladder::filled(rows * columns),
-                     .magnitude = ladder::filled(rows * columns)};
+  ladder::Expected c = ladder::zeros({m, n});
   ladder::parallel_for(rows, 64, [&](std::size_t begin, std::size_t end) {
     for (std::size_t row = begin; row < end; ++row) {
       double* value = &c.values[row * columns];
@@ -44,9 +43,9 @@ ladder::Expected gemm_reference(GemmOperand<T> a, GemmOperand<T> b, int m, int n
   return c;
 }
 
-/// The same by cuBLAS; all pointers are the GPU's, values and magnitude [M][N]. Both are checked
+/// The same by cuBLAS; all pointers are the GPU's, those of c [M][N]. Values and magnitudes are checked
 /// against sums made on the CPU at 64 elements. For the element types of gemm and gemm_tensor.
 /// Throws std::runtime_error when CUDA or cuBLAS fails, or when an element is wrong.
 template <class T>
-void gemm_reference_on_gpu(GemmOperand<T> a, GemmOperand<T> b, int m, int n, int k, double* values,
-                           double* magnitude);
+void gemm_reference_on_gpu(GemmOperand<T> a, GemmOperand<T> b, int m, int n, int k,
+                           ladder::AnswerOnGpu c);

@@ -13,4 +13,7 @@ std::size_t skinny_shared_bytes(int m, int n);
 /// Bytes of the partial sums where K is split.
 std::size_t skinny_workspace(const gemm::Args<float>& g);
 
-void launch_skinny(const gemm::Args<float>& g, cudaStream_t stream);
+/// Bytes of state.
+std::size_t skinny_state(const gemm::Args<float>& g);
+
+void launch_skinny(const gemm::Args<float>& g, void* state, cudaStream_t stream);

@@ -12,7 +12,7 @@ namespace {
 
 /// About the cycles of the busiest SM, for a shape and way to be left out that is far from the fastest.
 template <class S>
-double roughly(const gemm::Args<float>& g, const Plan& plan) {
+double roughly(const Plan& plan) {
   const int parts = plan.cluster * plan.splits;
   const double tiles = plan.whole + plan.cut, sms = ladder::sm_count();
   const double blocks = plan.cut > 0 ? tiles / sms + 0.3 : std::ceil(tiles * parts / sms);
@@ -30,7 +30,7 @@ double least_of(Shapes<S...>, const gemm::Args<float>& g) {
   auto consider = [&]<class Shape>(Shape) {
     for (const Way& way : kWays) {
       if (const auto plan = plan_of_way<Shape>(g, way)) {
-        least = std::min(least, roughly<Shape>(g, *plan));
+        least = std::min(least, roughly<Shape>(*plan));
       }
     }
   };
@@ -46,8 +46,11 @@ struct Candidate {
     const auto plan = plan_of_way<S>(g, kWays[kWay]);
     return plan ? planned_bytes<S>(g, *plan, kPacks) : 0;
   }
-  static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
-    launch_planned<S>(g, *plan_of_way<S>(g, kWays[kWay]), kPacks, stream);
+  static std::size_t state(const gemm::Args<float>& g) {
+    return kWays[kWay].cut ? cut_state<S>(g) : 0;
+  }
+  static void launch(const gemm::Args<float>& g, void* state, cudaStream_t stream) {
+    launch_planned<S>(g, *plan_of_way<S>(g, kWays[kWay]), kPacks, state, stream);
   }
   static ladder::Support supports(const gemm::Problem& p) {
     const gemm::Args<float> g{nullptr, nullptr, nullptr, p.m, p.n, p.k};
@@ -55,7 +58,7 @@ struct Candidate {
     if (!plan || (kPacks && rows_aligned(g.b, g.n))) {
       return ladder::unsupported("no such way to share it out");
     }
-    if (roughly<S>(g, *plan) + kStart > kFar * (least_of(Candidates{}, g) + kStart)) {
+    if (roughly<S>(*plan) + kStart > kFar * (least_of(Candidates{}, g) + kStart)) {
       return ladder::unsupported("far from the fastest");
     }
     return ladder::supported();

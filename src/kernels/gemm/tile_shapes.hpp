@@ -64,8 +64,7 @@ inline double sms_for(int cluster) { return ladder::sm_count() * (cluster > 2 ? 
 template <class S>
 bool has_clusters() {
   if constexpr (S::kClusters) {
-    static const bool has = ladder::is_compiled_for(tiles<S, V, true>, 90);
-    return has;
+    return ladder::is_compiled_for(tiles<S, V, true>, 90);
   }
   return false;
 }
@@ -87,8 +86,8 @@ std::optional<Plan> plan_of_way(const gemm::Args<float>& g, const Way& way) {
   if (parts == 1) return plan;
   const double blocks = static_cast<double>(plan.whole) * parts;
   const double slots = sms_for(way.cluster) * S::kBlocksPerSm;
-  if (parts > plan.k_tiles || (way.cluster > 1 && !has_clusters<S>()) ||
-      blocks > (way.cluster > 1 ? 1 : 2) * slots) {
+  if (parts > plan.k_tiles || blocks > (way.cluster > 1 ? 1 : 2) * slots ||
+      (way.cluster > 1 && !has_clusters<S>())) {
     return {};
   }
   return plan;
@@ -127,9 +126,10 @@ inline double packing(const gemm::Args<float>& g, const Rates& gpu) {
   return gpu.pack + 8.0 * g.k * g.n / gpu.dram;
 }
 
-/// Multiplies as planned, with a copy of B or without, whose rows are aligned.
+/// Multiplies as planned, with a copy of B or without, whose rows are aligned. The state is cut_state's.
 template <class S>
-void launch_planned(const gemm::Args<float>& g, Plan plan, bool packs, cudaStream_t stream) {
+void launch_planned(const gemm::Args<float>& g, Plan plan, bool packs, void* state,
+                    cudaStream_t stream) {
   gemm::Args<float> args = g;
   if (packs) {
     auto* const packed = static_cast<float*>(g.workspace);
@@ -139,7 +139,7 @@ void launch_planned(const gemm::Args<float>& g, Plan plan, bool packs, cudaStrea
     plan.b_pitch = packed_pitch(g);
   }
   plan.partials = static_cast<float*>(args.workspace);
-  launch_tiles<S>(args, plan, stream);
+  launch_tiles<S>(args, plan, static_cast<unsigned*>(state), stream);
 }
 
 /// Bytes of workspace that it takes.

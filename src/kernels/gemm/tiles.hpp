@@ -49,15 +49,12 @@ struct Shape {
                (kClusters ? kTileBytes : 0) + kExchangeBytes);
 };
 
-/// How many blocks of a cut tile have written partial sums. Zero when the module is loaded and zero
-/// again after every launch; so two launches must not overlap.
-__device__ unsigned arrived[kMostCut];
-
 /// W: how many floats of B a copy has, 4 where all rows start at multiples of 16 bytes, or 1.
-/// kClustered: a tile has a cluster of blocks.
+/// kClustered: a tile has a cluster of blocks. `arrived` is state: how many blocks of each cut tile have
+/// written partial sums.
 template <class S, int W, bool kClustered>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
-    tiles(gemm::Args<float> g, Plan plan) {
+    tiles(gemm::Args<float> g, Plan plan, unsigned* arrived) {
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, TM = S::TM, TN = S::TN;
   using Stage = typename S::Stage;
   Stage* const stages = ladder::dynamic_shared<Stage>();
@@ -299,9 +296,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   if (is_cut) {
     unsigned* const count = &arrived[tile - plan.whole];
     add = __syncthreads_or(t == 0 && *static_cast<volatile unsigned*>(count) > 0);
-    if (add) {
-      if (t == 0) *count = 0;
-    } else {
+    if (!add) {
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
@@ -309,10 +304,11 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       }
       __threadfence();
       __syncthreads();  // all have written before the counter is incremented
-      add = __syncthreads_or(t == 0 && atomicInc(count, 1u) > 0);  // the second one makes it 0
+      add = __syncthreads_or(t == 0 && atomicAdd(count, 1u) > 0);
       if (!add) return;
     }
     __threadfence();
+    if (t == 0) atomicExch(count, 0u);  // as it was before the launch
   }
   const float* const others = is_end ? mine - BM * BN : mine + BM * BN;
 #pragma unroll
@@ -339,7 +335,8 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
 
 /// Multiplies as planned.
 template <class S>
-void launch_tiles(const gemm::Args<float>& g, const Plan& plan, cudaStream_t stream) {
+void launch_tiles(const gemm::Args<float>& g, const Plan& plan, unsigned* arrived,
+                  cudaStream_t stream) {
   const bool vectors = rows_aligned(g.b, plan.b_pitch);
   auto* kernel = vectors ? tiles<S, V, false> : tiles<S, 1, false>;
   if constexpr (S::kClusters) {
@@ -347,7 +344,7 @@ void launch_tiles(const gemm::Args<float>& g, const Plan& plan, cudaStream_t str
   }
   ladder::launch_in_clusters(kernel, plan.cluster,
                              dim3((plan.whole + 2 * plan.cut) * plan.cluster, 1, plan.splits),
-                             S::kThreads, S::kShared, stream, g, plan);
+                             S::kThreads, S::kShared, stream, g, plan, arrived);
   if (plan.splits > 1) launch_add_up(g, plan.splits, stream);
 }
 

@@ -7,8 +7,7 @@
 // Bound by  DRAM bandwidth up to 16 rows or columns: 2 operations for a number and row, so at 16 of
 //           them 8 for a byte. Above, the big matrix is read again for each 16 rows
 // Limits    M up to 1048560; few rows take 97 to 108 KiB of shared memory, where compute capability
-//           7.5 has 64 KiB and 8.6, 8.9 and 12.0 have 99 KiB; two launches must not overlap, as
-//           they use the same counters of finished blocks
+//           7.5 has 64 KiB and 8.6, 8.9 and 12.0 have 99 KiB
 // Tile      16 x 128 per block of 8 warps, each of which takes every eighth group of 4 steps of k;
 //           6 stages of a group per warp in 108 KiB of shared memory, one block per SM. Or, of few
 //           columns, 32 x 16, 4 rows per warp; 33 KiB of shared memory, two blocks per SM
@@ -39,20 +38,17 @@ constexpr int kRowBlocksPerSm = 1, kColumnBlocksPerSm = 2;
 
 constexpr int kMostSplitTiles = 1024;
 
-/// How many warps have written their partial sums of a tile. Zero when the module is loaded and
-/// zero again after every launch; so two launches must not overlap.
-__device__ unsigned warps_done[kMostSplitTiles];
-
 /// Whether this block is the last of `blocks` whose warps, the first `writers` of each, have
-/// written their partial sums of a tile: it sees what all of them wrote.
-__device__ inline bool is_last_block(unsigned tile, unsigned blocks, unsigned writers) {
+/// written their partial sums of a tile: it sees what all of them wrote. `warps_done` counts these warps,
+/// and is zero again then.
+__device__ inline bool is_last_block(unsigned* warps_done, unsigned blocks, unsigned writers) {
   bool is_last = false;
   if (threadIdx.x / 32 < writers) {
     __threadfence();  // whoever sees the count sees what this thread wrote
     __syncwarp();
     if (threadIdx.x % 32 == 0) {
       const unsigned limit = blocks * writers - 1;
-      is_last = atomicInc(&warps_done[tile], limit) == limit;  // from the limit on to 0
+      is_last = atomicInc(warps_done, limit) == limit;  // from the limit on to 0
       if (is_last) __threadfence();
     }
   }
@@ -81,9 +77,10 @@ union FewRowsShared {
 
 /// R rows, from R * blockIdx.z on; columns from kCols * blockIdx.x on; k from depth * blockIdx.y
 /// on. W: how many floats of B a copy has, 4 where all rows start at multiples of 16 bytes, or 1.
+/// `warps_done` is state: a count for each tile.
 template <int R, int W>
 __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
-    few_rows(gemm::Args<float> g, int depth) {
+    few_rows(gemm::Args<float> g, int depth, unsigned* warps_done) {
   auto* const shared = ladder::dynamic_shared<FewRowsShared<R>>();
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int row0 = blockIdx.z * R, col0 = blockIdx.x * kCols;
@@ -217,7 +214,7 @@ __global__ void __launch_bounds__(kThreads, kRowBlocksPerSm)
       for (int i = 0; i < V; ++i) to[i * 32] = acc[m][i];
     }
   }
-  if (!is_last_block(tile, splits, 1)) return;
+  if (!is_last_block(&warps_done[tile], splits, 1)) return;
   for (int m = warp; m < R; m += kWarps) {
     const float* const from = of_tile + m * kCols + lane;
     Vec total;
@@ -241,7 +238,7 @@ constexpr int kChunk = 512;  // steps of k for which B is in shared memory
 /// is a multiple of kChunk. A lane has V neighbouring steps of k of every 32 V.
 template <int C>
 __global__ void __launch_bounds__(kThreads, kColumnBlocksPerSm)
-    few_columns(gemm::Args<float> g, int depth) {
+    few_columns(gemm::Args<float> g, int depth, unsigned* warps_done) {
   alignas(Vec) __shared__ float chunk[C][kChunk + V];  // of B, transposed; beyond the edges zeros
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   const int row0 = (blockIdx.x * kWarps + warp) * kRows;
@@ -315,7 +312,7 @@ __global__ void __launch_bounds__(kThreads, kColumnBlocksPerSm)
       g.c[std::int64_t{m} * g.n + n] = mine[i / 32];
     }
   }
-  if (splits == 1 || !is_last_block(blockIdx.x, splits, kWarps)) return;
+  if (splits == 1 || !is_last_block(&warps_done[blockIdx.x], splits, kWarps)) return;
   for (int i = threadIdx.x; i < kTile; i += kThreads) {
     const int m = blockIdx.x * kWarps * kRows + i / C, n = i % C;
     if (m >= g.m || n >= g.n) continue;
@@ -339,7 +336,7 @@ struct SkinnyPlan {
   int vectors;  // R or C of the kernels
   int blocks;   // along the many rows or columns
   int groups;   // of R rows; 1 of few columns
-  int splits, depth;
+  int most_splits, splits, depth;
 
   explicit SkinnyPlan(const gemm::Args<float>& g) {
     few_columns = has_few_columns(g.m, g.n);
@@ -351,8 +348,8 @@ struct SkinnyPlan {
     const int unit = few_columns ? kChunk : kStep;
     const int least = few_columns ? kChunk : 4 * kStep;  // steps of k that are worth a block
     const std::int64_t tiles = max(std::int64_t{blocks} * groups, std::int64_t{1});
-    const std::int64_t most = tiles > kMostSplitTiles ? 1 : max(1, g.k / least);
-    splits = static_cast<int>(max(min(slots / tiles, most), std::int64_t{1}));
+    most_splits = tiles > kMostSplitTiles ? 1 : max(1, g.k / least);
+    splits = static_cast<int>(max(min(slots / tiles, std::int64_t{most_splits}), std::int64_t{1}));
     depth = ladder::ceil_div(ladder::ceil_div(g.k, splits), unit) * unit;
     if (depth > 0) splits = ladder::ceil_div(g.k, depth);  // none is empty
   }
@@ -361,18 +358,25 @@ struct SkinnyPlan {
     const auto tiles = static_cast<std::size_t>(blocks) * static_cast<std::size_t>(groups);
     return splits == 1 ? 0 : static_cast<std::size_t>(splits) * tiles * tile * sizeof(float);
   }
+  /// Bytes, whatever the number of SMs.
+  std::size_t state() const {
+    const auto tiles = static_cast<std::size_t>(blocks) * static_cast<std::size_t>(groups);
+    return most_splits == 1 ? 0 : tiles * sizeof(unsigned);
+  }
 };
 
 template <int R>
-void launch_rows(const gemm::Args<float>& g, const SkinnyPlan& plan, cudaStream_t stream) {
+void launch_rows(const gemm::Args<float>& g, const SkinnyPlan& plan, unsigned* warps_done,
+                 cudaStream_t stream) {
   ladder::launch(rows_aligned(g.b, g.n) ? few_rows<R, V> : few_rows<R, 1>,
                  dim3(plan.blocks, plan.splits, plan.groups), kThreads, sizeof(FewRowsShared<R>),
-                 stream, g, plan.depth);
+                 stream, g, plan.depth, warps_done);
 }
 template <int C>
-void launch_columns(const gemm::Args<float>& g, const SkinnyPlan& plan, cudaStream_t stream) {
-  ladder::launch(few_columns<C>, dim3(plan.blocks, plan.splits), kThreads, 0, stream, g,
-                 plan.depth);
+void launch_columns(const gemm::Args<float>& g, const SkinnyPlan& plan, unsigned* warps_done,
+                    cudaStream_t stream) {
+  ladder::launch(few_columns<C>, dim3(plan.blocks, plan.splits), kThreads, 0, stream, g, plan.depth,
+                 warps_done);
 }
 
 }  // namespace
@@ -392,11 +396,12 @@ std::size_t skinny_shared_bytes(int m, int n) {
 }
 
 std::size_t skinny_workspace(const gemm::Args<float>& g) { return SkinnyPlan(g).workspace(); }
+std::size_t skinny_state(const gemm::Args<float>& g) { return SkinnyPlan(g).state(); }
 
-void launch_skinny(const gemm::Args<float>& g, cudaStream_t stream) {
+void launch_skinny(const gemm::Args<float>& g, void* state, cudaStream_t stream) {
   const SkinnyPlan plan(g);
   const auto launch = [&](auto rows, auto columns) {
-    (plan.few_columns ? columns : rows)(g, plan, stream);
+    (plan.few_columns ? columns : rows)(g, plan, static_cast<unsigned*>(state), stream);
   };
   switch (plan.vectors) {
     case 1:
@@ -419,8 +424,9 @@ struct Skinny {
   static constexpr ladder::Version version{"few rows or columns: one pass over the big matrix"};
 
   static std::size_t workspace(const gemm::Args<float>& g) { return ::skinny_workspace(g); }
-  static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
-    ::launch_skinny(g, stream);
+  static std::size_t state(const gemm::Args<float>& g) { return ::skinny_state(g); }
+  static void launch(const gemm::Args<float>& g, void* state, cudaStream_t stream) {
+    ::launch_skinny(g, state, stream);
   }
   static ladder::Support supports(const gemm::Problem& p) {
     if (p.m > kFew * 65535 && p.n > kFew) return ladder::unsupported("M is over 1048560");

@@ -2,7 +2,6 @@
 // Vs v14    the tiles of the last wave are cut in two along K; the later of a tile's two blocks to
 //           finish adds the other's partial sums to its own and stores C
 // Bound by  instruction issue, as v14; adding partial sums takes a microsecond or two
-// Limits    two launches must not overlap, as they use the same counters of finished blocks
 // Tile      128 x 256 x 8, 256 threads of 16 x 8, 4 stages in 48 KiB of shared memory; one block
 //           per SM. Smaller problems: 64 x 128 x 16, 128 threads of 8 x 8, three blocks per SM
 //
@@ -42,14 +41,11 @@ struct Shape {
   static constexpr std::size_t kShared = kStages * sizeof(Stage);
 };
 
-/// How many blocks of a cut tile have written partial sums. Zero when the module is loaded and zero
-/// again after every launch; so two launches must not overlap.
-__device__ unsigned arrived[kMostCut];
-
-/// W: how many floats of B a copy has, 4 where all rows start at multiples of 16 bytes, or 1.
+/// W: how many floats of B a copy has, 4 where all rows start at multiples of 16 bytes, or 1. `arrived` is
+/// state: how many blocks of each cut tile have written partial sums.
 template <class S, int W>
 __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
-    last_wave(gemm::Args<float> g, Plan plan) {
+    last_wave(gemm::Args<float> g, Plan plan, unsigned* arrived) {
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, TM = S::TM, TN = S::TN;
   using Stage = typename S::Stage;
   Stage* const stages = ladder::dynamic_shared<Stage>();
@@ -175,9 +171,7 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
   if (is_cut) {
     unsigned* const count = &arrived[tile - plan.whole];
     add = __syncthreads_or(t == 0 && *static_cast<volatile unsigned*>(count) > 0);
-    if (add) {
-      if (t == 0) *count = 0;
-    } else {
+    if (!add) {
 #pragma unroll
       for (int i = 0; i < TM; ++i) {
 #pragma unroll
@@ -185,10 +179,11 @@ __global__ void __launch_bounds__(S::kThreads, S::kBlocksPerSm)
       }
       __threadfence();
       __syncthreads();  // all have written before the counter is incremented
-      add = __syncthreads_or(t == 0 && atomicInc(count, 1u) > 0);  // the second one makes it 0
+      add = __syncthreads_or(t == 0 && atomicAdd(count, 1u) > 0);
       if (!add) return;
     }
     __threadfence();
+    if (t == 0) atomicExch(count, 0u);  // as it was before the launch
   }
   const float* const others = is_end ? mine - BM * BN : mine + BM * BN;
   const bool c_aligned = rows_aligned(g.c, g.n);
@@ -238,10 +233,10 @@ struct LastWave {
   using Small = Shape<64, 128, 16, 32, 64, 3, 3>;
 
   template <class S>
-  static void launch_shape(const gemm::Args<float>& g, cudaStream_t stream) {
+  static void launch_shape(const gemm::Args<float>& g, unsigned* arrived, cudaStream_t stream) {
     const Plan plan = cut_last_wave<S>(g);
     ladder::launch(rows_aligned(g.b, g.n) ? last_wave<S, V> : last_wave<S, 1>,
-                   plan.whole + 2 * plan.cut, S::kThreads, S::kShared, stream, g, plan);
+                   plan.whole + 2 * plan.cut, S::kThreads, S::kShared, stream, g, plan, arrived);
   }
   static bool is_big(const gemm::Args<float>& g) {
     return 10 * tiles_of<Big>(g) >= 9 * ladder::sm_count();
@@ -250,11 +245,15 @@ struct LastWave {
     return is_big(g) ? cut_bytes<Big>(cut_last_wave<Big>(g))
                      : cut_bytes<Small>(cut_last_wave<Small>(g));
   }
-  static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
+  static std::size_t state(const gemm::Args<float>& g) {
+    return max(cut_state<Big>(g), cut_state<Small>(g));
+  }
+  static void launch(const gemm::Args<float>& g, void* state, cudaStream_t stream) {
+    auto* const arrived = static_cast<unsigned*>(state);
     if (is_big(g)) {
-      launch_shape<Big>(g, stream);
+      launch_shape<Big>(g, arrived, stream);
     } else {
-      launch_shape<Small>(g, stream);
+      launch_shape<Small>(g, arrived, stream);
     }
   }
 };

@@ -6,7 +6,6 @@
 //           columns a sum has at most 768 steps, or is made of runs of 384, as cuBLAS splits K there
 //           and has smaller errors for that
 // Bound by  instruction issue; with few rows or columns DRAM bandwidth; small problems latency
-// Limits    two launches must not overlap, as in v16
 // Tile      of the table below, in registers and shared memory as in v14; of few rows or columns as
 //           in v16. What a GPU has not enough shared memory for is not chosen, nor clusters before
 //           compute capability 9.0
@@ -61,9 +60,10 @@ constexpr Gpu<12> kGpus[] = {
 // autotune:end
 // clang-format on
 
-/// Which of Tiles and of kWays, and whether B is copied to aligned rows first.
+/// Which of Tiles, how its blocks share the product out, and whether B is copied to aligned rows first.
 struct Choice {
-  int shape = 0, way = 0;
+  int shape = 0;
+  Plan plan{};
   bool packs = false;
 };
 
@@ -84,13 +84,13 @@ class Chooser {
   void consider(int shape) {
     const Pace pace{gpu.ns_of_k_tile[shape], gpu.ns_alone[shape], gpu.ns_of_tile[shape]};
     if (pace.k_tile == 0) return;  // not measured there
-    for (int way = 0; way < static_cast<int>(std::size(kWays)); ++way) {
-      std::optional<Plan> plan = plan_of_way<S>(g, kWays[way]);
+    for (const Way& way : kWays) {
+      std::optional<Plan> plan = plan_of_way<S>(g, way);
       if (!plan) continue;
-      take_if_faster({shape, way, false}, estimate<S>(g, *plan, pace, gpu.rates));
+      take_if_faster({shape, *plan, false}, estimate<S>(g, *plan, pace, gpu.rates));
       if (b_aligned) continue;
       plan->b_pitch = packed_pitch(g);
-      take_if_faster({shape, way, true},
+      take_if_faster({shape, *plan, true},
                      packing(g, gpu.rates) + estimate<S>(g, *plan, pace, gpu.rates));
     }
   }
@@ -107,17 +107,16 @@ class Chooser {
   Choice choice;
 };
 
-/// Calls use(shape, plan, packs) with the chosen ones.
+/// Calls use(S{}) with the shape of that number.
 template <class Use, class... S>
-void with_choice(Shapes<S...>, const gemm::Args<float>& g, Use use) {
-  const std::array product{g.m, g.n, g.k, static_cast<int>(rows_aligned(g.b, g.n))};
-  const auto choice =
-      ladder::remembered_choice<Choice>(product, [&] { return Chooser(g).among(Tiles{}); });
+void with_shape(Shapes<S...>, int number, Use use) {
   int shape = 0;
-  auto use_if_chosen = [&]<class Chosen>(Chosen one) {
-    if (shape++ == choice.shape) use(one, *plan_of_way<Chosen>(g, kWays[choice.way]), choice.packs);
-  };
-  (use_if_chosen(S{}), ...);
+  ((shape++ == number ? use(S{}) : void()), ...);
+}
+
+template <class... S>
+std::size_t most_state(Shapes<S...>, const gemm::Args<float>& g) {
+  return std::max({S::kCuts ? cut_state<S>(g) : 0 ...});
 }
 
 constexpr int kFewest = 8;  // rows or columns, up to which v16's kernels are taken
@@ -129,23 +128,28 @@ struct Autotuned {
       {260, 142, 800}, {33, 66, 4200}, {16, 132, 1031}, {70, 13, 1030}, {40, 13, 1030}};
   static constexpr ladder::Version version{"the best shape of tile, by an estimate"};
 
+  static bool is_few(const gemm::Args<float>& g) { return g.m <= kFewest || g.n <= kFewest; }
   static bool is_skinny(const gemm::Args<float>& g) {
-    return (g.m <= kFewest || g.n <= kFewest) &&
-           ladder::needs_shared_memory(skinny_shared_bytes(g.m, g.n)).ok;
+    return is_few(g) && ladder::needs_shared_memory(skinny_shared_bytes(g.m, g.n)).ok;
   }
-  static std::size_t workspace(const gemm::Args<float>& g) {
+  static Choice plan(const gemm::Args<float>& g, bool) {
+    return is_skinny(g) ? Choice{} : Chooser(g).among(Tiles{});
+  }
+  static std::size_t workspace(const gemm::Args<float>& g, const Choice& choice) {
     if (is_skinny(g)) return skinny_workspace(g);
     std::size_t bytes = 0;
-    with_choice(Tiles{}, g, [&]<class S>(S, const Plan& plan, bool packs) {
-      bytes = planned_bytes<S>(g, plan, packs);
-    });
+    with_shape(Tiles{}, choice.shape,
+               [&]<class S>(S) { bytes = planned_bytes<S>(g, choice.plan, choice.packs); });
     return bytes;
   }
-  static void launch(const gemm::Args<float>& g, cudaStream_t stream) {
-    if (is_skinny(g)) return launch_skinny(g, stream);
-    with_choice(Tiles{}, g, [&]<class S>(S, const Plan& plan, bool packs) {
-      launch_planned<S>(g, plan, packs, stream);
-    });
+  static std::size_t state(const gemm::Args<float>& g) {
+    return std::max(is_few(g) ? skinny_state(g) : 0, most_state(Tiles{}, g));
+  }
+  static void launch(const gemm::Args<float>& g, const Choice& choice, void* state,
+                     cudaStream_t stream) {
+    if (is_skinny(g)) return launch_skinny(g, state, stream);
+    with_shape(Tiles{}, choice.shape,
+               [&]<class S>(S) { launch_planned<S>(g, choice.plan, choice.packs, state, stream); });
   }
 };
 

@@ -17,13 +17,15 @@ enum class Operands {
   one_is_realigned
 };
 
-/// One way to multiply.
+/// One way to multiply, on the current device.
 struct Choice {
   Operands operands = Operands::tma_loads;
   /// By TMA v20's tile, and how it shares out a product: 0 if each block has a tile of its own, in no cluster and
   /// undivided. Else v27's or v27c's tile, and how many blocks have one.
   int shape = 0, way = 0;
-  double ns = 0;  ///< by the estimate
+  int clusters = 0,
+      divided = 0;  ///< by TMA: those at work, and the tiles that v25's divide among them
+  double ns = 0;    ///< by the estimate
 };
 
 /// Those with which a product takes the least time by v20's estimate, at most `most` for each way that its
@@ -35,17 +37,15 @@ std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most);
 template <class Op, class T, class C>
 std::vector<Choice> choices_by_tma(const gemm_tensor::Args<T, C>& g, std::size_t most);
 
-/// The first of them, remembered by each thread for its problems.
-template <class Op, class T, class C>
-Choice best(const gemm_tensor::Args<T, C>& g);
-template <class Op, class T, class C>
-Choice best_by_tma(const gemm_tensor::Args<T, C>& g);
-
 /// Bytes of scratch memory that one of a product's choices takes.
 template <class Op, class T, class C>
-std::size_t workspace(const gemm_tensor::Args<T, C>& g, Choice choice);
+std::size_t workspace(const gemm_tensor::Args<T, C>& g, const Choice& choice);
+
+/// Bytes of state, enough for any of its choices on any GPU.
+std::size_t state(int m, int n, int k);
 
 template <class Op, class T, class C>
-void launch(const gemm_tensor::Args<T, C>& g, Choice choice, cudaStream_t stream);
+void launch(const gemm_tensor::Args<T, C>& g, const Choice& choice, void* state,
+            cudaStream_t stream);
 
 }  // namespace gemm_choice

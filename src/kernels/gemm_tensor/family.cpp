@@ -10,6 +10,8 @@ namespace {
 template <class Op>
 struct Contract : Op {
   using Problem = typename Op::Problem;
+  template <class T>
+  using Output = typename Op::template Output<T>;
   static constexpr const char* problem_help = "MxNxK, each at least 1, e.g. 4096x4096x4096";
 
   static std::optional<Problem> parse(std::string_view text) {
@@ -45,19 +47,16 @@ struct Contract : Op {
   /// -1, 0 or 1: sums of up to 1040 products stay below 256 but for 12 standard deviations, and are
   /// exact in every type of C. Longer ones, which are only tried where a version can't do the smaller
   /// problem, are rounded once.
-  static double sign_value(std::uint64_t bits, int) { return static_cast<double>(bits % 3) - 1.0; }
+  static double sign_value(std::uint64_t bits, const ladder::Array&) {
+    return static_cast<double>(bits % 3) - 1.0;
+  }
+  static const char* best(const Problem&) { return "v20_"; }
   static std::vector<ladder::InputSet> input_sets() {
     return {{"uniform", ladder::uniform_value},
             {.name = "signs", .value = sign_value, .exact = true, .rounded = true}};
   }
 
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    const double m = p.m, n = p.n, k = p.k;
-    const auto in = static_cast<double>(ladder::size_of(dtype));
-    const auto out = static_cast<double>(ladder::size_of(output_dtype(dtype)));
-    return {
-        .flops = 2 * m * n * k, .bytes_read = (m * k + k * n) * in, .bytes_written = m * n * out};
-  }
+  static double flops(const Problem& p) { return 2.0 * p.m * p.n * p.k; }
 
   /// fp32 is made of TF32, with three products for one (v04).
   static ladder::ComputeRoof compute_roof(ladder::DType dtype) {
@@ -91,61 +90,44 @@ struct Contract : Op {
   //
   // f32 is held to what gemm's kernels are, which use the CUDA cores, and to 2^-21 (|A||B|) that
   // products lack when they are made of TF32 (v04): only K below 16 can tell.
-  static ladder::Tolerance tolerance(const Problem& p, ladder::DType dtype) {
+  template <class T>
+  static ladder::Tolerance tolerance(const Problem& p) {
     const double k = p.k, root = std::sqrt(k);
-    const ladder::DType out = output_dtype(dtype);
-    switch (dtype) {
-      case ladder::DType::f32:
-        return {.relative = 0, .scaled = 0x1p-21 + std::min(k, 8 * root) * 0x1p-24};
-      case ladder::DType::e4m3:
-        return {.relative = ladder::unit_roundoff(out),
-                .scaled = std::min(2 * k, 13 + 0.14 * root) * 0x1p-13};
-      default:
-        return {.relative = out == ladder::DType::f32 ? 0 : ladder::unit_roundoff(out),
-                .scaled = std::min(2 * k, 13 * root) * 0x1p-23,
-                .absolute = out == ladder::DType::f16 ? 0x1p-25 : 0};  // subnormal numbers
+    const ladder::DType out = ladder::DTypeOf<Output<T>>::value;
+    const double rounding = ladder::unit_roundoff(out);
+    if (std::is_same_v<T, float>) return {.scaled = 0x1p-21 + std::min(k, 8 * root) * 0x1p-24};
+    if (std::is_same_v<T, ladder::float8_e4m3>) {
+      return {.relative = rounding, .scaled = std::min(2 * k, 13 + 0.14 * root) * 0x1p-13};
     }
-  }
-
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    const auto m = static_cast<std::size_t>(p.m), n = static_cast<std::size_t>(p.n),
-               k = static_cast<std::size_t>(p.k);
-    return {m * k, k * n};
-  }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>(p.m) * static_cast<std::size_t>(p.n);
+    return {.relative = out == ladder::DType::f32 ? 0 : rounding,
+            .scaled = std::min(2 * k, 13 * root) * 0x1p-23,
+            .absolute = out == ladder::DType::f16 ? 0x1p-25 : 0};  // subnormal numbers
   }
 
   template <class T>
   using Args = typename Op::template Args<T>;
   template <class T>
-  static Args<T> bind(const Problem& p, std::span<T* const> inputs,
-                      typename Op::template Output<T>* output) {
-    return {.a = inputs[0], .b = inputs[1], .c = output, .m = p.m, .n = p.n, .k = p.k};
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::input<T>("a", {p.m, p.k}), ladder::input<T>("b", {p.k, p.n}),
+            ladder::output<Output<T>>("c", {p.m, p.n}, tolerance<T>(p))};
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {.a = of["a"], .b = of["b"], .c = of["c"], .m = p.m, .n = p.n, .k = p.k};
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
-    return gemm_reference<T>({inputs[0].data(), Op::kTransposedA},
-                             {inputs[1].data(), Op::kTransposedB}, p.m, p.n, p.k);
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    return ladder::answers(
+        gemm_reference<T>({of["a"], Op::kTransposedA}, {of["b"], Op::kTransposedB}, p.m, p.n, p.k));
   }
 #if defined(LADDER_CUDA_BACKEND)
-  static bool wants_gpu_reference(const Problem& p) { return cost(p, {}).flops > 1e9; }
+  static bool wants_gpu_reference(const Problem& p) { return flops(p) > 1e9; }
   template <class T>
-  static void reference_on_gpu(const Args<T>& g, double* values, double* magnitude) {
-    gemm_reference_on_gpu<T>({g.a, Op::kTransposedA}, {g.b, Op::kTransposedB}, g.m, g.n, g.k,
-                             values, magnitude);
+  static void reference_on_gpu(const Args<T>& g, std::span<const ladder::AnswerOnGpu> c) {
+    gemm_reference_on_gpu<T>({g.a, Op::kTransposedA}, {g.b, Op::kTransposedB}, g.m, g.n, g.k, c[0]);
   }
 #endif
-
- private:
-  static ladder::DType output_dtype(ladder::DType dtype) {
-    if (std::is_same_v<typename Op::template Output<ladder::half>, float>) {
-      return ladder::DType::f32;
-    }
-    if (dtype == ladder::DType::tf32) return ladder::DType::f32;
-    return dtype == ladder::DType::e4m3 ? ladder::DType::bf16 : dtype;
-  }
 };
 
 /// What is to be said of nt_bias_gelu beyond nt. Magnitudes hold the error allowed.
@@ -158,55 +140,49 @@ struct BiasGelu : Contract<gemm_tensor_nt_bias_gelu> {
   }
 
   /// Small ones are where gelu is curved, whatever K.
-  static double small_value(std::uint64_t bits, int input) {
-    return ladder::uniform_value(bits, input) * (input == 0 ? 0x1p-4 : 1);
+  static double small_value(std::uint64_t bits, const ladder::Array& array) {
+    return ladder::uniform(bits) * (array.name == "a" ? 0x1p-4 : 1);
   }
+  static const char* best(const Problem&) { return "v22_"; }
   static std::vector<ladder::InputSet> input_sets() {
     return {{"uniform", ladder::uniform_value}, {"small", small_value}};
   }
 
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    ladder::Cost cost = Product::cost(p, dtype);
-    const double m = p.m, n = p.n;
-    cost.flops += (1 + elementwise::gelu_tanh::flops) * m * n;
-    cost.bytes_read += n * static_cast<double>(ladder::size_of(dtype));
-    return cost;
-  }
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType) {
-    return {.relative = 0, .scaled = 1};
-  }
-
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    std::vector<std::size_t> sizes = Product::input_sizes(p);
-    sizes.push_back(static_cast<std::size_t>(p.n));
-    return sizes;
+  static double flops(const Problem& p) {
+    return Product::flops(p) + (1.0 + elementwise::gelu_tanh::flops) * p.m * p.n;
   }
   template <class T>
-  static Args<T> bind(const Problem& p, std::span<T* const> inputs, Output<T>* output) {
-    Args<T> args = Product::bind(p, inputs, output);
-    args.bias = inputs[2];
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::input<T>("a", {p.m, p.k}), ladder::input<T>("b", {p.k, p.n}),
+            ladder::input<T>("bias", p.n), ladder::output<T>("c", {p.m, p.n}, {.scaled = 1})};
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    Args<T> args = Product::bind<T>(p, of);
+    args.bias = of["bias"];
     return args;
   }
 
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
-    ladder::Expected c = Product::reference(p, inputs);
-    const double scaled = Product::tolerance(p, ladder::DTypeOf<T>::value).scaled;
-    const std::span<const T> bias = inputs[2];
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    std::vector<ladder::Expected> answers = Product::reference<T>(p, of);
+    ladder::Expected& c = answers[0];
+    const double scaled = Product::tolerance<T>(p).scaled;
+    const std::span<const T> bias = of["bias"];
     for (std::size_t i = 0; i < c.values.size(); ++i) {
       const gemm_tensor_reference::Answer y = gemm_tensor_reference::bias_gelu(
           c.values[i], scaled * c.magnitude[i], bias[i % bias.size()]);
       c.values[i] = y.value;
       c.magnitude[i] = y.allowed;
     }
-    return c;
+    return answers;
   }
 #if defined(LADDER_CUDA_BACKEND)
   template <class T>
-  static void reference_on_gpu(const Args<T>& g, double* values, double* magnitude) {
-    Product::reference_on_gpu(g, values, magnitude);
-    const double scaled = Product::tolerance({g.m, g.n, g.k}, ladder::DTypeOf<T>::value).scaled;
-    gemm_tensor_reference::bias_gelu_on_gpu(g.bias, g.m, g.n, scaled, values, magnitude);
+  static void reference_on_gpu(const Args<T>& g, std::span<const ladder::AnswerOnGpu> c) {
+    Product::reference_on_gpu(g, c);
+    const double scaled = Product::tolerance<T>({g.m, g.n, g.k}).scaled;
+    gemm_tensor_reference::bias_gelu_on_gpu(g.bias, g.m, g.n, scaled, c[0]);
   }
 #endif
 };

@@ -19,7 +19,13 @@ constexpr int kDepth = 64;      // of a K-tile: 128 bytes, the width of the swiz
 constexpr int kReady = 15;      // the named barrier at which a block's mbarriers are initialised
 constexpr int kFirstLoad = 14;  // the one at which the first load has been asked for
 
-/// Whether a product is of empty matrices, of which there are no tensor maps: then C is filled with zeros.
+/// Whether a product is of empty matrices, of which there are no tensor maps.
+template <class T, class C>
+bool is_empty(const gemm_tensor::Args<T, C>& g) {
+  return g.m == 0 || g.n == 0 || g.k == 0;
+}
+
+/// The same; then C is filled with zeros.
 template <class T, class C>
 bool launch_empty(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
   if (g.m == 0 || g.n == 0) return true;

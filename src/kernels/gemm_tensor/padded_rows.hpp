@@ -22,11 +22,12 @@ inline int pitch_of_copy(int columns) {
   return ladder::ceil_div(columns, unit) * unit;
 }
 
+/// Which of a product's operands are copied.
 template <class Op>
-struct Plan {
+struct Copies {
   int rows_a, columns_a, pitch_a, rows_b, columns_b, pitch_b;  // pitches: 0 where nothing is copied
 
-  Plan(int m, int n, int k)
+  Copies(int m, int n, int k)
       : rows_a(Op::kTransposedA ? k : m),
         columns_a(Op::kTransposedA ? m : k),
         pitch_a(pitch_of_copy(columns_a)),
@@ -34,7 +35,7 @@ struct Plan {
         columns_b(Op::kTransposedB ? k : n),
         pitch_b(pitch_of_copy(columns_b)) {}
 
-  bool copies() const { return pitch_a + pitch_b > 0; }
+  bool any() const { return pitch_a + pitch_b > 0; }
 
   /// Whether matrices that are not copied start at multiples of 16 bytes, where their rows then do.
   template <class T, class C>
@@ -82,21 +83,20 @@ void launch_copies(const Copy<T>& a, const Copy<T>& b, cudaStream_t stream);
 /// By how many ns a product takes longer for copies of however few bytes.
 constexpr double kCopyLaunch = 2800;
 
-/// Makes the copies that are planned, at the beginning of the workspace. Returns args of them, and of the
-/// workspace that lies behind.
+/// Makes them at the beginning of the workspace. Returns args of them, and of the workspace that lies behind.
 template <class Op, class T, class C>
-gemm_tensor::Args<T, C> make_copies(const Plan<Op>& plan, const gemm_tensor::Args<T, C>& g,
+gemm_tensor::Args<T, C> make_copies(const Copies<Op>& of, const gemm_tensor::Args<T, C>& g,
                                     cudaStream_t stream) {
-  if (!plan.copies()) return g;
+  if (!of.any()) return g;
   char* const copies = static_cast<char*>(g.workspace);
   T* const a = reinterpret_cast<T*>(copies);
-  T* const b = reinterpret_cast<T*>(copies + plan.template bytes_a<T>());
-  launch_copies<T>({g.a, a, plan.rows_a, plan.columns_a, plan.pitch_a},
-                   {g.b, b, plan.rows_b, plan.columns_b, plan.pitch_b}, stream);
-  gemm_tensor::Args<T, C> args = plan.pitched(g);
-  if (plan.pitch_a > 0) args.a = a;
-  if (plan.pitch_b > 0) args.b = b;
-  args.workspace = copies + plan.template bytes<T>();
+  T* const b = reinterpret_cast<T*>(copies + of.template bytes_a<T>());
+  launch_copies<T>({g.a, a, of.rows_a, of.columns_a, of.pitch_a},
+                   {g.b, b, of.rows_b, of.columns_b, of.pitch_b}, stream);
+  gemm_tensor::Args<T, C> args = of.pitched(g);
+  if (of.pitch_a > 0) args.a = a;
+  if (of.pitch_b > 0) args.b = b;
+  args.workspace = copies + of.template bytes<T>();
   return args;
 }
 

@@ -360,15 +360,8 @@ auto kernel_of() {
 template <class Loads, int kParts, class C>
 int blocks_at_once(int stages) {
   using R = SharedLayout<typename Loads::S, Loads::kA, kParts>;
-  static const auto blocks = [] {
-    std::array<int, R::kMostStages + 1> of_stages{};
-    for (int i = 1; i <= R::kMostStages; ++i) {
-      of_stages[i] = ladder::blocks_at_once(kernel_of<Loads, kParts, C>(), kParts, kThreads<Loads>,
-                                            R::bytes(i));
-    }
-    return of_stages;
-  }();
-  return blocks[stages];
+  return ladder::blocks_at_once(kernel_of<Loads, kParts, C>(), kParts, kThreads<Loads>,
+                                R::bytes(stages));
 }
 /// Where all blocks that a launch has share SMs.
 template <class Loads, int kParts, class C>
@@ -386,8 +379,8 @@ void launch_parts(const gemm_tensor::Args<typename Loads::T, C>& g, cudaStream_t
   const int k_tiles = ladder::ceil_div(g.k, BK), of_block = ladder::ceil_div(k_tiles, kParts);
   // Few blocks have an SM each, and its shared memory: more loads in flight.
   int stages = std::min(R::kMostStages, of_block);
-  if (tiles * kParts > blocks_at_once<Loads, kParts, C>(stages)) {
-    stages = std::min(R::kSharedStages, stages);
+  if (stages > R::kSharedStages && tiles * kParts > blocks_at_once<Loads, kParts, C>(stages)) {
+    stages = R::kSharedStages;
   }
   launch_product(g, kernel_of<Loads, kParts, C>(), 0, tiles * kParts, kThreads<Loads>,
                  R::bytes(stages), stream, Loads(g), g.c, g.m, g.n, ladder::Divisor(tiles_m),

@@ -33,10 +33,9 @@ __host__ __device__ Answer bias_gelu(double product, double of_the_product, T bi
   return {y, (1 + t) * before + t * fabs(y) + 1.5 * elementwise::kSmallest<T>};
 }
 
-/// The same for C of m x n on the GPU, in place: `values` are the products, `magnitude` is
-/// |A| * |B|, and of_the_product `scaled` times that. Throws std::runtime_error when CUDA fails.
+/// The same for C of m x n on the GPU, in place: values are the products, magnitudes |A| * |B|, and
+/// of_the_product `scaled` times that. Throws std::runtime_error when CUDA fails.
 template <class T>
-void bias_gelu_on_gpu(const T* bias, int m, int n, double scaled, double* values,
-                      double* magnitude);
+void bias_gelu_on_gpu(const T* bias, int m, int n, double scaled, ladder::AnswerOnGpu c);
 
 }  // namespace gemm_tensor_reference

@@ -79,6 +79,7 @@ struct Shape {
     return Lines % (8 << of.log_beside) == 0 && Width % (8 << of.log_along) == 0;
   }
   static constexpr int kSumBytes = Lines * Width * static_cast<int>(sizeof(float));  // of a block
+  static_assert(!Across || Width % 32 == 0, "kRowsAtOnce");
 };
 
 /// C in tiles of clusters, in the order in which they are taken: as in tiles.hpp, but of sizes that the
@@ -176,17 +177,19 @@ class Parts {
   int end_;  // few registers are left beside the accumulators
 };
 
-/// Whether sums are there, of each warp: written by who leaves them, reset by who adds them, so that all
-/// are 0 between launches. Launches take turns with the slots, so that as many may overlap.
-constexpr int kSlots = 16, kMostBlocks = 512;
-namespace {
-__device__ unsigned arrived[kSlots][kMostBlocks * 2 * 4];
-}  // namespace
+constexpr int kMostBlocks = 512;  // more than any GPU runs at once, an SM each
 
 /// Of the workspace, for the sums that blocks leave for others.
 template <class S>
 std::size_t exchange_bytes(int blocks) {
   return static_cast<std::size_t>(blocks) * S::kSumBytes;
+}
+
+/// Of state, for a flag of each warp of so many blocks.
+template <class S>
+std::size_t state_bytes(std::int64_t blocks) {
+  const std::int64_t flags = std::min<std::int64_t>(blocks, kMostBlocks) * S::kOfTile * 4;
+  return static_cast<std::size_t>(flags) * sizeof(unsigned);
 }
 
 template <class S, class C, Major kQ>
@@ -236,25 +239,24 @@ class Share {
   bool is_whole_;
 };
 
-/// Rows of C that a warpgroup stages at once, of a tile across.
-template <class S>
-constexpr int kRowsAtOnce = S::kWidth % 32 == 0 ? 32 : 16;
+constexpr int kRowsAtOnce = 32;  // of C, that a warpgroup stages of a tile across
 
-/// 64 columns of C from the accumulators of its transpose, kRows rows at a time; a warpgroup's.
-template <int kRows, class T, int kAccumulators>
+/// 64 columns of C from the accumulators of its transpose; a warpgroup's.
+template <class T, int kAccumulators>
 __device__ __forceinline__ void store_across(const CUtensorMap& map, T* epilogue_tiles, int row,
                                              int column, int barrier,
                                              const float (&acc)[kAccumulators]) {
-  constexpr int kTiles = kAccumulators * 2 / kRows;
+  constexpr int kTiles = kAccumulators * 2 / kRowsAtOnce;
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 #pragma unroll
   for (int j = 0; j < kTiles; ++j) {
-    T* const epilogue_tile = epilogue_tiles + j % 2 * (kRows * 64);
+    T* const epilogue_tile = epilogue_tiles + j % 2 * (kRowsAtOnce * 64);
     if (threadIdx.x % 128 == 0) wait_for_epilogue_tile<kTiles>(j);
     named_barrier_sync<128>(barrier);
 #pragma unroll
-    for (int i = 0; i < kRows; i += 16) {  // four matrices: 8 rows of C left and right, 8 more
-      const float* const s = acc + (j * kRows + i) / 2;
+    for (int i = 0; i < kRowsAtOnce; i += 16) {
+      // Four matrices: 8 rows of C left and right, 8 more.
+      const float* const s = acc + (j * kRowsAtOnce + i) / 2;
       const int r = i + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
       stmatrix_transposed(
           epilogue_tile + r * 64 + (chunk ^ r % 8) * 8,
@@ -263,23 +265,24 @@ __device__ __forceinline__ void store_across(const CUtensorMap& map, T* epilogue
     fence_proxy_async();
     named_barrier_sync<128>(barrier);
     if (threadIdx.x % 128 == 0) {
-      tensor_store(&map, column, row + j * kRows, epilogue_tile);
+      tensor_store(&map, column, row + j * kRowsAtOnce, epilogue_tile);
       bulk_commit_group();
     }
   }
 }
 
 /// The same where rows of C begin anywhere.
-template <int kRows, class T, int kAccumulators>
+template <class T, int kAccumulators>
 __device__ __forceinline__ void store_across_rows(T* c, int m, int n, T* epilogue_tile, int row,
                                                   int column, int barrier,
                                                   const float (&acc)[kAccumulators]) {
   const int warp = threadIdx.x / 32 % 4, lane = threadIdx.x % 32;
 #pragma unroll
-  for (int j = 0; j < kAccumulators * 2; j += kRows) {
+  for (int j = 0; j < kAccumulators * 2; j += kRowsAtOnce) {
     named_barrier_sync<128>(barrier);
 #pragma unroll
-    for (int i = 0; i < kRows; i += 16) {  // four matrices: 8 rows of C left and right, 8 more
+    for (int i = 0; i < kRowsAtOnce; i += 16) {
+      // Four matrices: 8 rows of C left and right, 8 more.
       const float* const s = acc + (j + i) / 2;
       const int r = i + lane / 16 * 8 + lane % 8, chunk = warp * 2 + lane / 8 % 2;
       stmatrix_transposed(
@@ -288,7 +291,7 @@ __device__ __forceinline__ void store_across_rows(T* c, int m, int n, T* epilogu
     }
     named_barrier_sync<128>(barrier);
 #pragma unroll 1
-    for (int r = warp; r < kRows; r += 4 * kUnalignedRows) {
+    for (int r = warp; r < kRowsAtOnce; r += 4 * kUnalignedRows) {
       store_unaligned(c, m, n, epilogue_tile, r, 4, row + j, column);
     }
   }
@@ -307,7 +310,9 @@ struct Task {
   Division division;
   Order order;
   float4* sums;  // [block][warpgroup][accumulators / 4][128]
-  int slot;
+  // [block][warpgroup][warp]: whether the warp's sums are there, written by who leaves them, reset by who
+  // adds them
+  unsigned* arrived;
 };
 
 /// The first line, and the first of the width, of this block's tile in a cluster's.
@@ -507,7 +512,7 @@ __device__ __forceinline__ void multiply_tiles(const Task<C>& task, T* ring, Mba
              threadIdx.x % 128;
     };
     auto arrived_of = [&](int block) {
-      return &arrived[task.slot][(block * S::kOfTile + of_tile) * 4 + warp % 4];
+      return &task.arrived[(block * S::kOfTile + of_tile) * 4 + warp % 4];
     };
     if (!is_last) {  // who has the last K-tile adds
       float4* const to = sums_of(blockIdx.x);
@@ -556,10 +561,9 @@ __device__ __forceinline__ void multiply_tiles(const Task<C>& task, T* ring, Mba
         } else {
           C* const tiles = epilogue_tiles + warpgroup * 4 * L::kHeldTiles * EpilogueTile::kElements;
           if (!S::kStoresAnyRows || task.by_tma) {
-            store_across<kRowsAtOnce<S>>(task.c, tiles, row, column, 1 + warpgroup, acc[i]);
+            store_across(task.c, tiles, row, column, 1 + warpgroup, acc[i]);
           } else {
-            store_across_rows<kRowsAtOnce<S>>(task.to, task.m, task.n, tiles, row, column,
-                                              1 + warpgroup, acc[i]);
+            store_across_rows(task.to, task.m, task.n, tiles, row, column, 1 + warpgroup, acc[i]);
           }
         }
       } else {
@@ -588,8 +592,8 @@ __global__ void __launch_bounds__(S::kThreads, 1) multiply(const __grid_constant
   __shared__ Mbarrier full[L::kMostStages], empty[L::kMostStages];
   T* const shared = ladder::dynamic_shared<T>();
   T* const ring = shared + (-shared_address(shared) & 1023) / sizeof(T);
-  // In this order: the compiler puts the code that loads right behind the kernel's entry. Where it was last,
-  // behind 30 KiB of products and epilogues, no cache had it when it was jumped to.
+  // In this order: the compiler puts the code that loads right behind the kernel's entry. At the end, behind
+  // 30 KiB of products and epilogues, no cache would have it when it is jumped to.
   if (threadIdx.x < S::kConsumers * 128) {
     multiply_tiles<T, C, S, kP, kQ>(task, ring, full, empty);
   } else {
@@ -607,18 +611,14 @@ auto kernel_of() {
 template <class Op, class S, class C>
 using SharedLayoutOf = SharedLayout<S, C, S::kAcross ? kMajorA<Op> : kMajorB<Op>>;
 
-/// How many clusters of so many blocks run at the same time, and not more than there is room for in
-/// `arrived`. Of at most 8 blocks.
+/// How many clusters of so many blocks run at the same time, of kMostBlocks blocks at most, so that the size
+/// of the state doesn't depend on the GPU. Of at most 8 blocks.
 template <class Op, class S, class T, class C>
 int clusters_at_once(int blocks) {
   using L = SharedLayoutOf<Op, S, C>;
-  auto of = [](int cluster) {
-    const int at_once = ladder::blocks_at_once(kernel_of<Op, S, T, C>(), cluster, S::kThreads,
-                                               L::bytes(L::kMostStages, L::kHeldTiles));
-    return std::max(1, std::min(at_once, kMostBlocks) / cluster);
-  };
-  static const std::array at_once{of(1), of(2), of(4), of(8)};
-  return at_once[std::bit_width(static_cast<unsigned>(blocks)) - 1];
+  const int at_once = ladder::blocks_at_once(kernel_of<Op, S, T, C>(), blocks, S::kThreads,
+                                             L::bytes(L::kMostStages, L::kHeldTiles));
+  return std::max(1, std::min(at_once, kMostBlocks) / blocks);
 }
 
 /// Clusters that are at work, and how many tiles they divide among them; the other tiles are whole.
@@ -627,9 +627,10 @@ struct Work {
   int clusters, divided;
 };
 
-/// g.c = A * B. The workspace has exchange_bytes() of the blocks, if tiles are divided.
+/// g.c = A * B. The workspace has exchange_bytes() of the blocks and the state state_bytes(), if tiles are
+/// divided.
 template <class Op, class S, class T, class C>
-void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
+void launch(const gemm_tensor::Args<T, C>& g, Work work, void* state, cudaStream_t stream) {
   constexpr Major kA = kMajorA<Op>, kB = kMajorB<Op>;
   using L = SharedLayoutOf<Op, S, C>;
   auto map_a = [&](int rows, int log_parts) {
@@ -668,10 +669,10 @@ void launch(const gemm_tensor::Args<T, C>& g, Work work, cudaStream_t stream) {
                .division = division,
                .order = order,
                .sums = static_cast<float4*>(g.workspace),
-               .slot = work.divided > 0 ? static_cast<int>(ladder::next_turn() % kSlots) : 0};
+               .arrived = static_cast<unsigned*>(state)};
   if constexpr (!std::is_same_v<C, float>) {
     if (by_tma) {
-      task.c = output_map(g.c, g.m, g.n, S::kAcross ? kRowsAtOnce<S> : EpilogueTile::kRows);
+      task.c = output_map(g.c, g.m, g.n, S::kAcross ? kRowsAtOnce : EpilogueTile::kRows);
     }
   }
   launch_product(g, kernel_of<Op, S, T, C>(), cluster.blocks(), blocks, S::kThreads,

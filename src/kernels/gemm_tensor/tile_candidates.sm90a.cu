@@ -15,10 +15,11 @@ struct Candidate {
   static constexpr ladder::Version version{"one shape of tile for all problems"};
   using Args = gemm_tensor::Args<ladder::bfloat16>;
 
-  static typename S::Way way(const Args& g) { return S::template way<gemm_tensor_nt>(kNumber, g); }
+  static Way way(const Args& g) { return S::template ways<gemm_tensor_nt>(g)[kNumber]; }
   static std::size_t workspace(const Args& g) { return S::workspace(way(g)); }
-  static void launch(const Args& g, cudaStream_t stream) {
-    S::template launch<gemm_tensor_nt>(g, way(g), stream);
+  static std::size_t state(const Args& g) { return S::state(g.m, g.n, g.k); }
+  static void launch(const Args& g, void* state, cudaStream_t stream) {
+    S::template launch<gemm_tensor_nt>(g, way(g), state, stream);
   }
   static ladder::Support supports(const gemm_tensor::Problem& p) {
     const Args g{nullptr, nullptr, nullptr, p.m, p.n, p.k};

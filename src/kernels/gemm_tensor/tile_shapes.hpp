@@ -75,12 +75,17 @@ struct Sizes {
   }
 };
 
-/// v25's kernel. A way is blocks that form a cluster, a number of clusters, and of tiles that they divide.
+/// How the clusters of a shape's kernel share out a product. A way that it does not have has none of them.
+struct Way {
+  int number = 0;                 ///< of the shape's kWays
+  int clusters = 0, divided = 0;  ///< those at work, and the tiles of StreamK that they divide
+};
+
+/// v25's kernel. A way's number tells which blocks form a cluster, and how they divide tiles.
 template <int Lines, int Width, bool Across, bool InTurns = false>
 struct StreamK {
   using Shape = gemm_stream_k::Shape<Lines, Width, Across, InTurns>;
   using Cluster = gemm_stream_k::Cluster;
-  using Way = gemm_stream_k::Work;
   /// By how many ns longer an SM takes for an element of 16-bit C where C's rows begin anywhere: of an H100,
   /// at 7 sizes; the times are not in results/.
   static constexpr double kUnaligned = Lines == 64 ? 0.12 : Across ? 0.085 : 0.05;
@@ -94,22 +99,33 @@ struct StreamK {
 
   /// As the name of a file has it: the blocks of a cluster are those along the lines and those beside.
   static std::string name(int number) {
-    const Cluster cluster = kClusters[number / kOfCluster];
+    const Cluster cluster = cluster_of(number);
     return "v25_" + std::to_string(Lines) + "x" + std::to_string(Width) + (Across ? "a" : "") +
            (InTurns ? "t_" : "_") + std::to_string(1 << cluster.log_along) + "x" +
            std::to_string(1 << cluster.log_beside) + "_" + kDivisions[number % kOfCluster];
   }
 
-  /// Of each number. A way that a product does not have has no clusters.
+  static Cluster cluster_of(int number) { return kClusters[number / kOfCluster]; }
+
+  /// Of each number.
   template <class Op, class T, class C>
-  static Way way(int number, const gemm_tensor::Args<T, C>& g) {
-    if constexpr (kStores<C>) return way_to_store<Op>(number, g);
-    return {};
+  static std::array<Way, kWays> ways(const gemm_tensor::Args<T, C>& g) {
+    std::array<Way, kWays> all{};
+    if constexpr (kStores<C>) {
+      int at_once[kMostOfCluster + 1] = {};
+      for (int blocks = 1; blocks <= kMostOfCluster; blocks *= 2) {
+        at_once[blocks] = gemm_stream_k::clusters_at_once<Op, Shape, T, C>(blocks);
+      }
+      for (int number = 0; number < kWays; ++number) {
+        all[number] = way_to_store(number, g, at_once[cluster_of(number).blocks()]);
+      }
+    }
+    return all;
   }
 
   template <class Op, class T, class C>
   static double ns(const Sizes& p, const Way& way, const Pace& pace, const Rates& gpu) {
-    const Cluster cluster = way.cluster;
+    const Cluster cluster = cluster_of(way.number);
     const double along = 1 << cluster.log_along, beside = 1 << cluster.log_beside;
     const double tiles =
         std::ceil(p.m / Shape::rows(cluster)) * std::ceil(p.n / Shape::cols(cluster));
@@ -139,36 +155,55 @@ struct StreamK {
   }
 
   static std::size_t workspace(const Way& way) {
-    return way.divided > 0
-               ? gemm_stream_k::exchange_bytes<Shape>(way.clusters * way.cluster.blocks())
-               : 0;
+    const int blocks = way.clusters * cluster_of(way.number).blocks();
+    return way.divided > 0 ? gemm_stream_k::exchange_bytes<Shape>(blocks) : 0;
+  }
+  /// Of any way, on any GPU: a tile of one K-tile has no parts, and others not more than K-tiles.
+  static std::size_t state(int m, int n, int k) {
+    const std::int64_t k_tiles = ladder::ceil_div(k, gemm_k_tiles::kDepth);
+    std::int64_t most = 0;  // blocks
+    for (const Cluster cluster : kClusters) {
+      if (k_tiles < 2 || !Shape::takes(cluster)) continue;
+      most = std::max(most, tiles_of(cluster, m, n) * k_tiles * cluster.blocks());
+    }
+    return gemm_stream_k::state_bytes<Shape>(most);
   }
   template <class Op, class T, class C>
-  static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, cudaStream_t stream) {
-    if constexpr (kStores<C>) gemm_stream_k::launch<Op, Shape>(g, way, stream);
+  static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, void* state,
+                     cudaStream_t stream) {
+    if constexpr (kStores<C>) {
+      gemm_stream_k::launch<Op, Shape>(g, {cluster_of(way.number), way.clusters, way.divided},
+                                       state, stream);
+    }
   }
 
  private:
+  static constexpr int kMostOfCluster = 8;  // blocks
+
+  /// Of clusters.
+  static std::int64_t tiles_of(Cluster cluster, int m, int n) {
+    return std::int64_t{ladder::ceil_div(m, Shape::rows(cluster))} *
+           ladder::ceil_div(n, Shape::cols(cluster));
+  }
   template <class C>
   static constexpr bool kStores = sizeof(C) == 2 || Shape::kStoresFloats;
 
-  template <class Op, class T, class C>
-  static Way way_to_store(int number, const gemm_tensor::Args<T, C>& g) {
+  /// Where `most` of its clusters run at once.
+  template <class T, class C>
+  static Way way_to_store(int number, const gemm_tensor::Args<T, C>& g, int most) {
     constexpr int kParts[kOfCluster] = {0, 0, 0, 0, 2, 3, 4, 6, 8, 12, 16};
-    const Cluster cluster = kClusters[number / kOfCluster];
+    const Cluster cluster = cluster_of(number);
     if (!Shape::takes(cluster)) return {};
     if (!Shape::kStoresAnyRows && sizeof(C) == 2 && g.n % 8 > 0) return {};
-    const int tiles =
-        ladder::ceil_div(g.m, Shape::rows(cluster)) * ladder::ceil_div(g.n, Shape::cols(cluster));
-    const int most = gemm_stream_k::clusters_at_once<Op, Shape, T, C>(cluster.blocks());
+    const int tiles = static_cast<int>(tiles_of(cluster, g.m, g.n));
     const int rest = tiles % most, division = number % kOfCluster, parts = kParts[division];
     const std::int64_t k_tiles = ladder::ceil_div(g.k, gemm_k_tiles::kDepth);
     const bool few = tiles < most, last_wave = !few && rest > 0 && tiles / most < 12;
     auto divide = [&](int clusters, int divided) {
       const bool fits = gemm_stream_k::Division::fits(k_tiles, divided, clusters);
-      return fits ? Way{cluster, clusters, divided} : Way{};
+      return fits ? Way{number, clusters, divided} : Way{};
     };
-    if (division == 0) return {cluster, ladder::ceil_div(tiles, ladder::ceil_div(tiles, most)), 0};
+    if (division == 0) return {number, ladder::ceil_div(tiles, ladder::ceil_div(tiles, most))};
     if (division == 1 && last_wave) return divide(most, rest + most);
     if (division == 2 && last_wave && rest * k_tiles >= 2 * most) return divide(most, rest);
     if (division == 3 && few && 2 * most <= tiles * k_tiles) return divide(most, tiles);
@@ -179,52 +214,57 @@ struct StreamK {
   }
 };
 
-/// v24's kernel. A way is a number of blocks for a tile.
+/// v24's kernel. A way's number tells how many blocks a tile has, which are a cluster.
 template <int Rows, int Cols, int BlocksPerSm>
 struct PushedSums {
   using Shape = gemm_pushed_sums::Shape<Rows, Cols, BlocksPerSm>;
-  struct Way {
-    int clusters = 0, parts = 0;
-  };
   static constexpr double kUnaligned = 0.04;
   static constexpr int kWays = gemm_pushed_sums::kSplits.size();
 
   static std::string name(int number) {
     return "v24_" + std::to_string(Rows) + "x" + std::to_string(Cols) + "_" +
-           std::to_string(BlocksPerSm) + "_" + std::to_string(gemm_pushed_sums::kSplits[number]);
+           std::to_string(BlocksPerSm) + "_" + std::to_string(parts_of(number));
   }
+  static int parts_of(int number) { return gemm_pushed_sums::kSplits[number]; }
 
   template <class Op, class T, class C>
-  static Way way(int number, const gemm_tensor::Args<T, C>& g) {
-    const int parts = gemm_pushed_sums::kSplits[number];
-    if (parts > ladder::ceil_div(g.k, gemm_k_tiles::kDepth)) return {};
-    return {ladder::ceil_div(g.m, Rows) * ladder::ceil_div(g.n, Cols), parts};
+  static std::array<Way, kWays> ways(const gemm_tensor::Args<T, C>& g) {
+    const int k_tiles = ladder::ceil_div(g.k, gemm_k_tiles::kDepth);
+    std::array<Way, kWays> all{};
+    for (int number = 0; number < kWays; ++number) {
+      if (parts_of(number) > k_tiles) break;
+      all[number] = {number, ladder::ceil_div(g.m, Rows) * ladder::ceil_div(g.n, Cols)};
+    }
+    return all;
   }
 
   template <class Op, class T, class C>
   static double ns(const Sizes& p, const Way& way, const Pace& pace, const Rates& gpu) {
-    const double blocks = static_cast<double>(way.clusters) * way.parts;
+    const int parts = parts_of(way.number);
+    const double blocks = static_cast<double>(way.clusters) * parts;
     const double resident =
         gemm_pushed_sums::resident_blocks<gemm_pushed_sums::TmaLoads<Op, T, Shape>, C>(
-            way.parts, static_cast<int>(p.k_tiles));
+            parts, static_cast<int>(p.k_tiles));
     const double rounds = std::max(1., std::ceil(blocks / resident));
     const double of_an_sm = std::max(1., std::min(blocks, resident) / p.sms);
     const double active = blocks / rounds / p.sms;
     const double lines = p.lines_of_a(Rows, gpu) + p.lines_of_b(Cols, gpu);
-    const double steps = rounds * std::ceil(p.k_tiles / way.parts);
-    const bool in_step = way.parts == 1 && rounds == 1 && p.has_whole_lines(Rows, Cols);
+    const double steps = rounds * std::ceil(p.k_tiles / parts);
+    const bool in_step = parts == 1 && rounds == 1 && p.has_whole_lines(Rows, Cols);
     const double line = gpu.line * (in_step ? gpu.in_step : 1);
     const double step =
         std::hypot(of_an_sm * pace.k_tile, line * active * lines, p.loads / steps / gpu.dram);
-    const double sums = (1 - 1. / way.parts) * Rows / 128 * Cols;
+    const double sums = (1 - 1. / parts) * Rows / 128 * Cols;
     return steps * step +
-           rounds * (pace.tile * of_an_sm + std::log2(way.parts) * gpu.push + sums * gpu.sum);
+           rounds * (pace.tile * of_an_sm + std::log2(parts) * gpu.push + sums * gpu.sum);
   }
 
   static std::size_t workspace(const Way&) { return 0; }
+  static std::size_t state(int, int, int) { return 0; }
   template <class Op, class T, class C>
-  static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, cudaStream_t stream) {
-    gemm_pushed_sums::launch<gemm_pushed_sums::TmaLoads<Op, T, Shape>>(g, way.parts, stream);
+  static void launch(const gemm_tensor::Args<T, C>& g, const Way& way, void*, cudaStream_t stream) {
+    gemm_pushed_sums::launch<gemm_pushed_sums::TmaLoads<Op, T, Shape>>(g, parts_of(way.number),
+                                                                       stream);
   }
 };
 
@@ -236,15 +276,12 @@ struct Shapes {
 using Candidates =
     Shapes<StreamK<256, 160, true>, StreamK<192, 192, false>, StreamK<128, 256, false>,
            StreamK<128, 224, false>, StreamK<128, 224, true>, StreamK<128, 208, false>,
-           StreamK<128, 192, false>, StreamK<128, 176, false>, StreamK<128, 160, false>,
-           StreamK<128, 160, true>, StreamK<128, 144, false>, StreamK<128, 144, true>,
+           StreamK<128, 192, false>, StreamK<128, 176, false>, StreamK<128, 160, true>,
            StreamK<128, 128, false>, StreamK<128, 96, true>, StreamK<64, 192, false>,
            StreamK<64, 144, false>, StreamK<64, 128, false>, StreamK<64, 96, false>,
            StreamK<64, 96, true>, StreamK<64, 80, false>, StreamK<128, 192, false, true>,
-           StreamK<128, 192, true, true>, StreamK<128, 176, true, true>,
-           StreamK<128, 160, false, true>, StreamK<128, 160, true, true>,
-           StreamK<128, 128, false, true>, StreamK<128, 128, true, true>,
-           StreamK<128, 112, false, true>, StreamK<128, 112, true, true>, PushedSums<16, 64, 2>,
+           StreamK<128, 192, true, true>, StreamK<128, 160, false, true>,
+           StreamK<128, 128, false, true>, StreamK<128, 112, false, true>, PushedSums<16, 64, 2>,
            PushedSums<32, 64, 2>, PushedSums<64, 64, 2>, PushedSums<96, 64, 1>,
            PushedSums<128, 64, 1>, PushedSums<96, 128, 1>, PushedSums<128, 128, 1>>;
 

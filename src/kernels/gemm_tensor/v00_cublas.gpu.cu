@@ -22,12 +22,17 @@ struct Cublas {
   static constexpr ladder::Version version{"NVIDIA's library, cublasGemmEx", true};
 
   template <class T, class C>
+  static std::size_t workspace(const gemm_tensor::Args<T, C>&) {
+    return ladder::kCublasWorkspace;
+  }
+  template <class T, class C>
   static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
     if (g.m == 0 || g.n == 0) return;
     const float one = 1, zero = 0;
     const int row_a = Op::kTransposedA ? g.m : g.k, row_b = Op::kTransposedB ? g.k : g.n;
     // cuBLAS is column-major: C^T = B^T * A^T is the row-major C = A * B.
-    LADDER_CUBLAS(cublasGemmEx(ladder::cublas(stream), Op::kTransposedB ? CUBLAS_OP_T : CUBLAS_OP_N,
+    LADDER_CUBLAS(cublasGemmEx(ladder::cublas(stream, g.workspace),
+                               Op::kTransposedB ? CUBLAS_OP_T : CUBLAS_OP_N,
                                Op::kTransposedA ? CUBLAS_OP_T : CUBLAS_OP_N, g.n, g.m, g.k, &one,
                                g.b, kType<T>, max(row_b, 1), g.a, kType<T>, max(row_a, 1), &zero,
                                g.c, kType<C>, g.n, kCompute<T>, CUBLAS_GEMM_DEFAULT));

@@ -170,9 +170,7 @@ void launch_cluster(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
 
 template <class S, int kParts, class T>
 int resident_blocks() {
-  static const int blocks =
-      ladder::blocks_at_once(multiply<T, S, kParts>, kParts, S::kThreads, kShared<S>);
-  return blocks;
+  return ladder::blocks_at_once(multiply<T, S, kParts>, kParts, S::kThreads, kShared<S>);
 }
 
 constexpr std::array<int, 5> kSplits{1, 2, 3, 4, 8};  // blocks of a cluster

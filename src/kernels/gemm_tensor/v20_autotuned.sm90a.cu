@@ -5,7 +5,7 @@
 //           ones, many on an SM, for what is over soon; up to eight blocks in a cluster, which load for
 //           each other, along the lines, beside each other or both, where the L2 would be too slow
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
-// Limits    compute capability 9.0
+// Limits    compute capability 9.0; relies on ascending dispatch, as v25
 // Tile      of the table below, in registers and shared memory as in v24 and v25
 //
 // The estimate, in nanoseconds. A block has so many K-tiles one after the other. Each takes what the tensor
@@ -30,7 +30,6 @@
 #include "tile_shapes.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace {
 
@@ -98,35 +97,43 @@ std::vector<Choice> estimates(const gemm_tensor::Args<T, C>& g, Shapes<S...>) {
   int shape = 0;
   auto consider = [&]<class Of>(Of) {
     const Pace pace{gpu.ns_of_k_tile[shape], gpu.ns_of_tile[shape]};
-    const int ways = pace.k_tile > 0 ? Of::kWays : 0;  // 0: not measured there
-    for (int number = 0; number < ways; ++number) {
-      const auto way = Of::template way<Op>(number, g);
+    const int of = shape++;
+    if (pace.k_tile == 0) return;  // not measured there
+    for (const Way& way : Of::template ways<Op>(g)) {
       if (way.clusters == 0) continue;
       const double ns = Of::template ns<Op, T, C>(sizes, way, pace, gpu.rates);
-      all.push_back({gemm_choice::Operands::tma_loads, shape, number,
-                     std::hypot(ns, sizes.stores / gpu.rates.dram) + unaligned * Of::kUnaligned});
+      all.push_back(
+          {.shape = of,
+           .way = way.number,
+           .clusters = way.clusters,
+           .divided = way.divided,
+           .ns = std::hypot(ns, sizes.stores / gpu.rates.dram) + unaligned * Of::kUnaligned});
     }
-    ++shape;
   };
   (consider(S{}), ...);
   return all;
 }
 
 /// Calls use(shape, way) with the chosen ones.
-template <class Op, class T, class C, class Use, class... S>
-void with(Choice choice, const gemm_tensor::Args<T, C>& g, Use use, Shapes<S...>) {
+template <class Use, class... S>
+void with(const Choice& choice, Use use, Shapes<S...>) {
   int shape = 0;
-  auto use_if_chosen = [&]<class Of>(Of one) {
-    if (shape++ == choice.shape) use(one, Of::template way<Op>(choice.way, g));
+  auto use_if_chosen = [&](auto one) {
+    if (shape++ == choice.shape) use(one, Way{choice.way, choice.clusters, choice.divided});
   };
   (use_if_chosen(S{}), ...);
+}
+
+template <class... S>
+std::size_t most_state(int m, int n, int k, Shapes<S...>) {
+  return std::max({S::state(m, n, k)...});
 }
 
 }  // namespace
 
 namespace gemm_choice {
 
-using gemm_padded_rows::Plan;
+using gemm_padded_rows::Copies;
 
 template <class Op, class T, class C>
 std::vector<Choice> choices_by_tma(const gemm_tensor::Args<T, C>& g, std::size_t most) {
@@ -135,44 +142,32 @@ std::vector<Choice> choices_by_tma(const gemm_tensor::Args<T, C>& g, std::size_t
 
 template <class Op, class T, class C>
 std::vector<Choice> choices(const gemm_tensor::Args<T, C>& g, std::size_t most) {
-  const Plan<Op> plan(g.m, g.n, g.k);
-  const bool aligned = plan.starts_aligned(g);
+  const Copies<Op> copies(g.m, g.n, g.k);
+  const bool aligned = copies.starts_aligned(g);
   std::vector<Choice> all;
-  if (aligned) all = choices_by_tma<Op>(plan.pitched(g), most);
-  if (aligned && !plan.copies()) return all;
+  if (aligned) all = choices_by_tma<Op>(copies.pitched(g), most);
+  if (aligned && !copies.any()) return all;
 
   for (Choice& copied : all) {
     copied.operands = Operands::are_copied;
     copied.ns += gemm_padded_rows::kCopyLaunch +
-                 plan.template traffic<T>() / ladder::entry_of_this_gpu(kGpus).rates.dram;
+                 copies.template traffic<T>() / ladder::entry_of_this_gpu(kGpus).rates.dram;
   }
   for (const auto& [shape, parts, ns] : gemm_realigned::choices<Op>(g, most)) {
-    all.push_back({Operands::are_realigned, shape, parts, ns});
+    all.push_back({.operands = Operands::are_realigned, .shape = shape, .way = parts, .ns = ns});
   }
   for (const auto& [shape, parts, ns] : gemm_realigned::choices_of_one<Op>(g, most)) {
-    all.push_back({Operands::one_is_realigned, shape, parts, ns});
+    all.push_back({.operands = Operands::one_is_realigned, .shape = shape, .way = parts, .ns = ns});
   }
   if (g.k <= gemm_realigned::kShortK) {
-    all.push_back({Operands::are_realigned_at_once, 0, 0, gemm_realigned::ns_of_short_k<Op>(g)});
+    all.push_back(
+        {.operands = Operands::are_realigned_at_once, .ns = gemm_realigned::ns_of_short_k<Op>(g)});
   }
   return ladder::fastest(all, all.size());
 }
 
 template <class Op, class T, class C>
-Choice best_by_tma(const gemm_tensor::Args<T, C>& g) {
-  return ladder::remembered_choice<Choice>(std::array{g.m, g.n, g.k, g.pitch_a, g.pitch_b},
-                                           [&] { return choices_by_tma<Op>(g, 1).front(); });
-}
-
-template <class Op, class T, class C>
-Choice best(const gemm_tensor::Args<T, C>& g) {
-  const int aligned = Plan<Op>(g.m, g.n, g.k).starts_aligned(g);
-  return ladder::remembered_choice<Choice>(std::array{g.m, g.n, g.k, aligned},
-                                           [&] { return choices<Op>(g, 1).front(); });
-}
-
-template <class Op, class T, class C>
-std::size_t workspace(const gemm_tensor::Args<T, C>& g, Choice choice) {
+std::size_t workspace(const gemm_tensor::Args<T, C>& g, const Choice& choice) {
   std::size_t bytes = 0;
   auto add = [&](auto shape, const auto& way) { bytes = shape.workspace(way); };
   switch (choice.operands) {
@@ -182,21 +177,25 @@ std::size_t workspace(const gemm_tensor::Args<T, C>& g, Choice choice) {
     case Operands::one_is_realigned:
       return gemm_realigned::workspace_of_one<Op>(g, {choice.shape, choice.way});
     case Operands::are_copied: {
-      const Plan<Op> plan(g.m, g.n, g.k);
-      with<Op>(choice, plan.pitched(g), add, Tiles{});
-      return plan.template bytes<T>() + bytes;
+      with(choice, add, Tiles{});
+      return Copies<Op>(g.m, g.n, g.k).template bytes<T>() + bytes;
     }
     case Operands::tma_loads:
-      with<Op>(choice, g, add, Tiles{});
+      with(choice, add, Tiles{});
   }
   return bytes;
 }
 
+std::size_t state(int m, int n, int k) { return most_state(m, n, k, Tiles{}); }
+
 template <class Op, class T, class C>
-void launch(const gemm_tensor::Args<T, C>& g, Choice choice, cudaStream_t stream) {
+void launch(const gemm_tensor::Args<T, C>& g, const Choice& choice, void* state,
+            cudaStream_t stream) {
   auto run_on = [&](const gemm_tensor::Args<T, C>& args) {
-    auto run = [&](auto shape, const auto& way) { shape.template launch<Op>(args, way, stream); };
-    with<Op>(choice, args, run, Tiles{});
+    auto run = [&](auto shape, const auto& way) {
+      shape.template launch<Op>(args, way, state, stream);
+    };
+    with(choice, run, Tiles{});
   };
   switch (choice.operands) {
     case Operands::are_realigned:
@@ -206,7 +205,7 @@ void launch(const gemm_tensor::Args<T, C>& g, Choice choice, cudaStream_t stream
     case Operands::one_is_realigned:
       return gemm_realigned::launch_one<Op>(g, {choice.shape, choice.way}, stream);
     case Operands::are_copied:
-      return run_on(gemm_padded_rows::make_copies(Plan<Op>(g.m, g.n, g.k), g, stream));
+      return run_on(gemm_padded_rows::make_copies(Copies<Op>(g.m, g.n, g.k), g, stream));
     case Operands::tma_loads:
       return run_on(g);
   }
@@ -225,14 +224,23 @@ struct Autotuned {
                                                            {1056, 2376, 24}, {515, 523, 321}};
 
   template <class T, class C>
-  static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {
-    if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
-    return gemm_choice::workspace<Op>(g, gemm_choice::best<Op>(g));
+  static Choice plan(const gemm_tensor::Args<T, C>& g, bool) {
+    if (gemm_k_tiles::is_empty(g)) return {};
+    return gemm_choice::choices<Op>(g, 1).front();
   }
   template <class T, class C>
-  static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
+  static std::size_t workspace(const gemm_tensor::Args<T, C>& g, const Choice& choice) {
+    return gemm_k_tiles::is_empty(g) ? 0 : gemm_choice::workspace<Op>(g, choice);
+  }
+  template <class T, class C>
+  static std::size_t state(const gemm_tensor::Args<T, C>& g) {
+    return gemm_choice::state(g.m, g.n, g.k);
+  }
+  template <class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, const Choice& choice, void* state,
+                     cudaStream_t stream) {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
-    gemm_choice::launch<Op>(g, gemm_choice::best<Op>(g), stream);
+    gemm_choice::launch<Op>(g, choice, state, stream);
   }
 };
 
@@ -243,14 +251,13 @@ const ladder::Register<Autotuned<gemm_tensor_tn>, gemm_tensor_tn_f32, ladder::bf
 
 }  // namespace
 
-#define LADDER_INSTANTIATE(Op, T, C)                                                           \
-  template std::vector<Choice> gemm_choice::choices<Op>(const gemm_tensor::Args<T, C>&,        \
-                                                        std::size_t);                          \
-  template std::vector<Choice> gemm_choice::choices_by_tma<Op>(const gemm_tensor::Args<T, C>&, \
-                                                               std::size_t);                   \
-  template Choice gemm_choice::best<Op>(const gemm_tensor::Args<T, C>&);                       \
-  template Choice gemm_choice::best_by_tma<Op>(const gemm_tensor::Args<T, C>&);                \
-  template std::size_t gemm_choice::workspace<Op>(const gemm_tensor::Args<T, C>&, Choice);     \
-  template void gemm_choice::launch<Op>(const gemm_tensor::Args<T, C>&, Choice, cudaStream_t);
+#define LADDER_INSTANTIATE(Op, T, C)                                                              \
+  template std::vector<Choice> gemm_choice::choices<Op>(const gemm_tensor::Args<T, C>&,           \
+                                                        std::size_t);                             \
+  template std::vector<Choice> gemm_choice::choices_by_tma<Op>(const gemm_tensor::Args<T, C>&,    \
+                                                               std::size_t);                      \
+  template std::size_t gemm_choice::workspace<Op>(const gemm_tensor::Args<T, C>&, const Choice&); \
+  template void gemm_choice::launch<Op>(const gemm_tensor::Args<T, C>&, const Choice&, void*,     \
+                                        cudaStream_t);
 LADDER_EACH_PRODUCT(LADDER_INSTANTIATE)
 #undef LADDER_INSTANTIATE

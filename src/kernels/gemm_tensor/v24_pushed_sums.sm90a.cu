@@ -194,9 +194,8 @@ void launch_cluster(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
 }
 template <class S, int kParts, class T>
 int resident_blocks() {
-  static const int blocks = ladder::blocks_at_once(multiply<T, S, kParts>, kParts, S::kThreads,
-                                                   SharedLayout<S, kParts>::kShared);
-  return blocks;
+  return ladder::blocks_at_once(multiply<T, S, kParts>, kParts, S::kThreads,
+                                SharedLayout<S, kParts>::kShared);
 }
 
 constexpr std::array<int, 4> kSplits{1, 2, 4, 8};  // blocks of a cluster: BM / 16 is divided evenly

@@ -5,7 +5,7 @@
 //           tiles, which in v15 take a cluster each, whose size divides neither the SMs nor the K-tiles.
 //           For that sums go through global memory, 128 KiB for a tile that is divided in two
 // Bound by  power, as v13; with few K-tiles what it takes to add up
-// Limits    compute capability 9.0; all rows start at multiples of 16 bytes
+// Limits    compute capability 9.0; all rows start at multiples of 16 bytes; relies on ascending dispatch
 // Tile      as v13: 128 x 256 x 64, two warpgroups of 64 x 256, 4 stages of 48 KiB and 4 KiB of epilogue
 //           tiles per warp, one block per SM. v20 has this kernel for other operations and shapes
 //           (stream_k.hpp)
@@ -72,23 +72,19 @@ class Parts {
   int end_;  // few registers are left beside the accumulators
 };
 
-/// Whether sums are there, of each warp: written by who leaves them, reset by who adds them, so that all
-/// are 0 between launches. Launches take turns with the slots, so that as many may overlap.
-constexpr int kSlots = 16, kMostBlocks = 512;
-__device__ unsigned arrived[kSlots][kMostBlocks * kConsumers * 4];
-
 /// Where blocks leave sums for others, in the workspace: [block][warpgroup][accumulators / 4][128]; and
-/// the launch's slot.
+/// state, whether the sums of a warp are there, written by who leaves them, reset by who adds them:
+/// [block][warp].
 struct Exchange {
   float4* sums;
-  int slot;
+  unsigned* arrived;
 
   __device__ float4* sums_of(int block) const {
     const int warpgroup = threadIdx.x / 128;
     return sums + (block * kConsumers + warpgroup) * kQuads * 128 + threadIdx.x % 128;
   }
   __device__ unsigned* arrived_of(int block) const {
-    return &arrived[slot][block * kConsumers * 4 + threadIdx.x / 32];
+    return &arrived[block * kConsumers * 4 + threadIdx.x / 32];
   }
 };
 
@@ -202,16 +198,19 @@ constexpr std::size_t kShared =
     (kStages * kStage + kConsumers * 4 * 2 * EpilogueTile::kElements) * sizeof(half) +
     1024;  // to begin at 1024 n
 
+constexpr int kMostBlocks = 512;  // more than any GPU has SMs
+
 /// The blocks, one for each SM unless there are fewer K-tiles than two for each, and what they divide.
 struct Work {
   TileOrder tiles;
   Division division;
-  int blocks;
+  int most_blocks, blocks;  // on any GPU, on this one
 
   Work(int m, int n, int k) : tiles(m, n) {
     const int count = tiles.count(), k_tiles = ladder::ceil_div(k, BK);
-    blocks = static_cast<int>(std::clamp<std::int64_t>(std::int64_t{count} * k_tiles / 2, 1,
-                                                       std::min(ladder::sm_count(), kMostBlocks)));
+    most_blocks = static_cast<int>(
+        std::clamp<std::int64_t>(std::int64_t{count} * k_tiles / 2, 1, kMostBlocks));
+    blocks = std::min(ladder::sm_count(), most_blocks);
     const int rest = count % blocks;  // in a last wave
     const int divided = rest == 0 ? 0 : std::min(count, rest + blocks);
     const bool fits =
@@ -232,14 +231,19 @@ struct StreamK {
     return work.division.divided == 0 ? 0 : work.blocks * kSumBytes;
   }
   template <class T>
-  static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+  static std::size_t state(const gemm_tensor::Args<T>& g) {
+    const Work work(g.m, g.n, g.k);
+    const bool may_divide = work.most_blocks > 1 && work.division.k_tiles > 1;
+    return may_divide ? work.most_blocks * kConsumers * 4 * sizeof(unsigned) : 0;
+  }
+  template <class T>
+  static void launch(const gemm_tensor::Args<T>& g, void* state, cudaStream_t stream) {
     if (launch_empty(g, stream)) return;
     const CUtensorMap a = operand_map(Major::k, g.a, g.m, g.k, BM);
     const CUtensorMap b = operand_map(Major::k, g.b, g.n, g.k, BN);
     const CUtensorMap c = output_map(g.c, g.m, g.n, EpilogueTile::kRows);
     const Work work(g.m, g.n, g.k);
-    const Exchange exchange{static_cast<float4*>(g.workspace),
-                            static_cast<int>(ladder::next_turn() % kSlots)};
+    const Exchange exchange{static_cast<float4*>(g.workspace), static_cast<unsigned*>(state)};
     ladder::launch(multiply<T>, work.blocks, kThreads, kShared, stream, a, b, c, work.division,
                    work.tiles, exchange);
   }

@@ -4,7 +4,7 @@
 //           reads and writes aligned vectors of 16 bytes and shifts between them. Rows of C that start
 //           anywhere are stored from shared memory, in pairs
 // Bound by  as v20; with few rows or columns DRAM bandwidth, three times
-// Limits    compute capability 9.0
+// Limits    compute capability 9.0; relies on ascending dispatch, as v20
 // Tile      of the copy a vector per lane, four in flight; of the product as in v20
 #include "choice.hpp"
 #include "device/ptx/griddepcontrol.hpp"
@@ -93,18 +93,29 @@ struct PaddedRows {
       {16, 40, 513}, {259, 264, 72}, {24, 301, 16}, {2001, 3, 3}};
 
   template <class T, class C>
-  static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {
-    if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
-    const Plan<Op> plan(g.m, g.n, g.k);
-    const gemm_tensor::Args<T, C> args = plan.pitched(g);
-    return plan.template bytes<T>() +
-           gemm_choice::workspace<Op>(args, gemm_choice::best_by_tma<Op>(args));
+  static Copies<Op> copies_of(const gemm_tensor::Args<T, C>& g) {
+    return {g.m, g.n, g.k};
   }
   template <class T, class C>
-  static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
+  static gemm_choice::Choice plan(const gemm_tensor::Args<T, C>& g, bool) {
+    if (gemm_k_tiles::is_empty(g)) return {};
+    return gemm_choice::choices_by_tma<Op>(copies_of(g).pitched(g), 1).front();
+  }
+  template <class T, class C>
+  static std::size_t workspace(const gemm_tensor::Args<T, C>& g,
+                               const gemm_choice::Choice& of_copies) {
+    if (gemm_k_tiles::is_empty(g)) return 0;
+    return copies_of(g).template bytes<T>() + gemm_choice::workspace<Op>(g, of_copies);
+  }
+  template <class T, class C>
+  static std::size_t state(const gemm_tensor::Args<T, C>& g) {
+    return gemm_choice::state(g.m, g.n, g.k);
+  }
+  template <class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, const gemm_choice::Choice& of_copies,
+                     void* state, cudaStream_t stream) {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
-    const gemm_tensor::Args<T, C> args = make_copies(Plan<Op>(g.m, g.n, g.k), g, stream);
-    gemm_choice::launch<Op>(args, gemm_choice::best_by_tma<Op>(args), stream);
+    gemm_choice::launch<Op>(make_copies(copies_of(g), g, stream), of_copies, state, stream);
   }
 };
 

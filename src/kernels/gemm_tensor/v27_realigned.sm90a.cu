@@ -55,9 +55,18 @@ struct ReadAnywhere {
       {33, 65, 401}, {17, 130, 197}, {259, 5, 67}};
 
   template <class T, class C>
-  static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
+  static Choice plan(const gemm_tensor::Args<T, C>& g, bool) {
+    if (gemm_k_tiles::is_empty(g)) return {};
+    return choices<Op>(g, 1).front();
+  }
+  template <class T, class C>
+  static std::size_t workspace(const gemm_tensor::Args<T, C>&, const Choice&) {
+    return 0;
+  }
+  template <class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream) {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
-    gemm_realigned::launch<Op>(g, choices<Op>(g, 1).front(), stream);
+    gemm_realigned::launch<Op>(g, choice, stream);
   }
 };
 

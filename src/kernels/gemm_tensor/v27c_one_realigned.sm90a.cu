@@ -95,7 +95,7 @@ struct RealignedOne {
 namespace gemm_realigned {
 namespace {
 
-using gemm_padded_rows::Plan;
+using gemm_padded_rows::Copies;
 using gemm_pushed_sums::Large;
 
 template <int Rows, int Cols, Large kLarge>
@@ -117,12 +117,12 @@ constexpr double kDram = 2500;
 
 /// The small operand's copy alone.
 template <class Op, class T, class C>
-Plan<Op> plan_of(const gemm_tensor::Args<T, C>& g, Large large) {
-  Plan<Op> plan(g.m, g.n, g.k);
-  if (plan.pitch_a == 0 && !has_aligned_rows(g.a, 8)) plan.pitch_a = plan.columns_a;
-  if (plan.pitch_b == 0 && !has_aligned_rows(g.b, 8)) plan.pitch_b = plan.columns_b;
-  (large == Large::a ? plan.pitch_a : plan.pitch_b) = 0;
-  return plan;
+Copies<Op> copies_of(const gemm_tensor::Args<T, C>& g, Large large) {
+  Copies<Op> copies(g.m, g.n, g.k);
+  if (copies.pitch_a == 0 && !has_aligned_rows(g.a, 8)) copies.pitch_a = copies.columns_a;
+  if (copies.pitch_b == 0 && !has_aligned_rows(g.b, 8)) copies.pitch_b = copies.columns_b;
+  (large == Large::a ? copies.pitch_a : copies.pitch_b) = 0;
+  return copies;
 }
 /// Which is the large operand of a choice: its shapes are FewRows' and then FewColumns'.
 Large large_of(const Choice& choice) {
@@ -138,20 +138,20 @@ std::vector<Choice> choices_of_one(const gemm_tensor::Args<T, C>& g, std::size_t
     all.push_back({shape + FewRows::kCount, parts, ns});
   }
   for (Choice& choice : all) {
-    const Plan<Op> plan = plan_of<Op>(g, large_of(choice));
-    if (!plan.copies()) continue;
-    choice.ns += gemm_padded_rows::kCopyLaunch + plan.template traffic<T>() / kDram;
+    const Copies<Op> copies = copies_of<Op>(g, large_of(choice));
+    if (!copies.any()) continue;
+    choice.ns += gemm_padded_rows::kCopyLaunch + copies.template traffic<T>() / kDram;
   }
   return ladder::fastest(std::move(all), most);
 }
 template <class Op, class T, class C>
 std::size_t workspace_of_one(const gemm_tensor::Args<T, C>& g, const Choice& choice) {
-  return plan_of<Op>(g, large_of(choice)).template bytes<T>();
+  return copies_of<Op>(g, large_of(choice)).template bytes<T>();
 }
 template <class Op, class T, class C>
 void launch_one(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream) {
   const Large large = large_of(choice);
-  const auto args = gemm_padded_rows::make_copies(plan_of<Op>(g, large), g, stream);
+  const auto args = gemm_padded_rows::make_copies(copies_of<Op>(g, large), g, stream);
   if (large == Large::b) return FewRows::launch<Op>(args, choice, stream);
   FewColumns::launch<Op>(args, {choice.shape - FewRows::kCount, choice.parts}, stream);
 }
@@ -169,14 +169,18 @@ struct OneRealigned {
       {60, 70, 130}, {197, 17, 401}, {197, 100, 139}, {130, 3, 776}};
 
   template <class T, class C>
-  static std::size_t workspace(const gemm_tensor::Args<T, C>& g) {
-    if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
-    return workspace_of_one<Op>(g, choices_of_one<Op>(g, 1).front());
+  static Choice plan(const gemm_tensor::Args<T, C>& g, bool) {
+    if (gemm_k_tiles::is_empty(g)) return {};
+    return choices_of_one<Op>(g, 1).front();
   }
   template <class T, class C>
-  static void launch(const gemm_tensor::Args<T, C>& g, cudaStream_t stream) {
+  static std::size_t workspace(const gemm_tensor::Args<T, C>& g, const Choice& choice) {
+    return gemm_k_tiles::is_empty(g) ? 0 : workspace_of_one<Op>(g, choice);
+  }
+  template <class T, class C>
+  static void launch(const gemm_tensor::Args<T, C>& g, const Choice& choice, cudaStream_t stream) {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
-    launch_one<Op>(g, choices_of_one<Op>(g, 1).front(), stream);
+    launch_one<Op>(g, choice, stream);
   }
 };
 

@@ -1,20 +1,18 @@
 // Idea      the sixteen choices that v20's estimate puts first, and each tile that a block has to itself, are
-//           timed when a problem is first prepared, and the fastest is kept, as v00b does with what
-//           cuBLASLt proposes. Where A or B has to be copied or realigned, sixteen with copies, and sixteen
-//           of v27's to v27c's
+//           timed to plan a problem, and the fastest is taken, as v00b does with what cuBLASLt proposes.
+//           Where A or B has to be copied or realigned, sixteen with copies, and sixteen of v27's to v27c's
 // Vs v20    an estimate is right within a few percent, and choices are closer together than that
 // Bound by  power; with few rows DRAM bandwidth; small problems latency
-// Limits    compute capability 9.0. Preparing a problem takes 210 to 590 launches, twice as many where
-//           operands lie anywhere, and memory for another C
+// Limits    compute capability 9.0; relies on ascending dispatch, as v20. Planning a problem takes 210 to 590
+//           launches, twice as many where operands lie anywhere, and memory for another A, B and C; where
+//           nothing may be timed the choice is v20's
 // Tile      as in v20
 #include "choice.hpp"
 #include "fastest.hpp"
 #include "k_tiles.hpp"
-#include "padded_rows.hpp"
 
 #include <cstdint>
 #include <map>
-#include <tuple>
 
 namespace {
 
@@ -41,47 +39,51 @@ std::vector<Choice> candidates(const gemm_tensor::Args<T>& g) {
   return all;
 }
 
-/// What is multiplied goes elsewhere than to C, which only a launch may write.
+/// On matrices in place of g's.
 template <class Op, class T>
 Choice fastest_choice(gemm_tensor::Args<T> g) {
   const std::vector<Choice> choices = candidates<Op>(g);
-  std::size_t most = 1;
+  std::size_t most = 0;
   for (const Choice& choice : choices) most = max(most, gemm_choice::workspace<Op>(g, choice));
-  const gemm_fastest::Scratch c(sizeof(T) * std::size_t(g.m) * std::size_t(g.n),
-                                "another C, while choices are timed");
+  const std::size_t of_state = gemm_choice::state(g.m, g.n, g.k);
+  const std::size_t m = g.m, n = g.n, k = g.k;
+  const gemm_fastest::Operand<T> a(g.a, m * k), b(g.b, k * n);
+  const gemm_fastest::Scratch c(sizeof(T) * m * n, "C, while choices are timed", g.c);
   const gemm_fastest::Scratch workspace(most, "the workspace of choices that are timed");
+  const gemm_fastest::Scratch state(of_state, "the state of choices that are timed");
+  if (of_state > 0) LADDER_CUDA(cudaMemset(state.data(), 0, of_state));
+  g.a = a.data();
+  g.b = b.data();
   g.c = static_cast<T*>(c.data());
   g.workspace = workspace.data();
   return choices[gemm_fastest::fastest(static_cast<int>(choices.size()), [&](int i) {
-    gemm_choice::launch<Op>(g, choices[i], nullptr);
+    gemm_choice::launch<Op>(g, choices[i], state.data(), nullptr);
     return true;
   })];
 }
 
 template <class Op>
 struct Timed {
-  static constexpr ladder::Version version{"v20's first choices, timed when a problem is prepared"};
+  static constexpr ladder::Version version{"v20's first choices, timed when a problem is planned"};
 
   template <class T>
-  static std::size_t workspace(const gemm_tensor::Args<T>& g) {
-    if (g.m == 0 || g.n == 0 || g.k == 0) return 0;
-    return gemm_choice::workspace<Op>(g, choice_of(g));
+  static Choice plan(const gemm_tensor::Args<T>& g, bool may_time) {
+    if (gemm_k_tiles::is_empty(g)) return {};
+    return may_time ? fastest_choice<Op>(g) : gemm_choice::choices<Op>(g, 1).front();
   }
   template <class T>
-  static void launch(const gemm_tensor::Args<T>& g, cudaStream_t stream) {
+  static std::size_t workspace(const gemm_tensor::Args<T>& g, const Choice& choice) {
+    return gemm_k_tiles::is_empty(g) ? 0 : gemm_choice::workspace<Op>(g, choice);
+  }
+  template <class T>
+  static std::size_t state(const gemm_tensor::Args<T>& g) {
+    return gemm_choice::state(g.m, g.n, g.k);
+  }
+  template <class T>
+  static void launch(const gemm_tensor::Args<T>& g, const Choice& choice, void* state,
+                     cudaStream_t stream) {
     if (gemm_k_tiles::launch_empty(g, stream)) return;
-    gemm_choice::launch<Op>(g, choice_of(g), stream);
-  }
-
- private:
-  /// Kept as long as the process lives.
-  template <class T>
-  static Choice choice_of(const gemm_tensor::Args<T>& g) {
-    static std::map<std::tuple<int, int, int, bool>, Choice> choices;
-    const bool aligned = gemm_padded_rows::Plan<Op>(g.m, g.n, g.k).starts_aligned(g);
-    const auto [at, fresh] = choices.try_emplace({g.m, g.n, g.k, aligned});
-    if (fresh) at->second = fastest_choice<Op>(g);
-    return at->second;
+    gemm_choice::launch<Op>(g, choice, state, stream);
   }
 };
 
