@@ -12,11 +12,10 @@
 namespace ladder {
 
 void Session::run(const Group& group, const std::string& name, benchmark::State& state) {
-  if (why_stopped_.empty() && (&group != group_ || !waiting_.erase(name))) {
-    group_ = &group;
-    waiting_ = {group.selected.begin(), group.selected.end()};
-    waiting_.erase(name);
+  const bool has_row = &group == group_ && waiting_.erase(name) > 0;
+  if (!has_row && why_stopped_.empty()) {  // the first benchmark of its group, or a repetition
     measure(group);
+    waiting_.erase(name);
   }
   double seconds = std::numeric_limits<double>::quiet_NaN();
   std::string label = "not measured";
@@ -30,6 +29,8 @@ void Session::run(const Group& group, const std::string& name, benchmark::State&
 }
 
 void Session::measure(const Group& group) {
+  group_ = &group;
+  waiting_ = {group.selected.begin(), group.selected.end()};
   rows_.clear();
   const Sweep::Listener listener{.on_step = [&](const Step& step) { progress_.show(group, step); },
                                  .on_fault =

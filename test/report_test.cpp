@@ -33,11 +33,10 @@ TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFiles) {
   const std::string path = testing::TempDir() + "ladder_report_test.csv";
   std::ofstream(path) << "earlier results\n";
   std::ofstream(path + ".1.bak") << "still earlier\n";
-  const Kernel kernel{
-      "gemm",        "",      DType::f32, {"an idea, with a comma"}, "v05_tile2d.cu",
-      Backend::cuda, nullptr, nullptr};
   Row row;
-  row.kernel = &kernel;
+  row.family = "gemm";
+  row.label = "v05_tile2d";
+  row.idea = "an idea, with a comma";
   row.problem = "8x8x8";
   row.cost = {1000, 300, 200};
   row.samples.us = {1, 2, 3};

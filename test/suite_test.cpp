@@ -7,43 +7,50 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace ladder {
 namespace {
 
+Group group_with(std::span<const Kernel> kernels, const char* problem = "1000") {
+  const Family& family = family_of(kernels.front());
+  Group group{&family, DType::f32, family.problem(problem), Cache::cold, {}, {}};
+  for (const Kernel& k : kernels) group.kernels.push_back(&k);
+  return group;
+}
+
 TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
   const Kernel kernels[] = {
       relu_kernel("v01_right.cu", right),
-      relu_kernel("v02_wrong.cu", [](const void*, cudaStream_t) {}),
+      relu_kernel("v02_wrong.cu", [](const Call&, cudaStream_t) {}),
       relu_kernel("v03_fails.cu",
-                  [](const void*, cudaStream_t) { throw std::runtime_error("out of registers"); }),
+                  [](const Call&, cudaStream_t) { throw std::runtime_error("out of registers"); }),
       relu_kernel("v04_picky.cu", right, [](const void*) { return unsupported("n must be 1"); }),
       relu_kernel("v05_damaging.cu",
-                  [](const void* args, cudaStream_t) {
-                    right(args, nullptr);
-                    const_cast<float*>(static_cast<const Relu*>(args)->x[0])[0] = 3;
+                  [](const Call& call, cudaStream_t) {
+                    right(call, nullptr);
+                    const_cast<float*>(static_cast<const Relu*>(call.args)->x[0])[0] = 3;
                   }),
       relu_kernel("v05_right.cu", right),
       relu_kernel("v06_flaky.cu",
-                  [](const void* args, cudaStream_t) {
+                  [](const Call& call, cudaStream_t) {
                     static int runs = 0;  // right in the three checks before and while timed
-                    if (++runs <= 4) right(args, nullptr);
+                    if (++runs <= 4) right(call, nullptr);
                   }),
-      relu_kernel("v07_remembers.cu", [](const void* args, cudaStream_t) {
-        const auto& r = *static_cast<const Relu*>(args);
+      relu_kernel("v07_remembers.cu", [](const Call& call, cudaStream_t) {
+        const auto& r = *static_cast<const Relu*>(call.args);
         static std::map<const float*, std::vector<float>> results;  // of the first launch on these
         std::vector<float>& result = results[r.x[0]];
         if (result.empty()) {
-          right(args, nullptr);
+          right(call, nullptr);
           result.assign(r.y, r.y + r.n);
         }
         std::copy(result.begin(), result.end(), r.y);
       })};
   const auto device = open_host_device();
-  const Family& family = family_of(kernels[0]);
-  Group group{&family, DType::f32, family.problem("1000"), Cache::cold, {}, {}};
-  for (const Kernel& k : kernels) group.kernels.push_back(&k);
+  const Group group = group_with(kernels);
   Roofs roofs(*device, 1);
   const std::vector<Row> rows = measure(group, *device, 1, roofs);
 
@@ -64,15 +71,13 @@ TEST(Suite, MeasuresTheOthersWhenOneIsWrong) {
 TEST(Suite, InputsThatAreChangedWhileTimedFailAll) {
   static bool timing = false;
   const Kernel kernels[] = {relu_kernel("v01_right.cu", right),
-                            relu_kernel("v02_late.cu", [](const void* args, cudaStream_t) {
-                              right(args, nullptr);
+                            relu_kernel("v02_late.cu", [](const Call& call, cudaStream_t) {
+                              right(call, nullptr);
                               if (!timing) return;
-                              const_cast<float*>(static_cast<const Relu*>(args)->x[0])[0] += 1;
+                              const_cast<float*>(static_cast<const Relu*>(call.args)->x[0])[0] += 1;
                             })};
   const auto device = open_host_device();
-  const Family& family = family_of(kernels[0]);
-  Group group{&family, DType::f32, family.problem("1000"), Cache::cold, {}, {}};
-  for (const Kernel& k : kernels) group.kernels.push_back(&k);
+  const Group group = group_with(kernels);
   Roofs roofs(*device, 1);
   const auto on_step = [](const Step& step) { timing = step.doing == "timing"; };
   for (const Row& row : measure(group, *device, 1, roofs, {}, on_step)) {
@@ -120,9 +125,7 @@ TEST(Suite, TellsWhatTheRunCanTellApart) {
   kernels[0].version.baseline = true;
   FakeGpu gpu;
   gpu.us = {{"v00_vendor", 10}, {"v01_slow", 10.1}, {"v02_tied", 10.001}, {"v03_fastest", 10}};
-  const Family& family = family_of(kernels[0]);
-  Group group{&family, DType::f32, family.problem("1000"), Cache::cold, {}, {}};
-  for (const Kernel& k : kernels) group.kernels.push_back(&k);
+  const Group group = group_with(kernels);
   Roofs roofs(gpu, 1);
   const std::vector<Row> rows = measure(group, gpu, 1, roofs);
 
@@ -146,11 +149,287 @@ TEST(Suite, TellsWhatTheRunCanTellApart) {
   EXPECT_NEAR(rows[1].vs_fastest->value, 10 / 10.1, 1e-9);
 }
 
+/// The same with little memory.
+struct SmallGpu : FakeGpu {
+  std::size_t memory = std::size_t{1} << 30;
+  std::map<void*, std::size_t> taken;  ///< by address
+
+  std::size_t used() const {
+    std::size_t bytes = 0;
+    for (const auto& [address, size] : taken) bytes += size;
+    return bytes;
+  }
+  std::size_t free_memory() const override { return memory - used(); }
+  void* allocate(std::size_t bytes) override {
+    void* const address = FakeGpu::allocate(bytes);
+    taken[address] = bytes;
+    return address;
+  }
+  void release(void* address) noexcept override {
+    taken.erase(address);
+    FakeGpu::release(address);
+  }
+};
+
+std::vector<Row> admitted(const Group& group) {
+  std::vector<Row> rows;
+  for (const Kernel* kernel : group.kernels) rows.push_back(unmeasured_row(group, *kernel));
+  return rows;
+}
+
+TEST(Stages, AdmitGivesTheRoofsMemoryBackWhereItIsShort) {
+  const Kernel kernels[] = {
+      relu_kernel("v01_right.cu", right),
+      relu_kernel("v02_picky.cu", right, [](const void*) { return unsupported("n must be 1"); })};
+  const Group group = group_with(kernels);
+  SmallGpu gpu;
+  Roofs roofs(gpu, 1);
+  EXPECT_FALSE(roofs.memory({0, 1e5, 1e5}).empty());
+  const std::size_t held = gpu.used();
+  ASSERT_GT(held, 2e5);
+  std::vector<Row> rows = admit(group, gpu, roofs);
+  EXPECT_EQ(rows[0].check.verdict, Verdict::passed);
+  EXPECT_EQ(rows[1].check.verdict, Verdict::unsupported);
+  EXPECT_EQ(rows[1].check.reason, "n must be 1");
+  EXPECT_EQ(gpu.used(), held) << "there is enough for both";
+
+  gpu.memory = held + 1000;
+  rows = admit(group, gpu, roofs);
+  EXPECT_EQ(rows[0].check.verdict, Verdict::passed) << rows[0].check.reason;
+  EXPECT_EQ(gpu.used(), 0);
+
+  gpu.memory = 1000;
+  rows = admit(group, gpu, roofs);
+  EXPECT_EQ(rows[0].check.verdict, Verdict::failed);
+  EXPECT_THAT(rows[0].check.reason, testing::StartsWith("1000 needs "));
+  EXPECT_EQ(rows[1].check.reason, "n must be 1") << "stays unsupported";
+}
+
+TEST(Stages, CheckTriesAllInputsAndAnotherOrder) {
+  const Kernel kernels[] = {relu_kernel("v01_right.cu", right),
+                            relu_kernel("v02_wrong.cu", [](const Call&, cudaStream_t) {}),
+                            relu_kernel("v03_in_order.cu",
+                                        [](const Call& call, cudaStream_t) {
+                                          static int runs = 0;
+                                          if (++runs == 1) right(call, nullptr);
+                                        }),
+                            relu_kernel("v04_out.cu", right)};
+  const auto device = open_host_device();
+  const Group group = group_with(kernels);
+  std::vector<std::string> steps;
+  std::vector<Row> rows = admitted(group);
+  rows[3].check = {.verdict = Verdict::unsupported, .reason = "not here"};
+  const auto workload =
+      check({group, *device, 1, [&](const Step& step) { steps.push_back(step.doing); }}, rows);
+
+  const std::string in_other_order = "checking (inputs: uniform; lane order 1)";
+  EXPECT_THAT(steps, testing::ElementsAre(
+                         "preparing the inputs", "checking", "checking", "preparing the inputs",
+                         "checking", in_other_order, in_other_order, "preparing the inputs",
+                         "preparing the inputs", "checking (inputs: edges; lane order 1)"));
+  EXPECT_EQ(rows[0].check.verdict, Verdict::passed) << rows[0].check.reason;
+  EXPECT_EQ(rows[1].check.verdict, Verdict::incorrect);
+  EXPECT_THAT(rows[1].check.reason, testing::HasSubstr(" elements wrong; "));
+  EXPECT_EQ(rows[2].check.verdict, Verdict::incorrect);
+  EXPECT_THAT(rows[2].check.reason, testing::StartsWith("inputs: uniform; lane order 1; "));
+  EXPECT_EQ(rows[3].check.reason, "not here");
+#if !defined(__SANITIZE_ADDRESS__)  // which counts nothing
+  EXPECT_TRUE(rows[0].counters.has_value());
+#endif
+  EXPECT_FALSE(rows[1].counters.has_value() || rows[2].counters.has_value());
+  EXPECT_TRUE(workload->inputs_are_intact());
+}
+
+TEST(Stages, ContendTimesThoseThatPassedAndTheRoofs) {
+  Kernel kernels[] = {relu_kernel("v01_slow.cu", right), relu_kernel("v02_wrong.cu", right),
+                      relu_kernel("v03_planned.cu", right)};
+  kernels[2].plan = [](const void*, bool) -> const void* { return "a plan"; };
+  kernels[2].forget = [](const void*) {};
+  const Group group = group_with(kernels);
+  FakeGpu gpu;
+  gpu.us = {{"v01_slow", 10}, {"v03_planned", 5}};
+  std::vector<Row> rows = admitted(group);
+  rows[1].check.verdict = Verdict::incorrect;
+  const Family& family = *group.family;
+  auto open_on = [&](Device& device) {
+    return family.open(group.problem, DType::f32, family.input_sets().front(), 1, device);
+  };
+  Roofs roofs(gpu, 1);
+  const auto workload = open_on(gpu);
+  std::map<std::string, std::size_t> steps;
+  const Context context{group, gpu, 1, [&](const Step& s) { steps[s.doing] = s.kernels; }};
+  Contest contest = contend(context, *workload, roofs, {}, rows);
+  ASSERT_EQ(contest.versions.size(), 2);
+  EXPECT_EQ(contest.versions[0].us.front(), 10);
+  EXPECT_EQ(contest.versions[1].us.front(), 5);
+  EXPECT_EQ(contest.first_again.us.size(), 20);
+  EXPECT_NEAR(contest.memory_us, middle_mean(contest.versions[1].us) / 5, 1e-9);
+  EXPECT_EQ(contest.arithmetic_us, 0) << "no kernel measures it here";
+  EXPECT_EQ(rows[0].plan_us, 0);
+  EXPECT_GT(rows[2].plan_us, 0);
+  EXPECT_EQ(steps["timing"], gpu.contestants.size());
+  EXPECT_EQ(steps["measuring the roofs"], gpu.roofs.size());
+
+  const auto host = open_host_device();
+  Roofs none(*host, 1);
+  const auto on_host = open_on(*host);
+  contest = contend({group, *host, 1}, *on_host, none, {}, rows);
+  EXPECT_EQ(contest.versions.size(), 2);
+  EXPECT_TRUE(contest.first_again.us.empty());
+  EXPECT_EQ(contest.memory_us, 0);
+}
+
+Samples without_samples(const char* error) {
+  Samples samples;
+  samples.error = error;
+  return samples;
+}
+
+/// The host executor, lost once a kernel that was timed has failed.
+struct Losable : ForwardingDevice {
+  bool lost() override { return is_lost; }
+  std::vector<Samples> measure(std::span<const Contestant> all, Cache, const Sampling&) override {
+    return std::vector<Samples>(all.size(), without_samples("a late fault"));
+  }
+  bool is_lost = false;
+};
+
+TEST(Stages, ContendEndsWhereTheDeviceIsLost) {
+  const Kernel k = relu_kernel("v01_right.cu", right);
+  const Group group = group_with({&k, 1});
+  Losable device;
+  Roofs roofs(device, 1);
+  std::vector<Row> rows = admitted(group);
+  const Context context{group, device, 1};
+  const auto workload = check(context, rows);
+  EXPECT_EQ(contend(context, *workload, roofs, {}, rows).versions[0].error, "a late fault");
+  device.is_lost = true;
+  EXPECT_THROW(contend(context, *workload, roofs, {}, rows), DeviceLost);
+}
+
+TEST(Stages, RecheckGivesSamplesToThoseThatAreStillRight) {
+  static bool timed = false;
+  timed = false;
+  const Kernel kernels[] = {relu_kernel("v01_right.cu", right), relu_kernel("v02_failed.cu", right),
+                            relu_kernel("v03_tired.cu",
+                                        [](const Call& call, cudaStream_t) {
+                                          if (!timed) right(call, nullptr);
+                                        }),
+                            relu_kernel("v04_late.cu", right)};
+  const auto device = open_host_device();
+  Group group = group_with(kernels);
+  std::vector<std::string> steps;
+  const Context context{group, *device, 1, [&](const Step& step) { steps.push_back(step.doing); }};
+  std::vector<Row> rows = admitted(group);
+  rows[1].check = {.verdict = Verdict::failed, .reason = "before"};
+  const auto workload = check(context, rows);
+  timed = true;
+  Contest contest{.versions{3, without_samples("a late fault")}};
+  for (std::size_t i = 0; i < 2; ++i) {
+    contest.versions[i].us = {1};
+    contest.versions[i].error.clear();
+  }
+  const std::vector<Row> before = rows;
+  steps.clear();
+  recheck(context, *workload, contest, rows);
+  EXPECT_THAT(steps, testing::ElementsAre("preparing other inputs", "checking again",
+                                          "checking again", "checking again"));
+  EXPECT_EQ(rows[0].samples.us, std::vector<double>{1});
+  EXPECT_EQ(rows[1].check.reason, "before");
+  EXPECT_EQ(rows[2].check.verdict, Verdict::incorrect);
+  EXPECT_THAT(rows[2].check.reason, testing::StartsWith("after timing: "));
+  EXPECT_EQ(rows[3].check.verdict, Verdict::failed);
+  EXPECT_EQ(rows[3].check.reason, "a late fault");
+  for (std::size_t i = 1; i < rows.size(); ++i) EXPECT_FALSE(rows[i].timed());
+
+  Family large = *group.family;
+  large.memory = [](const Problem&, DType) { return 2e9; };
+  group.family = &large;
+  steps.clear();
+  rows = before;
+  recheck(context, *workload, contest, rows);
+  EXPECT_EQ(steps.front(), "checking again") << "on the same inputs, whose answer takes long";
+
+  const Buffer& input = workload->buffers()[0];
+  device->fill(input.data(), 0, input.bytes());
+  rows = before;
+  EXPECT_THROW(recheck(context, *workload, contest, rows), std::runtime_error);
+}
+
+/// Rows of a baseline and two versions, timed in so many microseconds; the first twice.
+struct Compared {
+  Kernel kernels[3] = {relu_kernel("v00_vendor.cu", right), relu_kernel("v01_slow.cu", right),
+                       relu_kernel("v02_fast.cu", right)};
+  std::vector<Row> rows;
+  Contest contest{};
+
+  explicit Compared(std::vector<double> us) {
+    kernels[0].version.baseline = true;
+    rows = admitted(group_with(kernels));
+    for (std::size_t i = 0; i < us.size(); ++i) {
+      rows[i].samples.us.assign(20, us[i]);
+      contest.versions.push_back(rows[i].samples);
+    }
+    contest.first_again = contest.versions.front();
+  }
+};
+
+TEST(Stages, CompareTakesTheRoofThatBounds) {
+  struct Case {
+    double memory_us, arithmetic_us;
+    Cache cache;
+    std::size_t l2_bytes;
+    const char* roof;
+    double roof_us;
+  };
+  constexpr std::size_t kEnough = 1 << 20;
+  for (const Case& one :
+       {Case{4, 0, Cache::cold, kEnough, "dram", 4}, Case{4, 5, Cache::cold, kEnough, "fma f32", 5},
+        Case{4, 3, Cache::hot, kEnough, "l2", 4}, Case{4, 0, Cache::hot, 100, "dram", 4},
+        Case{0, 5, Cache::cold, kEnough, "", 0}}) {
+    Compared of({10, 9, 8});
+    for (Row& row : of.rows) row.cache = one.cache;
+    of.contest.memory_us = one.memory_us;
+    of.contest.arithmetic_us = one.arithmetic_us;
+    of.contest.arithmetic = "fma f32";
+    compare(of.contest, one.l2_bytes, of.rows);
+    for (const Row& row : of.rows) {
+      EXPECT_EQ(row.roof, one.roof);
+      EXPECT_EQ(row.roof_us, one.roof_us);
+    }
+  }
+}
+
+TEST(Stages, CompareHoldsRowsAgainstTheBaselineAndTheFastest) {
+  Compared of({10, 9, 8});
+  compare(of.contest, 0, of.rows);
+  EXPECT_EQ(of.rows[2].baseline, "v00_vendor");
+  EXPECT_NEAR(of.rows[2].vs_baseline->value, 10.0 / 8, 1e-9);
+  EXPECT_NEAR(of.rows[1].vs_fastest->value, 8.0 / 9, 1e-9);
+  EXPECT_TRUE(of.rows[2].fastest);
+  EXPECT_FALSE(of.rows[1].fastest || of.rows[0].fastest);
+
+  Compared suspect({10, 9, 8});
+  suspect.contest.memory_us = 8.5;
+  compare(suspect.contest, 0, suspect.rows);
+  EXPECT_TRUE(suspect.rows[2].suspect());
+  EXPECT_FALSE(suspect.rows[2].fastest) << "in less time than its bytes take";
+  EXPECT_TRUE(suspect.rows[1].fastest);
+
+  Compared alone({10, 9, 8});
+  alone.rows[0].samples = {};
+  alone.contest.first_again = {};
+  compare(alone.contest, 0, alone.rows);
+  EXPECT_EQ(alone.rows[1].baseline, "") << "it was not timed";
+  EXPECT_FALSE(alone.rows[1].vs_baseline.has_value());
+  EXPECT_FALSE(alone.rows[1].aa.has_value());
+  EXPECT_FALSE(alone.rows[1].vs_fastest.has_value()) << "what the run can tell isn't known";
+}
+
 TEST(Suite, FailsAGroupThatDoesNotFitInMemory) {
   const Kernel k = relu_kernel("v01_right.cu", right);
   const auto device = open_host_device();
-  const Family& family = family_of(k);
-  const Group group{&family, DType::f32, family.problem("1000000000000"), Cache::cold, {&k}, {}};
+  const Group group = group_with({&k, 1}, "1000000000000");
   Roofs roofs(*device, 1);
   const std::vector<Row> rows = measure(group, *device, 1, roofs);
   EXPECT_EQ(rows[0].check.verdict, Verdict::failed);
@@ -172,8 +451,7 @@ struct Endless : ForwardingDevice {
 TEST(Suite, AGroupFailsForWhichTheHostLacksMemory) {
   const Kernel k = relu_kernel("v01_right.cu", right);
   Endless device;
-  const Family& family = family_of(k);
-  const Group group{&family, DType::f32, family.problem("1000000000000"), Cache::cold, {&k}, {}};
+  const Group group = group_with({&k, 1}, "1000000000000");
   Roofs roofs(device, 1);
   const std::vector<Row> rows = measure(group, device, 1, roofs);
   EXPECT_EQ(rows[0].check.verdict, Verdict::failed);

@@ -62,9 +62,9 @@ std::vector<Verdict> verdicts(const std::vector<Row>& rows) {
 
 TEST(Sweep, MeasuresInAnotherProcess) {
   static int runs = 0;
-  const Kernel counted = relu_kernel("v01_counted.cu", [](const void* args, cudaStream_t) {
+  const Kernel counted = relu_kernel("v01_counted.cu", [](const Call& call, cudaStream_t) {
     ++runs;
-    right(args, nullptr);
+    right(call, nullptr);
   });
   Told told;
   Sweep sweep(open_host, 1, {});
@@ -74,6 +74,7 @@ TEST(Sweep, MeasuresInAnotherProcess) {
   const auto rows = sweep.measure(group_of({&counted}), told.listener());
   EXPECT_THAT(verdicts(rows), ElementsAre(passed));
   EXPECT_TRUE(rows[0].timed());
+  EXPECT_EQ(rows[0].label, "v01_counted");
   EXPECT_EQ(runs, 0) << "in this process";
   EXPECT_THAT(told.steps, testing::Contains("checking"));
   EXPECT_THAT(told.faults, testing::IsEmpty());
@@ -82,9 +83,9 @@ TEST(Sweep, MeasuresInAnotherProcess) {
 TEST(Sweep, AFaultLosesItsOwnRow) {
   const Kernel first = relu_kernel("v01_right.cu", right);
   const Kernel killed =
-      relu_kernel("v02_killed.cu", [](const void*, cudaStream_t) { std::raise(SIGKILL); });
+      relu_kernel("v02_killed.cu", [](const Call&, cudaStream_t) { std::raise(SIGKILL); });
   const Kernel exits =
-      relu_kernel("v03_exits.cu", [](const void*, cudaStream_t) { std::_Exit(3); });
+      relu_kernel("v03_exits.cu", [](const Call&, cudaStream_t) { std::_Exit(3); });
   const Kernel last = relu_kernel("v04_right.cu", right);
   Told told;
   Sweep sweep(open_host, 1, {});
@@ -102,9 +103,9 @@ TEST(Sweep, AFaultLosesItsOwnRow) {
 
 TEST(Sweep, GroupsThatAreBegunBeforeTheirTurnGetTheirOwnRows) {
   const Kernel good = relu_kernel("v01_right.cu", right);
-  const Kernel bad = relu_kernel("v02_wrong.cu", [](const void*, cudaStream_t) {});
+  const Kernel bad = relu_kernel("v02_wrong.cu", [](const Call&, cudaStream_t) {});
   const Kernel killed =
-      relu_kernel("v03_killed.cu", [](const void*, cudaStream_t) { std::raise(SIGKILL); });
+      relu_kernel("v03_killed.cu", [](const Call&, cudaStream_t) { std::raise(SIGKILL); });
   std::vector<Group> groups;
   for (int i = 0; i < 9; ++i) groups.push_back(group_of({&good, &bad, &killed}));
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -136,11 +137,11 @@ void send_to_sweep(const std::string& bytes) {
 TEST(Sweep, AWorkerThatSendsNonsenseLosesItsRow) {
   const Kernel first = relu_kernel("v01_right.cu", right);
   const Kernel length = relu_kernel(
-      "v02_length.cu", [](const void*, cudaStream_t) { send_to_sweep(std::string(1000, '\xff')); });
-  const Kernel content = relu_kernel("v03_content.cu", [](const void*, cudaStream_t) {
+      "v02_length.cu", [](const Call&, cudaStream_t) { send_to_sweep(std::string(1000, '\xff')); });
+  const Kernel content = relu_kernel("v03_content.cu", [](const Call&, cudaStream_t) {
     send_to_sweep(std::string(8, '\1') + std::string(1000, '\2'));
   });
-  const Kernel cut = relu_kernel("v04_cut.cu", [](const void*, cudaStream_t) {
+  const Kernel cut = relu_kernel("v04_cut.cu", [](const Call&, cudaStream_t) {
     send_to_sweep({"\x20\0\0\0\0\0\0\0cut", 11});
     std::_Exit(0);
   });
@@ -166,9 +167,9 @@ void take_all_memory() {
 TEST(Sweep, AWorkerWithoutMemoryLosesItsRow) {
   const Kernel first = relu_kernel("v01_right.cu", right);
   const Kernel greedy = relu_kernel(
-      "v02_greedy.cu", [](const void*, cudaStream_t) { []() noexcept { take_all_memory(); }(); });
+      "v02_greedy.cu", [](const Call&, cudaStream_t) { []() noexcept { take_all_memory(); }(); });
   const Kernel honest =
-      relu_kernel("v03_honest.cu", [](const void*, cudaStream_t) { take_all_memory(); });
+      relu_kernel("v03_honest.cu", [](const Call&, cudaStream_t) { take_all_memory(); });
   Told told;
   Sweep sweep(open_host, 1, {});
   const auto rows = sweep.measure(group_of({&first, &greedy, &honest}), told.listener());
@@ -182,7 +183,7 @@ TEST(Sweep, AWorkerWithoutMemoryLosesItsRow) {
 
 TEST(Sweep, AKernelThatNeverEndsIsEnded) {
   const Kernel first = relu_kernel("v01_right.cu", right);
-  const Kernel endless = relu_kernel("v02_endless.cu", [](const void*, cudaStream_t) {
+  const Kernel endless = relu_kernel("v02_endless.cu", [](const Call&, cudaStream_t) {
     for (volatile bool forever = true; forever;) continue;
   });
   Told told;
@@ -194,10 +195,10 @@ TEST(Sweep, AKernelThatNeverEndsIsEnded) {
 
 TEST(Sweep, OfSeveralThatTakeTurnsTheOneThatFaultsIsFound) {
   const Kernel first = relu_kernel("v01_right.cu", right);
-  const Kernel late = relu_kernel("v02_late.cu", [](const void* args, cudaStream_t) {
+  const Kernel late = relu_kernel("v02_late.cu", [](const Call& call, cudaStream_t) {
     static int runs = 0;
     if (++runs == kTimedRun) std::_Exit(3);
-    right(args, nullptr);
+    right(call, nullptr);
   });
   const Kernel last = relu_kernel("v03_right.cu", right);
   Told told;
@@ -218,10 +219,10 @@ class Fragile {
     bool faulted = false;
 
     bool lost() override { return faulted; }
-    void run(const Kernel& kernel, const void* args) override {
+    void run(const Kernel& kernel, const Call& call) override {
       if (faulted) throw std::runtime_error("the context is lost");
       try {
-        host->run(kernel, args);
+        host->run(kernel, call);
       } catch (const std::exception&) {
         faulted = true;
         throw;
@@ -232,7 +233,7 @@ class Fragile {
       std::vector<Samples> all(contestants.size());
       for (std::size_t i = 0; i < all.size(); ++i) {
         try {
-          run(*contestants[i].kernel, contestants[i].args);
+          run(*contestants[i].kernel, contestants[i].call);
           all[i].us.push_back(1);
         } catch (const std::exception& error) {
           all[i].error = error.what();
@@ -245,18 +246,18 @@ class Fragile {
 
 TEST(Sweep, ALostDeviceIsOpenedAnew) {
   const Kernel first = relu_kernel("v01_right.cu", right);
-  const Kernel faults = relu_kernel("v02_faults.cu", [](const void*, cudaStream_t) {
+  const Kernel faults = relu_kernel("v02_faults.cu", [](const Call&, cudaStream_t) {
     throw std::runtime_error("an illegal memory access");
   });
-  const Kernel late = relu_kernel("v03_late.cu", [](const void* args, cudaStream_t) {
+  const Kernel late = relu_kernel("v03_late.cu", [](const Call& call, cudaStream_t) {
     static int runs = 0;
     if (++runs == kTimedRun) throw std::runtime_error("a late fault");
-    right(args, nullptr);
+    right(call, nullptr);
   });
-  const Kernel fickle = relu_kernel("v04_fickle.cu", [](const void* args, cudaStream_t) {
+  const Kernel fickle = relu_kernel("v04_fickle.cu", [](const Call& call, cudaStream_t) {
     static int runs = 0;
     if (++runs == 2) throw std::runtime_error("a fault in another order");
-    right(args, nullptr);
+    right(call, nullptr);
   });
   const Kernel last = relu_kernel("v05_right.cu", right);
   Told told;
@@ -281,7 +282,7 @@ TEST(Sweep, ADeviceThatCannotBeOpenedIsRefused) {
 TEST(Sweep, ADeviceThatCannotBeOpenedAgainEndsTheSweep) {
   const Kernel first = relu_kernel("v01_right.cu", right);
   const Kernel exits =
-      relu_kernel("v02_exits.cu", [](const void*, cudaStream_t) { std::_Exit(3); });
+      relu_kernel("v02_exits.cu", [](const Call&, cudaStream_t) { std::_Exit(3); });
   const pid_t first_process = getpid();
   const std::string mark = testing::TempDir() + "ladder_sweep_test_" + std::to_string(getpid());
   auto open_once = [&]() -> Opened {
@@ -303,8 +304,7 @@ TEST(Sweep, ADeviceThatCannotBeOpenedAgainEndsTheSweep) {
 
 TEST(Wire, ARowArrivesAsItWas) {
   const Kernel k = relu_kernel("v01_right.cu", right);
-  Row row;
-  row.kernel = &k;
+  Row row = unmeasured_row(group_of({&k}), k), arrived = row;
   row.problem = "12x34";
   row.cache = Cache::hot;
   row.check = {.verdict = passed, .reason = "a, \"reason\"", .max_error = 1e-7, .tolerance = 2e-7};
@@ -314,6 +314,7 @@ TEST(Wire, ARowArrivesAsItWas) {
                  .burst_us = 1.25,
                  .error = "e"};
   row.cost = {1e9, 2e9, 3e9};
+  row.plan_us = 34;
   row.roof = "wgmma tf32 / 3";
   row.roof_us = 1.25;
   row.baseline = "v00_cublas";
@@ -344,7 +345,6 @@ TEST(Wire, ARowArrivesAsItWas) {
 
   Packer pack;
   transfer(pack, std::as_const(row));
-  Row arrived;
   Unpacker unpack(pack.message());
   transfer(unpack, arrived);
   EXPECT_EQ(csv_cells(arrived, {}, 1), csv_cells(row, {}, 1));

@@ -5,12 +5,12 @@
 namespace ladder {
 
 CheckResult launch_checked(const Kernel& kernel, const Problem& problem, std::uint64_t seed,
-                           Device& device, const std::function<void(const void* args)>& launch) {
+                           Device& device, const std::function<void(const Call& call)>& launch) {
   if (const Support support = supports(kernel, problem, device.info()); !support.ok) {
     return {.verdict = Verdict::unsupported, .reason = support.reason};
   }
   const Family& family = family_of(kernel);
-  if (const std::string lack = lack_of_memory(family, problem, kernel.dtype, device);
+  if (const std::string lack = memory_shortfall(family, problem, kernel.dtype, device);
       !lack.empty()) {
     return {.verdict = Verdict::failed, .reason = lack};
   }
@@ -19,7 +19,7 @@ CheckResult launch_checked(const Kernel& kernel, const Problem& problem, std::ui
         family.open(problem, kernel.dtype, family.input_sets().front(), seed, device);
     const CheckResult result = check(kernel, *workload, device);
     if (result.verdict != Verdict::passed) return result;
-    launch(workload->args());
+    launch(workload->prepare(kernel).call);
     return check(kernel, *workload, device);
   } catch (const NoHardwareCounters&) {
     throw;

@@ -9,9 +9,9 @@
 
 namespace ladder {
 
-/// Checks a kernel on the first of its family's inputs, calls `launch` with its arguments, and checks it
+/// Checks a kernel on the first of its family's inputs, calls `launch` with what it is launched with, and checks it
 /// again. A device that cannot count throws through.
 CheckResult launch_checked(const Kernel& kernel, const Problem& problem, std::uint64_t seed,
-                           Device& device, const std::function<void(const void* args)>& launch);
+                           Device& device, const std::function<void(const Call& call)>& launch);
 
 }  // namespace ladder

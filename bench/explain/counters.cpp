@@ -46,7 +46,7 @@ std::optional<Counters> host_counts(const Kernel& kernel, const Problem& problem
   if (same == host.kernels().end()) return {};
   std::optional<Counters> counters;
   const CheckResult result = launch_checked(
-      *same, problem, seed, host, [&](const void* args) { counters = host.count(*same, args); });
+      *same, problem, seed, host, [&](const Call& call) { counters = host.count(*same, call); });
   return result.verdict == Verdict::passed ? counters : std::nullopt;
 }
 
@@ -101,8 +101,8 @@ std::vector<Row> count_by_hardware(const Group& group, Device& device, Device& h
   const bool small = is_small(*group.family, group.problem, group.dtype);
   for (const Kernel* kernel : group.kernels) {
     Row& row = rows.emplace_back(unmeasured_row(group, *kernel));
-    row.check = launch_checked(*kernel, group.problem, seed, device, [&](const void* args) {
-      row.hardware = device.count_by_hardware(*kernel, args, group.cache);
+    row.check = launch_checked(*kernel, group.problem, seed, device, [&](const Call& call) {
+      row.hardware = device.count_by_hardware(*kernel, call, group.cache);
       row.resources = device.resources();
     });
     if (row.check.verdict != Verdict::passed) row.hardware.reset();

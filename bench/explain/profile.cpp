@@ -18,7 +18,7 @@ int profile(const Options& options, Device& device, const char* program) {
   for (const Selected& one : selected) {
     const CheckResult result =
         launch_checked(*one.kernel, one.problem, options.seed, device,
-                       [&](const void* args) { device.profile(*one.kernel, args, one.name()); });
+                       [&](const Call& call) { device.profile(*one.kernel, call, one.name()); });
     fmt::print("{}: {}{}{}\n", one.name(), to_string(result.verdict),
                result.reason.empty() ? "" : ": ", result.reason);
     passed += result.verdict == Verdict::passed;

@@ -43,7 +43,7 @@ class Places {
  public:
   static constexpr int kShared = -1, kElsewhere = -2;  // a __device__ variable, say
 
-  Places(Workload& workload, Buffer* workspace, const Recording& recording)
+  Places(Workload& workload, const Workload::Prepared& prepared, const Recording& recording)
       : recording_(recording) {
     for (std::size_t i = 0; i < workload.buffers().size(); ++i) {
       const Array& array = workload.arrays()[i];
@@ -52,7 +52,8 @@ class Places {
                                                       : "in place";
       add(array.name, to_string(array.dtype), role, workload.buffers()[i]);
     }
-    if (workspace) add("workspace", "", "scratch", *workspace);
+    if (prepared.workspace) add("workspace", "", "scratch", *prepared.workspace);
+    if (prepared.state) add("state", "", "state", *prepared.state);
     std::uintptr_t last = 0;
     const auto end = recording.static_shared + recording.static_shared_bytes;
     const auto see = [&](std::uintptr_t address, std::uintptr_t bytes) {
@@ -239,9 +240,9 @@ std::string source_json(const std::string& file) {
   return fmt::format(R"({{"path":{},"text":{}}})", json_string(file), json_string(text));
 }
 
-std::string json(const Row& row, Workload& workload, Buffer* workspace, const Recording& recording,
-                 const RecordingChoice& choice) {
-  const Places places(workload, workspace, recording);
+std::string json(const Row& row, Workload& workload, const Workload::Prepared& prepared,
+                 const Recording& recording, const RecordingChoice& choice) {
+  const Places places(workload, prepared, recording);
   Numbering<std::string> files;
   files(row.kernel->file);  // first, as it is what the reader came for
   Numbering<std::pair<std::size_t, int>> lines;
@@ -280,7 +281,7 @@ std::string trace_one(Row& row, const Group& group, const Options& options, Devi
     return "";
   }
   const Family& family = *group.family;
-  if (const std::string lack = lack_of_memory(family, group.problem, group.dtype, device);
+  if (const std::string lack = memory_shortfall(family, group.problem, group.dtype, device);
       !lack.empty()) {
     row.check = {.verdict = Verdict::failed, .reason = lack};
     return "";
@@ -291,10 +292,10 @@ std::string trace_one(Row& row, const Group& group, const Options& options, Devi
     row.check = check(*row.kernel, *workload, device);
     if (row.check.verdict != Verdict::passed) return "";
     workload->reset_results(0);
-    Buffer* const workspace = workload->prepare(*row.kernel);
-    const auto recording = device.record(*row.kernel, workload->args(), options.recording);
+    const Workload::Prepared prepared = workload->prepare(*row.kernel);
+    const auto recording = device.record(*row.kernel, prepared.call, options.recording);
     row.counters = recording->counters;
-    return json(row, *workload, workspace, *recording, options.recording);
+    return json(row, *workload, prepared, *recording, options.recording);
   } catch (const std::exception& error) {
     row.check = {.verdict = Verdict::failed, .reason = error.what()};
     return "";

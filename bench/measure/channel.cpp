@@ -19,9 +19,7 @@ Channel::~Channel() {
 }
 
 bool Channel::send(const std::string& message) {
-  const std::size_t size = message.size();
-  std::string bytes(reinterpret_cast<const char*>(&size), sizeof size);
-  bytes += message;
+  const std::string bytes = packed(message);
   for (std::size_t at = 0; at < bytes.size();) {
     const ssize_t sent = ::send(socket_, bytes.data() + at, bytes.size() - at, MSG_NOSIGNAL);
     if (sent < 0 && errno != EINTR) return false;

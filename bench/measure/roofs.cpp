@@ -20,7 +20,7 @@ Roofs::Prepared Roofs::prepare(const Family& family, const Problem& problem, DTy
     const bool ours = &family_of(kernel) == &family && kernel.dtype == dtype &&
                       supports(kernel, problem, device_.info()).ok;
     if (ours && check(kernel, *out.workload, device_).verdict == Verdict::passed) {
-      out.contestants.push_back({&kernel, out.workload->args()});
+      out.contestants.push_back({&kernel, out.workload->prepare(kernel).call});
     }
   }
   return out;
@@ -34,8 +34,7 @@ std::vector<Contestant> Roofs::memory(const Cost& cost) {
   const auto dram = std::ranges::find(families(), Limit::dram, &Family::limit);
   const Problem problem = dram->problem(
       fmt::format("{}x{}", whole_vectors(cost.bytes_read), whole_vectors(cost.bytes_written)));
-  const auto known = std::find_if(memory_.begin(), memory_.end(),
-                                  [&](const Prepared& one) { return one.problem == problem; });
+  const auto known = std::ranges::find(memory_, problem, &Prepared::problem);
   if (known != memory_.end()) {
     memory_.splice(memory_.begin(), memory_, known);
   } else {
@@ -51,12 +50,11 @@ std::vector<Contestant> Roofs::memory(const Cost& cost) {
   return memory_.front().contestants;
 }
 
-void Roofs::forget() { memory_.clear(); }
+void Roofs::release() { memory_.clear(); }
 
 std::size_t Roofs::kernels() const {
-  const auto& all = device_.kernels();
-  return static_cast<std::size_t>(std::count_if(
-      all.begin(), all.end(), [](const Kernel& k) { return family_of(k).limit != Limit::none; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      device_.kernels(), [](const Kernel& k) { return family_of(k).limit != Limit::none; }));
 }
 
 const Roofs::Arithmetic* Roofs::arithmetic(const ComputeRoof& roof, const Cost& cost) {

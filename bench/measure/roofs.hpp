@@ -20,7 +20,7 @@ class Roofs {
 
   /// Plain streams that move as many bytes as a problem must, in the same read:write mix, to be
   /// measured in the same rounds: the fastest of them is the memory roof. Empty without a GPU, or
-  /// when they do not fit in its memory. Valid until forget(), or until streams of other problems
+  /// when they do not fit in its memory. Valid until release(), or until streams of other problems
   /// need the memory.
   std::vector<Contestant> memory(const Cost& cost);
 
@@ -39,7 +39,7 @@ class Roofs {
   std::size_t kernels() const;
 
   /// Gives their memory back.
-  void forget();
+  void release();
 
  private:
   struct Prepared {

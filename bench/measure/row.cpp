@@ -12,9 +12,7 @@ double throttled_share(std::span<const GpuState> states) {
 }
 
 std::string throttle_text(std::span<const GpuState> states) {
-  auto any = [&](bool GpuState::*limited) {
-    return std::any_of(states.begin(), states.end(), [=](auto& state) { return state.*limited; });
-  };
+  auto any = [&](bool GpuState::*limited) { return std::ranges::count(states, true, limited) > 0; };
   const bool power = any(&GpuState::power_limited), thermal = any(&GpuState::thermal_limited);
   return std::string(power ? "power" : "") + (power && thermal ? "+" : "") +
          (thermal ? "thermal" : "");

@@ -19,11 +19,15 @@ namespace ladder {
 /// Everything known of one kernel on one problem in one cache state.
 struct Row {
   const Kernel* kernel = nullptr;
+  std::string family, op, label, idea;  ///< of the kernel, as the next two
+  DType dtype{};
+  Backend backend{};
   std::string problem;
   Cache cache = Cache::cold;
   CheckResult check;
   Samples samples;  ///< microseconds on the GPU, or of the CPU on the host executor
   Cost cost{};
+  double plan_us = 0;  ///< that the version's plan took, on the CPU; 0 without one
   /// What bounds the problem: "dram", "l2", "fma f32", "wgmma bf16"; empty if unknown.
   std::string roof;
   double roof_us = 0;                   ///< how long the problem takes at its roof

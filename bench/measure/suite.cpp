@@ -1,13 +1,12 @@
 #include "measure/suite.hpp"
 
 #include "cli/nearest.hpp"
+#include "harness/host/api.hpp"
 #include "harness/registry.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <set>
 
 namespace ladder {
@@ -27,21 +26,72 @@ std::vector<const Kernel*> ladder_of(const Family& family, DType dtype, Backend 
   return kernels;
 }
 
-/// On what a kernel is checked; the text is empty for the problem itself, its first inputs, and the
-/// threads in the order of their numbers.
-struct Conditions {
-  std::string text{};
-  unsigned lane_order = 0;
-};
-
 /// What all input sets but the first are tried on: see Contract. The problem itself if a version that
 /// runs it can't run the smaller one.
-Problem problem_of_all_inputs(const Group& group, const DeviceInfo& device) {
+Problem reduced_problem(const Group& group, const DeviceInfo& device) {
   const Problem smaller = group.family->smaller(group.problem);
   const bool alike = std::ranges::all_of(group.kernels, [&](const Kernel* kernel) {
     return supports(*kernel, smaller, device).ok || !supports(*kernel, group.problem, device).ok;
   });
   return alike ? smaller : group.problem;
+}
+
+std::vector<Row*> passed_so_far(std::span<Row> rows) {
+  std::vector<Row*> passed;
+  for (Row& row : rows) {
+    if (row.check.verdict == Verdict::passed) passed.push_back(&row);
+  }
+  return passed;
+}
+
+void fail_all_that_passed(std::span<Row> rows, const std::string& reason) {
+  for (Row* row : passed_so_far(rows)) {
+    row->check = {.verdict = Verdict::failed, .reason = reason};
+    row->samples = {};
+  }
+}
+
+void expect_device(Device& device, const std::string& reason) {
+  if (device.lost()) throw DeviceLost(reason);
+}
+
+/// conditions: empty for the problem itself, its first inputs, and threads in the order of their numbers.
+CheckResult run_check(const Context& context, const Row& row, std::string doing, Workload& workload,
+                      std::optional<Counters>* counters = nullptr,
+                      const std::string& conditions = "", unsigned lane_order = 0) {
+  const auto& [group, device, seed, on_step] = context;
+  if (!conditions.empty()) doing += " (" + conditions + ")";
+  on_step({.doing = doing, .kernel = row.kernel, .kernels = 1});
+  device.set_lane_order(lane_order);
+  CheckResult result = check(*row.kernel, workload, device, counters);
+  device.set_lane_order(0);
+  if (!result.reason.empty() && !conditions.empty()) result.reason.insert(0, conditions + "; ");
+  if (result.verdict == Verdict::failed) expect_device(device, result.reason);
+  return result;
+}
+
+std::unique_ptr<Workload> opened(const Context& context, const InputSet& set, const Problem& of) {
+  const auto& [group, device, seed, on_step] = context;
+  on_step({.doing = "preparing the inputs"});
+  return group.family->open(of, group.dtype, set, seed, device);
+}
+
+/// Checks kernels that have passed before; on the host executor in another order of the threads.
+void check_again_on(const Context& context, const InputSet& set, const Problem& problem,
+                    std::unique_ptr<Workload>& inputs, std::span<Row> rows) {
+  const bool host = context.device.backend() == Backend::host;
+  const std::string at = problem == context.group.problem ? "" : " at " + problem.text();
+  const std::string conditions =
+      fmt::format("inputs: {}{}{}", set.name, at, host ? "; lane order 1" : "");
+  for (Row* row : passed_so_far(rows)) {
+    if (!must_pass(*row->kernel, set, context.device.backend())) continue;
+    const CheckResult result =
+        run_check(context, *row, "checking", *inputs, nullptr, conditions, host ? 1 : 0);
+    if (result.verdict == Verdict::passed) continue;
+    row->check = result;
+    row->counters.reset();
+    inputs = opened(context, set, problem);  // a wrong kernel may have damaged them
+  }
 }
 
 }  // namespace
@@ -51,7 +101,7 @@ std::string Group::name_of(const Kernel& kernel) const {
 }
 
 const std::vector<Kernel>& kernels_for(Backend backend) {
-  return backend == Backend::cuda ? registered_kernels() : open_host_device()->kernels();
+  return backend == Backend::cuda ? registered_kernels() : ladder_host_api()->kernels();
 }
 
 std::vector<Group> select_groups(const Options& options, Backend backend) {
@@ -87,12 +137,12 @@ std::vector<Group> select_groups(const Options& options, Backend backend) {
   return groups;
 }
 
-std::string lack_of_memory(const Family& family, const Problem& problem, DType dtype,
-                           const Device& device, double besides) {
+std::string memory_shortfall(const Family& family, const Problem& problem, DType dtype,
+                             const Device& device, double extra_bytes) {
   // The inputs and the answer are made outside the device first: on the host executor that is the
   // same memory.
   const int copies = device.backend() == Backend::host ? 2 : 1;
-  const double needed = copies * (family.memory(problem, dtype) + besides);
+  const double needed = copies * (family.memory(problem, dtype) + extra_bytes);
   const auto free = static_cast<double>(device.free_memory());
   if (needed <= 0.95 * free) return "";
   return fmt::format(
@@ -103,6 +153,12 @@ std::string lack_of_memory(const Family& family, const Problem& problem, DType d
 Row unmeasured_row(const Group& group, const Kernel& kernel) {
   Row row;
   row.kernel = &kernel;
+  row.family = kernel.family;
+  row.op = kernel.op;
+  row.label = label(kernel);
+  row.idea = kernel.version.idea;
+  row.dtype = kernel.dtype;
+  row.backend = kernel.backend;
   row.problem = group.problem.text();
   row.cache = group.cache;
   row.cost = group.family->cost(group.problem, group.dtype);
@@ -119,175 +175,135 @@ const Row* fastest(std::span<const Row> rows) {
   return best;
 }
 
-std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
-                         const Sampling& sampling, const OnStep& on_step) {
+std::vector<Row> admit(const Group& group, Device& device, Roofs& roofs) {
   std::vector<Row> rows;
   for (const Kernel* kernel : group.kernels) {
     Row& row = rows.emplace_back(unmeasured_row(group, *kernel));
-    if (const Support support = supports(*kernel, group.problem, device.info()); !support.ok) {
-      row.check = {.verdict = Verdict::unsupported, .reason = support.reason};
-    }
+    const Support support = supports(*kernel, group.problem, device.info());
+    if (!support.ok) row.check = {.verdict = Verdict::unsupported, .reason = support.reason};
   }
-  std::vector<Row*> running;
-  for (Row& row : rows) {
-    if (row.check.verdict != Verdict::unsupported) running.push_back(&row);
-  }
-  auto fail = [&](const std::string& reason) {
-    for (Row* row : running) row->check = {.verdict = Verdict::failed, .reason = reason};
-    return rows;
+  const Family& family = *group.family;
+  const Problem reduced = reduced_problem(group, device.info());
+  const double extra = family.input_sets().size() > 1 ? family.memory(reduced, group.dtype) : 0;
+  auto shortfall = [&] {
+    return memory_shortfall(family, group.problem, group.dtype, device, extra);
   };
-  auto expect_device = [&](const std::string& reason) {
-    if (device.lost()) throw DeviceLost(reason);
-  };
-  auto checked = [&](const Row& row, const char* doing, Workload& workload,
-                     const Conditions& on = {}, std::optional<Counters>* counters = nullptr) {
-    const std::string where = on.text.empty() ? "" : fmt::format(" ({})", on.text);
-    on_step({.doing = doing + where, .kernel = row.kernel, .kernels = 1});
-    device.set_lane_order(on.lane_order);
-    CheckResult result = check(*row.kernel, workload, device, counters);
-    device.set_lane_order(0);
-    if (!result.reason.empty() && !on.text.empty()) result.reason = on.text + "; " + result.reason;
-    if (result.verdict == Verdict::failed) expect_device(result.reason);
-    return result;
-  };
+  if (!shortfall().empty()) roofs.release();
+  if (const std::string why = shortfall(); !why.empty()) fail_all_that_passed(rows, why);
+  return rows;
+}
 
-  const bool gpu = device.backend() == Backend::cuda;
+std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows) {
+  const auto& [group, device, seed, on_step] = context;
   const std::vector<InputSet> sets = group.family->input_sets();
-  const Problem smaller = problem_of_all_inputs(group, device.info());
-  const double besides = sets.size() > 1 ? group.family->memory(smaller, group.dtype) : 0;
-  auto lack = [&] {
-    return lack_of_memory(*group.family, group.problem, group.dtype, device, besides);
-  };
-  if (!lack().empty()) roofs.forget();
-  if (!lack().empty()) return fail(lack());
+  auto workload = opened(context, sets.front(), group.problem);
+  for (Row* row : passed_so_far(rows)) {
+    row->check = run_check(context, *row, "checking", *workload, &row->counters);
+    if (row->check.verdict != Verdict::failed) row->resources = device.resources();
+    if (row->check.verdict == Verdict::passed) continue;
+    row->counters.reset();
+    workload = opened(context, sets.front(), group.problem);
+  }
+  if (device.backend() == Backend::host) {
+    check_again_on(context, sets.front(), group.problem, workload, rows);
+  }
+  const Problem reduced = reduced_problem(group, device.info());
+  for (std::size_t i = 1; i < sets.size() && !passed_so_far(rows).empty(); ++i) {
+    auto inputs = opened(context, sets[i], reduced);
+    check_again_on(context, sets[i], reduced, inputs, rows);
+  }
+  return workload;
+}
+
+Contest contend(const Context& context, Workload& workload, Roofs& roofs, const Sampling& sampling,
+                std::span<Row> rows) {
+  const auto& [group, device, seed, on_step] = context;
+  const bool gpu = device.backend() == Backend::cuda;
   std::vector<Contestant> contestants;
-  std::unique_ptr<Workload> workload;
-  try {
-    const auto open = [&](const InputSet& set, const Problem& problem) {
-      on_step({.doing = "preparing the inputs"});
-      return group.family->open(problem, group.dtype, set, seed, device);
-    };
-    const auto open_own = [&] { return open(sets.front(), group.problem); };
-    workload = open_own();
-    std::erase_if(running, [&](Row* row) {
-      row->check = checked(*row, "checking", *workload, {}, &row->counters);
-      if (row->check.verdict != Verdict::failed) row->resources = device.resources();
-      if (row->check.verdict == Verdict::passed) return false;
-      row->counters.reset();
-      workload = open_own();  // a wrong kernel may have damaged it
-      return true;
-    });
-    // Under another order of the threads, and on the inputs that break careless kernels
-    auto try_all = [&](const InputSet& set, const Problem& problem,
-                       std::unique_ptr<Workload>& inputs) {
-      Conditions on{fmt::format("inputs: {}", set.name)};
-      if (problem != group.problem) on.text += " at " + problem.text();
-      if (!gpu) {
-        on.lane_order = 1;
-        on.text += "; lane order 1";
-      }
-      std::erase_if(running, [&](Row* row) {
-        if (!must_pass(*row->kernel, set, device.backend())) return false;
-        const CheckResult result = checked(*row, "checking", *inputs, on);
-        if (result.verdict == Verdict::passed) return false;
-        row->check = result;
-        row->counters.reset();
-        inputs = open(set, problem);
-        return true;
-      });
-    };
-    if (!gpu) try_all(sets.front(), group.problem, workload);
-    for (std::size_t i = 1; i < sets.size() && !running.empty(); ++i) {
-      auto inputs = open(sets[i], smaller);
-      try_all(sets[i], smaller, inputs);
-    }
-    for (const Row* row : running) {
-      workload->prepare(*row->kernel);
-      contestants.push_back({row->kernel, workload->args()});
-    }
-  } catch (const DeviceLost&) {
-    throw;
-  } catch (const std::exception& error) {
-    expect_device(error.what());
-    return fail(error.what());
+  for (Row* row : passed_so_far(rows)) {
+    const Workload::Prepared prepared = workload.prepare(*row->kernel);
+    row->plan_us = prepared.plan_us;
+    contestants.push_back({row->kernel, prepared.call});
   }
+  const auto versions = static_cast<std::ptrdiff_t>(contestants.size());
+  if (gpu) contestants.push_back(contestants.front());  // A/A
   const Cost& cost = rows.front().cost;
-  std::size_t memory_roofs = 0;
+  std::vector<Contestant> streams;
   const Roofs::Arithmetic* arithmetic = nullptr;
-  std::vector<Samples> samples;
-  try {
-    if (gpu && !running.empty()) contestants.push_back(contestants.front());  // A/A
-    if (group.family->limit == Limit::none && !running.empty()) {
-      on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
-      const auto streams = roofs.memory(cost);
-      contestants.insert(contestants.end(), streams.begin(), streams.end());
-      memory_roofs = streams.size();
-      arithmetic = roofs.arithmetic(group.family->compute_roof(group.dtype), cost);
-      if (arithmetic) contestants.push_back(arithmetic->contestant);
-    }
-    on_step({.doing = "timing", .kernels = contestants.size()});
-    samples = device.measure(contestants, group.cache, sampling);
-    for (const Samples& s : samples) {
-      if (!s.error.empty()) expect_device(s.error);
-    }
-    if (!running.empty()) {
-      if (!workload->inputs_are_intact()) {
-        return fail("one of those that took turns changed the inputs");
-      }
-      // So that no result of before is right; in problems whose answer is made in a moment.
-      constexpr double kMostBytes = 1e9;
-      if (group.family->memory(group.problem, group.dtype) <= kMostBytes) {
-        on_step({.doing = "preparing other inputs"});
-        workload->refill(seed + 1);
-      }
-    }
-  } catch (const DeviceLost&) {
-    throw;
-  } catch (const std::exception& error) {
-    expect_device(error.what());
-    return fail(error.what());
+  if (group.family->limit == Limit::none) {
+    on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
+    streams = roofs.memory(cost);
+    contestants.insert(contestants.end(), streams.begin(), streams.end());
+    arithmetic = roofs.arithmetic(group.family->compute_roof(group.dtype), cost);
+    if (arithmetic) contestants.push_back(arithmetic->contestant);
   }
-  auto next = samples.begin();
-  for (Row* row : running) {
-    const CheckResult again = checked(*row, "checking again", *workload);
-    if (!next->error.empty()) {
-      row->check = {.verdict = Verdict::failed, .reason = next->error};
+  on_step({.doing = "timing", .kernels = contestants.size()});
+  const std::vector<Samples> samples = device.measure(contestants, group.cache, sampling);
+  for (const Samples& s : samples) {
+    if (!s.error.empty()) expect_device(device, s.error);
+  }
+
+  Contest contest{.versions{samples.begin(), samples.begin() + versions}};
+  auto next = samples.begin() + versions;
+  if (gpu) contest.first_again = *next++;
+  std::vector<double> stream_us;
+  for (std::size_t i = 0; i < streams.size(); ++i, ++next) {
+    if (!next->us.empty()) stream_us.push_back(middle_mean(next->us));
+  }
+  if (!stream_us.empty()) contest.memory_us = std::ranges::min(stream_us);
+  if (arithmetic && !next->us.empty()) {
+    contest.arithmetic = arithmetic->name;
+    contest.arithmetic_us = middle_mean(next->us) * cost.flops / arithmetic->flops;
+  }
+  return contest;
+}
+
+void recheck(const Context& context, Workload& workload, const Contest& contest,
+             std::span<Row> rows) {
+  const auto& [group, device, seed, on_step] = context;
+  if (!workload.inputs_are_intact()) {
+    throw std::runtime_error("one of those that took turns changed the inputs");
+  }
+  // So that no result of before is right; in problems whose answer is made in a moment.
+  constexpr double kMostBytes = 1e9;
+  if (group.family->memory(group.problem, group.dtype) <= kMostBytes) {
+    on_step({.doing = "preparing other inputs"});
+    workload.refill(seed + 1);
+  }
+  auto samples = contest.versions.begin();
+  for (Row* row : passed_so_far(rows)) {
+    const CheckResult again = run_check(context, *row, "checking again", workload);
+    if (!samples->error.empty()) {
+      row->check = {.verdict = Verdict::failed, .reason = samples->error};
     } else if (again.verdict != Verdict::passed) {
       row->check = again;
       row->check.reason = "after timing: " + again.reason;
     } else {
-      row->samples = *next;
+      row->samples = *samples;
     }
-    ++next;
+    ++samples;
   }
-  if (!gpu || running.empty()) return rows;
+}
 
-  const Samples& first_again = *next++;
-  if (!first_again.us.empty()) {
-    const Estimate aa = paired_ratio(samples.front().us, first_again.us);
+void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows) {
+  const Row& first = rows.front();
+  if (!contest.first_again.us.empty()) {
+    const Estimate aa = paired_ratio(contest.versions.front().us, contest.first_again.us);
     for (Row& row : rows) row.aa = aa;
   }
-  double memory_us = std::numeric_limits<double>::infinity();
-  for (; memory_roofs > 0; --memory_roofs, ++next) {
-    if (!next->us.empty()) memory_us = std::min(memory_us, middle_mean(next->us));
-  }
-  if (std::isfinite(memory_us)) {
-    double arithmetic_us = 0;
-    if (arithmetic && !next->us.empty()) {
-      arithmetic_us = middle_mean(next->us) * cost.flops / arithmetic->flops;
-    }
+  if (contest.memory_us > 0) {
     const bool in_l2 =
-        group.cache == Cache::hot && cost.bytes() <= static_cast<double>(device.info().l2_bytes);
+        first.cache == Cache::hot && first.cost.bytes() <= static_cast<double>(l2_bytes);
+    const bool by_arithmetic = contest.arithmetic_us > contest.memory_us;
     for (Row& row : rows) {
-      row.roof = arithmetic_us > memory_us ? arithmetic->name : in_l2 ? "l2" : "dram";
-      row.roof_us = std::max(arithmetic_us, memory_us);
+      row.roof = by_arithmetic ? contest.arithmetic : in_l2 ? "l2" : "dram";
+      row.roof_us = std::max(contest.arithmetic_us, contest.memory_us);
     }
   }
-  const Row& baseline = rows.front();
-  if (baseline.kernel->version.baseline && baseline.timed()) {
+  if (first.kernel->version.baseline && first.timed()) {
     for (Row& row : rows) {
-      row.baseline = label(*baseline.kernel);
-      if (row.timed()) row.vs_baseline = paired_ratio(baseline.samples.us, row.samples.us);
+      row.baseline = first.label;
+      if (row.timed()) row.vs_baseline = paired_ratio(first.samples.us, row.samples.us);
     }
   }
   if (const Row* const best = fastest(rows); best && best->aa) {
@@ -297,6 +313,23 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
       row.fastest = !row.kernel->version.baseline && row.suspect() == best->suspect() &&
                     row.vs_fastest->high >= 1 - row.resolution();
     }
+  }
+}
+
+std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
+                         const Sampling& sampling, const OnStep& on_step) {
+  const Context context{group, device, seed, on_step};
+  std::vector<Row> rows = admit(group, device, roofs);
+  try {
+    if (passed_so_far(rows).empty()) return rows;
+    const std::unique_ptr<Workload> workload = check(context, rows);
+    if (passed_so_far(rows).empty()) return rows;
+    const Contest contest = contend(context, *workload, roofs, sampling, rows);
+    recheck(context, *workload, contest, rows);
+    if (device.backend() == Backend::cuda) compare(contest, device.info().l2_bytes, rows);
+  } catch (const std::exception& error) {
+    expect_device(device, error.what());
+    fail_all_that_passed(rows, error.what());
   }
   return rows;
 }

@@ -7,6 +7,7 @@
 #include "measure/row.hpp"
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -26,27 +27,26 @@ struct Group {
   std::string name_of(const Kernel& kernel) const;
 };
 
-/// The kernels that this program has for a backend; no device is opened.
+/// The kernels that this program has for a backend.
 const std::vector<Kernel>& kernels_for(Backend backend);
 
 /// The groups that the options select on a backend, in the order of family, problem and version.
 /// Throws UsageError when there are none.
 std::vector<Group> select_groups(const Options& options, Backend backend);
 
-/// Why a problem does not fit into a device's free memory, its reference included, with other bytes
-/// besides; empty if it does.
-std::string lack_of_memory(const Family& family, const Problem& problem, DType dtype,
-                           const Device& device, double besides = 0);
+/// Why a problem does not fit into a device's free memory, its reference and other bytes included;
+/// empty if it does.
+std::string memory_shortfall(const Family& family, const Problem& problem, DType dtype,
+                             const Device& device, double extra_bytes = 0);
 
 /// A row of which nothing is known yet but what is to be measured.
 Row unmeasured_row(const Group& group, const Kernel& kernel);
 
 /// What is being done to a group.
 struct Step {
-  std::string doing;  ///< "checking"
-  const Kernel* kernel =
-      nullptr;              ///< the kernel that runs; null if none does, or several take turns
-  std::size_t kernels = 0;  ///< how many may run
+  std::string doing;               ///< "checking"
+  const Kernel* kernel = nullptr;  ///< that runs; null if none does, or several take turns
+  std::size_t kernels = 0;         ///< how many may run
 };
 using OnStep = std::function<void(const Step&)>;
 
@@ -58,11 +58,45 @@ struct DeviceLost : std::runtime_error {
 /// The fastest version but for the baseline; a suspect one only if all are. Null if none was timed.
 const Row* fastest(std::span<const Row> rows);
 
-/// Checks the kernels of a group, on all of the family's input sets (the first on the problem itself,
-/// the others on Family::smaller of it) and on the host executor under two orders of the threads;
-/// times those that passed, the first of them twice, together with the roofs; and checks them again,
-/// on other inputs. Tells on_step before every step. Throws
-/// DeviceLost.
+/// What the stages of measure work with: admit, check, contend, recheck and compare. Each goes on with
+/// the rows that have passed so far.
+struct Context {
+  const Group& group;
+  Device& device;
+  std::uint64_t seed;
+  OnStep on_step = [](const Step&) {};  ///< told before every step
+};
+
+/// A row for each kernel. Those that the problem is not for are unsupported; where memory is short,
+/// that of the roofs given back, the others have failed.
+std::vector<Row> admit(const Group& group, Device& device, Roofs& roofs);
+
+/// Checks the kernels on all of the family's input sets, the first on the problem itself, the others
+/// on Family::smaller of it, and on the host executor under two orders of the threads. Returns the
+/// problem with its first inputs. Throws DeviceLost, or what kept the inputs from being made.
+std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows);
+
+/// The times of what took turns.
+struct Contest {
+  std::vector<Samples> versions;            ///< of the rows that had passed
+  Samples first_again{};                    ///< of the first of them, again; on a GPU
+  double memory_us = 0, arithmetic_us = 0;  ///< what the problem takes at these roofs; 0: unknown
+  std::string arithmetic{};                 ///< that roof's name
+};
+
+/// Times those that passed, of which there are some, together with the roofs. Throws DeviceLost.
+Contest contend(const Context& context, Workload& workload, Roofs& roofs, const Sampling& sampling,
+                std::span<Row> rows);
+
+/// Checks again, on other inputs; those that are right still get their samples. Throws DeviceLost, or
+/// std::runtime_error where the inputs were changed while the kernels took turns.
+void recheck(const Context& context, Workload& workload, const Contest& contest,
+             std::span<Row> rows);
+
+/// Holds the rows against the roof, the baseline and the fastest of them.
+void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows);
+
+/// All stages, on a group. Tells on_step before every step. Throws DeviceLost.
 std::vector<Row> measure(
     const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
     const Sampling& sampling = {}, const OnStep& on_step = [](const Step&) {});

@@ -120,8 +120,7 @@ std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
       rows.back().check = {.verdict = Verdict::failed, .reason = fault->second};
       continue;
     }
-    rows.push_back(*std::find_if(measured.begin(), measured.end(),
-                                 [&](const Row& row) { return row.kernel == kernel; }));
+    rows.push_back(*std::ranges::find(measured, kernel, &Row::kernel));
   }
   return rows;
 }

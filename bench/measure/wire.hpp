@@ -30,16 +30,20 @@ constexpr Verdict last_value(Verdict) { return Verdict::unsupported; }
 template <class T>
 concept Enumeration = std::is_enum_v<T>;
 
+/// What transfer takes apart.
+template <class T>
+concept Composite =
+    std::same_as<T, Group> || std::same_as<T, DeviceInfo> || std::same_as<T, GpuState> ||
+    std::same_as<T, Step> || std::same_as<T, Counters> || std::same_as<T, Row>;
+
 /// What any bytes are a value of.
 template <class T>
-concept Plain = std::is_trivially_copyable_v<T> && !Enumeration<T> && !std::same_as<T, bool> &&
-                !std::same_as<T, GpuState> && !std::same_as<T, std::optional<Estimate>>;
+concept Plain = std::is_trivially_copyable_v<T> && !Enumeration<T> && !Composite<T> &&
+                !std::same_as<T, bool> && !std::same_as<T, std::optional<Estimate>>;
 
 /// A value that may be const or not, for functions that serve packing and unpacking alike.
 template <class T, class Value>
 concept Like = std::same_as<std::remove_const_t<T>, Value>;
-
-void transfer(auto& io, Like<GpuState> auto& state);
 
 /// Appends values to a message.
 class Packer {
@@ -58,16 +62,23 @@ class Packer {
     (*this)(values.size());
     for (const T& value : values) (*this)(value);
   }
-  void operator()(const std::optional<Estimate>& estimate) {
-    (*this)(estimate.has_value());
-    if (estimate) (*this)(*estimate);
+  template <class T>
+  void operator()(const std::optional<T>& value) {
+    (*this)(value.has_value());
+    if (value) (*this)(*value);
   }
-  void operator()(const GpuState& state) { transfer(*this, state); }
+  void operator()(const Composite auto& value) { transfer(*this, value); }
   const std::string& message() const { return message_; }
 
  private:
   std::string message_;
 };
+
+std::string packed(const auto&... values) {
+  Packer pack;
+  (pack(values), ...);
+  return pack.message();
+}
 
 /// Takes them out again, in the same order; the message must outlive it. Throws BrokenMessage where
 /// there is no such value, before it asks for memory.
@@ -93,13 +104,14 @@ class Unpacker {
     values.clear();
     for (std::size_t n = size_of_next(); n > 0; --n) (*this)(values.emplace_back());
   }
-  void operator()(std::optional<Estimate>& estimate) {
+  template <class T>
+  void operator()(std::optional<T>& value) {
     bool known = false;
     (*this)(known);
-    estimate.reset();
-    if (known) (*this)(estimate.emplace());
+    value.reset();
+    if (known) (*this)(value.emplace());
   }
-  void operator()(GpuState& state) { transfer(*this, state); }
+  void operator()(Composite auto& value) { transfer(*this, value); }
 
   void expect(bool right) const {
     if (!right) throw BrokenMessage();
@@ -130,95 +142,48 @@ class Unpacker {
   std::size_t at_ = 0;
 };
 
-/// Applies a Packer or an Unpacker to every part of a value, but for a group's `selected` and the
-/// counters' `lines`, which stay with those who asked.
+void each(auto& io, auto&... parts) { (io(parts), ...); }
+
+/// Applies a Packer or an Unpacker to every part of a value, but for what stays with those who asked: a
+/// group's `selected`, what a row says of its kernel, and the counters' `lines`.
 void transfer(auto& io, Like<Group> auto& group) {
-  io(group.family);
-  io(group.dtype);
   std::string problem = group.problem.text();
-  io(problem);
+  each(io, group.family, group.dtype, problem, group.cache, group.kernels);
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(group)>>) {
     group.problem = group.family->problem(problem);
   }
-  io(group.cache);
-  io(group.kernels);
 }
 
 void transfer(auto& io, Like<DeviceInfo> auto& info) {
-  io(info.name);
-  io(info.compute_capability);
-  io(info.sm_count);
-  io(info.l2_bytes);
-  io(info.toolkit);
-  io(info.driver);
-  io(info.pin_gbps);
-  io(info.pin_gflops);
+  each(io, info.name, info.compute_capability, info.sm_count, info.l2_bytes, info.toolkit,
+       info.driver, info.pin_gbps, info.pin_gflops);
 }
 
 void transfer(auto& io, Like<GpuState> auto& state) {
-  io(state.sm_mhz);
-  io(state.power_w);
-  io(state.power_limited);
-  io(state.thermal_limited);
+  each(io, state.sm_mhz, state.power_w, state.power_limited, state.thermal_limited);
 }
 
-void transfer(auto& io, Like<Step> auto& step) {
-  io(step.doing);
-  io(step.kernel);
-  io(step.kernels);
-}
+void transfer(auto& io, Like<Step> auto& step) { each(io, step.doing, step.kernel, step.kernels); }
 
 void transfer(auto& io, Like<Counters> auto& counters) {
-  io(counters.global_load);
-  io(counters.global_store);
-  io(counters.global_atomic);
-  io(counters.shared_load);
-  io(counters.shared_store);
-  io(counters.shared_atomic);
-  io(counters.shared_async);
-  io(counters.shared_stmatrix);
-  io(counters.cluster_load);
-  io(counters.cluster_store);
-  io(counters.own_cluster_load);
+  each(io, counters.global_load, counters.global_store, counters.global_atomic);
+  each(io, counters.shared_load, counters.shared_store, counters.shared_atomic,
+       counters.shared_async, counters.shared_stmatrix);
+  each(io, counters.cluster_load, counters.cluster_store, counters.own_cluster_load);
   for (auto* bulk : {&counters.bulk_load, &counters.bulk_store}) {
-    io(bulk->copies);
-    io(bulk->bytes);
-    io(bulk->sectors);
+    each(io, bulk->copies, bulk->bytes, bulk->sectors);
   }
-  io(counters.wgmma.products);
-  io(counters.wgmma.bytes);
-  io(counters.barriers);
-  io(counters.mbarrier_phases);
+  each(io, counters.wgmma.products, counters.wgmma.bytes);
+  each(io, counters.barriers, counters.mbarrier_phases);
 }
 
 void transfer(auto& io, Like<Row> auto& row) {
-  io(row.kernel);
-  io(row.problem);
-  io(row.cache);
-  io(row.check.verdict);
-  io(row.check.reason);
-  io(row.check.max_error);
-  io(row.check.tolerance);
-  io(row.samples.us);
-  io(row.samples.states);
-  io(row.samples.settled);
-  io(row.samples.burst_us);
-  io(row.samples.error);
-  io(row.cost);
-  io(row.roof);
-  io(row.roof_us);
-  io(row.baseline);
-  io(row.vs_baseline);
-  io(row.vs_fastest);
-  io(row.fastest);
-  io(row.aa);
-  io(row.resources);
-  bool counted = row.counters.has_value();
-  io(counted);
-  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(row)>>) {
-    if (counted) row.counters.emplace();
-  }
-  if (counted) transfer(io, *row.counters);
+  each(io, row.kernel, row.problem, row.cache);
+  each(io, row.check.verdict, row.check.reason, row.check.max_error, row.check.tolerance);
+  each(io, row.samples.us, row.samples.states, row.samples.settled, row.samples.burst_us,
+       row.samples.error);
+  each(io, row.cost, row.plan_us, row.roof, row.roof_us, row.baseline, row.vs_baseline,
+       row.vs_fastest, row.fastest, row.aa, row.resources, row.counters);
 }
 
 }  // namespace ladder

@@ -34,27 +34,15 @@ constexpr Kind last_value(Kind) { return Kind::fault; }
 
 // The worker's side
 
-void send_text(Channel& channel, Kind kind, const std::string& text) {
-  Packer pack;
-  pack(kind);
-  pack(text);
-  channel.send(pack.message());
-}
-
 void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t seed,
            const Sampling& sampling) {
   Opened opened;
   try {
     opened = open();
-    Packer pack;
-    pack(Kind::machine);
-    pack(opened.device->backend());
-    transfer(pack, opened.device->info());
-    pack(opened.device->free_memory());
-    pack(opened.why_host);
-    if (!channel.send(pack.message())) return;
+    channel.send(packed(Kind::machine, opened.device->backend(), opened.device->info(),
+                        opened.device->free_memory(), opened.why_host));
   } catch (const std::exception& error) {
-    send_text(channel, Kind::refusal, error.what());
+    channel.send(packed(Kind::refusal, std::string(error.what())));
     return;
   }
   // What one group's references give back the next one's get, without a page fault for each 4 KiB.
@@ -71,18 +59,11 @@ void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t 
       transfer(unpack, group);
       const auto rows =
           measure(group, *opened.device, seed, roofs, sampling, [&](const Step& step) {
-            Packer pack;
-            pack(Kind::step);
-            transfer(pack, step);
-            if (!channel.send(pack.message())) _exit(1);  // nobody waits for it
+            if (!channel.send(packed(Kind::step, step))) _exit(1);  // nobody waits for it
           });
-      Packer pack;
-      pack(Kind::rows);
-      pack(rows.size());
-      for (const Row& row : rows) transfer(pack, row);
-      if (!channel.send(pack.message())) return;
+      if (!channel.send(packed(Kind::rows, rows))) return;
     } catch (const std::exception& error) {
-      send_text(channel, Kind::fault, error.what());
+      channel.send(packed(Kind::fault, std::string(error.what())));
       return;
     }
   }
@@ -141,10 +122,7 @@ void Worker::receive_machine() {
     throw std::runtime_error(reason);
   }
   unpack.expect(kind == Kind::machine);
-  unpack(machine_.backend);
-  transfer(unpack, machine_.info);
-  unpack(machine_.free_memory);
-  unpack(machine_.why_host);
+  each(unpack, machine_.backend, machine_.info, machine_.free_memory, machine_.why_host);
   unpack.expect_end();
 }
 
@@ -178,9 +156,7 @@ std::string Worker::how_it_ended() {
 
 bool Worker::begin(const Group& group) {
   idle_ = false;
-  Packer request;
-  transfer(request, group);
-  begun_ = channel_->send(request.message());
+  begun_ = channel_->send(packed(group));
   return begun_;
 }
 
@@ -221,8 +197,7 @@ std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double
         Step next;
         transfer(unpack, next);
         unpack.expect_end();
-        unpack.expect(!next.kernel ||
-                      std::count(group.kernels.begin(), group.kernels.end(), next.kernel) > 0);
+        unpack.expect(!next.kernel || std::ranges::count(group.kernels, next.kernel) > 0);
         step = next;
         began = Clock::now();
         on_step(step);
@@ -233,15 +208,14 @@ std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double
       } else {
         unpack.expect(kind == Kind::rows);
         unpack.expect(unpack.size_of_next() == group.kernels.size());
-        std::vector<Row> rows(group.kernels.size());
-        for (Row& row : rows) transfer(unpack, row);
+        std::vector<Row> rows;
+        for (const Kernel* kernel : group.kernels) {
+          Row& row = rows.emplace_back(unmeasured_row(group, *kernel));
+          transfer(unpack, row);
+          unpack.expect(row.kernel == kernel && row.problem == group.problem.text() &&
+                        row.cache == group.cache);
+        }
         unpack.expect_end();
-        unpack.expect(std::equal(rows.begin(), rows.end(), group.kernels.begin(),
-                                 [&](const Row& row, const Kernel* kernel) {
-                                   return row.kernel == kernel &&
-                                          row.problem == group.problem.text() &&
-                                          row.cache == group.cache;
-                                 }));
         idle_ = true;
         return rows;
       }

@@ -27,9 +27,7 @@ std::string extent(const dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z
 // In one place, so that names and values cannot drift apart.
 std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const DeviceInfo& device,
                                                            std::uint64_t seed) {
-  static const Kernel no_kernel{"", "", {}, {""}, "", {}, nullptr, nullptr};
-  const Kernel& kernel = row.kernel ? *row.kernel : no_kernel;
-  const bool gpu = kernel.backend == Backend::cuda;
+  const bool gpu = row.backend == Backend::cuda;
   const bool checked =
       row.check.verdict == Verdict::passed || row.check.verdict == Verdict::incorrect;
   const bool timed = gpu && row.timed();
@@ -58,11 +56,11 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
   const auto aa = row.aa.value_or(Estimate{});
 
   std::vector<std::pair<const char*, std::string>> cells{
-      {"family", kernel.family},
-      {"op", kernel.op},
-      {"kernel", label(kernel)},
-      {"idea", kernel.version.idea},
-      {"dtype", to_string(kernel.dtype)},
+      {"family", row.family},
+      {"op", row.op},
+      {"kernel", row.label},
+      {"idea", row.idea},
+      {"dtype", to_string(row.dtype)},
       {"problem", row.problem},
       {"backend", gpu ? "cuda" : "host"},
       {"device", device.name},
@@ -80,6 +78,7 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"time_us_p95", quantile_of(0.95)},
       {"rel_stdev", of(timed, relative_stdev(row.samples.us))},
       {"host_ms", of(!gpu && row.timed(), us / 1000)},
+      {"plan_us", of(row.plan_us > 0, row.plan_us)},
       {"flops", number(row.cost.flops)},
       {"bytes", number(row.cost.bytes())},
       {"intensity", number(row.cost.flops / row.cost.bytes())},
