@@ -5,27 +5,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <vector>
 
 namespace ladder {
 
 const char* to_string(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::passed:
-      return "passed";
-    case Verdict::incorrect:
-      return "incorrect";
-    case Verdict::failed:
-      return "failed";
-    case Verdict::unsupported:
-      return "unsupported";
-  }
-  return "";
+  constexpr const char* kNames[] = {"passed", "incorrect", "failed", "unsupported"};
+  return kNames[static_cast<int>(verdict)];
 }
 
 namespace {
 
 CheckResult incorrect(std::string reason) {
   return {.verdict = Verdict::incorrect, .reason = std::move(reason)};
+}
+
+double number_at(const Array& array, const void* at, Device& device) {
+  return with_type(array.dtype, [&]<class T>(std::type_identity<T>) {
+    T number{};
+    device.download(&number, at, sizeof number);
+    return widen(number);
+  });
 }
 
 /// By the family's own judgement, or each element by the answer.
@@ -38,9 +38,20 @@ CheckResult judge(Workload& workload, Device& device) {
   double worst_ratio = -1;
   for (const Workload::Result& result : workload.results()) {
     const Array& array = result.array;
+    std::size_t size = array.size;
+    if (result.count) {
+      const double valid = number_at(result.count->array, result.count->written->data(), device);
+      if (!(valid >= 0 && valid <= static_cast<double>(size))) {
+        return incorrect(fmt::format("{} is {:.0f}, and {} has {} elements", array.count, valid,
+                                     array.name, size));
+      }
+      double expected = 0;
+      device.download(&expected, result.count->expected_values(), sizeof expected);
+      size = static_cast<std::size_t>(std::min(valid, expected));
+    }
     const Comparison found =
         device.compare(array.dtype, result.written->data(), result.expected_values(),
-                       result.magnitudes(), array.size, array.tolerance);
+                       result.magnitudes(), size, array.tolerance);
     all.max_error = std::max(all.max_error, found.max_error);
     if (found.worst_ratio > worst_ratio) {
       worst_ratio = found.worst_ratio;
@@ -51,24 +62,40 @@ CheckResult judge(Workload& workload, Device& device) {
     all.verdict = Verdict::incorrect;
     all.reason = fmt::format(
         "{}{} of {} elements wrong; element {} is {:.9g}, expected {:.9g} ± {:.2g}", which,
-        found.wrong, array.size, found.worst, found.actual, found.expected, found.limit);
+        found.wrong, size, found.worst, found.actual, found.expected, found.limit);
   }
   return all;
+}
+
+bool is_zero(const Buffer& buffer, Device& device) {
+  std::vector<unsigned char> bytes(buffer.bytes());
+  device.download(bytes.data(), buffer.data(), bytes.size());
+  return std::ranges::all_of(bytes, [](unsigned char byte) { return byte == 0; });
 }
 
 CheckResult check_with_poison(unsigned char byte, const Kernel& kernel, Workload& workload,
                               Device& device, std::optional<Counters>* counters) {
   workload.reset_results(byte);
-  Buffer* workspace = nullptr;
+  Workload::Prepared prepared{};
   try {
-    workspace = workload.prepare(kernel);
-    if (workspace) workspace->poison(byte);
-    if (counters) *counters = device.count(kernel, workload.args());
-    if (!counters || !*counters) device.run(kernel, workload.args());
+    prepared = workload.prepare(kernel);
+    if (prepared.workspace) prepared.workspace->poison(byte);
+    if (counters) *counters = device.count(kernel, prepared.call);
+    if (!counters || !*counters) device.run(kernel, prepared.call);
   } catch (const std::exception& error) {
+    if (!device.lost()) workload.forget(kernel);
     return {.verdict = Verdict::failed, .reason = error.what()};
   }
-  if (workspace && !workspace->canaries_intact()) return incorrect("wrote outside its workspace");
+  if (prepared.workspace && !prepared.workspace->canaries_intact()) {
+    return incorrect("wrote outside its workspace");
+  }
+  if (prepared.state && !prepared.state->canaries_intact()) {
+    return incorrect("wrote outside its state");
+  }
+  if (prepared.state && !is_zero(*prepared.state, device)) {
+    workload.forget(kernel);
+    return incorrect("left its state other than zero");
+  }
   for (std::size_t i = 0; i < workload.buffers().size(); ++i) {
     if (workload.buffers()[i].canaries_intact()) continue;
     const bool is_written = workload.arrays()[i].is_written();

@@ -23,6 +23,11 @@ struct Tolerance {
   double absolute = 0;
 };
 
+/// The right answer in fp64 and the magnitudes, in device memory, to be written.
+struct AnswerOnGpu {
+  double *values, *magnitude;
+};
+
 /// What a comparison of n values found. A NaN is wrong unless a NaN was expected.
 struct Comparison {
   std::size_t wrong = 0;                       ///< elements outside their limit

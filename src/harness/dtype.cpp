@@ -1,74 +1,40 @@
 #include "harness/dtype.hpp"
 
-namespace ladder {
+#include <algorithm>
+#include <iterator>
 
-std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-    case DType::i64:
-      return 8;
-    case DType::f32:
-    case DType::tf32:
-    case DType::i32:
-      return 4;
-    case DType::f16:
-    case DType::bf16:
-      return 2;
-    case DType::e4m3:
-      return 1;
-  }
-  return 0;
-}
+namespace ladder {
+namespace {
+
+struct Known {
+  DType dtype;
+  const char* name;
+  std::size_t size;
+  double unit_roundoff;
+};
+constexpr Known kKnown[] = {
+    {DType::f32, "f32", 4, 0x1p-24},  {DType::f16, "f16", 2, 0x1p-11},
+    {DType::bf16, "bf16", 2, 0x1p-8}, {DType::tf32, "tf32", 4, 0x1p-11},
+    {DType::e4m3, "e4m3", 1, 0x1p-4}, {DType::f64, "f64", 8, 0x1p-53},
+    {DType::i32, "i32", 4, 0},        {DType::i64, "i64", 8, 0},
+};
+static_assert(std::size(kKnown) == std::size(kDTypes));
+
+const Known& known(DType dtype) { return *std::ranges::find(kKnown, dtype, &Known::dtype); }
+
+}  // namespace
+
+std::size_t size_of(DType dtype) { return known(dtype).size; }
 
 bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
 
-const char* to_string(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "f32";
-    case DType::f16:
-      return "f16";
-    case DType::bf16:
-      return "bf16";
-    case DType::tf32:
-      return "tf32";
-    case DType::e4m3:
-      return "e4m3";
-    case DType::f64:
-      return "f64";
-    case DType::i32:
-      return "i32";
-    case DType::i64:
-      return "i64";
-  }
-  return "";
-}
+const char* to_string(DType dtype) { return known(dtype).name; }
 
 std::optional<DType> parse_dtype(std::string_view text) {
-  for (DType dtype : kDTypes) {
-    if (text == to_string(dtype)) return dtype;
-  }
-  return std::nullopt;
+  const Known* const found = std::ranges::find(kKnown, text, &Known::name);
+  return found == std::end(kKnown) ? std::nullopt : std::optional(found->dtype);
 }
 
-double unit_roundoff(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return 0x1p-24;
-    case DType::f16:
-    case DType::tf32:
-      return 0x1p-11;
-    case DType::bf16:
-      return 0x1p-8;
-    case DType::e4m3:
-      return 0x1p-4;
-    case DType::f64:
-      return 0x1p-53;
-    case DType::i32:
-    case DType::i64:
-      return 0;
-  }
-  return 0;
-}
+double unit_roundoff(DType dtype) { return known(dtype).unit_roundoff; }
 
 }  // namespace ladder

@@ -1,8 +1,12 @@
 #include "harness/family.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
+#include <chrono>
 #include <new>
 #include <stdexcept>
 #include <tuple>
@@ -17,11 +21,12 @@ std::vector<Family>& family_list() {
 
 }  // namespace
 
-double uniform_value(std::uint64_t bits, int) {
-  return static_cast<double>(bits >> 11) * 0x1p-52 - 1.0;
-}
+double uniform(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-52 - 1.0; }
+double uniform_value(std::uint64_t bits, const Array&) { return uniform(bits); }
 
-double small_integer_value(std::uint64_t bits, int) { return static_cast<double>(bits % 9) - 4.0; }
+double small_integer_value(std::uint64_t bits, const Array&) {
+  return static_cast<double>(bits % 9) - 4.0;
+}
 
 bool must_pass(const Kernel& kernel, const InputSet& set, Backend backend) {
   return backend == Backend::host || !set.gpu_exception || label(kernel) != set.gpu_exception;
@@ -40,9 +45,9 @@ std::int64_t fewer_rows(std::int64_t rows, std::int64_t cols) {
   return shortened(rows, std::max<std::int64_t>(8, kElements / std::max<std::int64_t>(cols, 1)));
 }
 
-Doubles filled(std::size_t size, double value) {
-  Doubles all(size);
-  parallel_for(size, 1 << 18, [&](std::size_t begin, std::size_t end) {
+Doubles filled(Extents size, double value) {
+  Doubles all(size.elements);
+  parallel_for(all.size(), 1 << 18, [&](std::size_t begin, std::size_t end) {
     std::fill(all.data() + begin, all.data() + end, value);
   });
   return all;
@@ -68,6 +73,28 @@ std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text,
   return at == end ? std::optional(values) : std::nullopt;
 }
 
+void Operands::throw_missing(std::string_view name) const {
+  std::vector<std::string_view> names;
+  for (const Array& array : arrays_) names.push_back(array.name);
+  throw std::logic_error(
+      fmt::format("no array is called {}, there are {}", name, fmt::join(names, ", ")));
+}
+
+Binding::Binding(std::vector<Array> arrays) : arrays_(std::move(arrays)) {
+  for (const Array& array : arrays_) {
+    if (std::ranges::count(arrays_, array.name, &Array::name) > 1) {
+      throw std::logic_error("two arrays are called " + array.name);
+    }
+    const auto count = std::ranges::find(arrays_, array.count, &Array::name);
+    const bool is_counted = array.is_written() && count != arrays_.end() && count->is_written() &&
+                            is_integer(count->dtype) && count->size == 1;
+    if (!array.count.empty() && !is_counted) {
+      throw std::logic_error(fmt::format("{} is valid by {}, which is no integer that is written",
+                                         array.name, array.count));
+    }
+  }
+}
+
 double memory_of(const Binding& binding) {
   double bytes = 0;
   for (const Array& array : binding.arrays()) {
@@ -77,6 +104,17 @@ double memory_of(const Binding& binding) {
              (copies * static_cast<double>(size_of(array.dtype)) + of_answer);
   }
   return bytes;
+}
+
+Cost cost_of(const Binding& binding, double flops) {
+  Cost cost{flops, 0, 0};
+  for (const Array& array : binding.arrays()) {
+    const double bytes =
+        static_cast<double>(array.size) * static_cast<double>(size_of(array.dtype));
+    if (array.is_read()) cost.bytes_read += bytes;
+    if (array.is_written()) cost.bytes_written += bytes;
+  }
+  return cost;
 }
 
 Workload::Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::uint64_t seed,
@@ -93,6 +131,11 @@ Workload::Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::u
       result.array.tolerance = {.relative = set.rounded ? unit_roundoff(array.dtype) : 0};
     }
     if (array.role == Role::in_place) result.before.emplace(device, buffer.bytes());
+  }
+  for (Result& result : results_) {
+    for (const Result& other : results_) {
+      if (other.array.name == result.array.count) result.count = &other;
+    }
   }
   binding_->bind(addresses);
   refill(seed);
@@ -137,17 +180,15 @@ void Workload::refill(std::uint64_t seed) {
   expect_host_memory();
   std::vector<LargeArray<std::byte>> values;
   std::vector<void*> addresses;
-  int input = 0;
   for (const Array& array : arrays()) {
     const std::size_t bytes = array.is_read() ? array.size * size_of(array.dtype) : 0;
     values.push_back(in_host_memory([&] { return LargeArray<std::byte>(bytes); }));
     addresses.push_back(values.back().data());
-    if (array.is_read()) {
-      make_input(array.dtype, addresses.back(), array.size, set_, seed, input++);
-    }
+    if (!array.is_read()) continue;
+    const RandomBits bits(seed, addresses.size() - 1);
+    in_host_memory([&] { make_input(array, addresses.back(), set_, bits); });
   }
-  binding_->arrange_inputs(seed, addresses);
-  if (!answer_is_made_on_gpu()) binding_->derive_inputs(addresses);
+  binding_->arrange_inputs(seed, !answer_is_made_on_gpu(), addresses);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!arrays()[i].is_read()) continue;
     device_.upload(buffers_[i].data(), values[i].data(), values[i].size());
@@ -177,6 +218,14 @@ void Workload::refill(std::uint64_t seed) {
     device_.upload(to->data(), from.data(), from.size() * sizeof(double));
   };
   for (std::size_t i = 0; i < results_.size(); ++i) {
+    const Result& of = results_[i];
+    const double size =
+        of.count ? answers.at(static_cast<std::size_t>(of.count - &results_[0])).values.at(0)
+                 : static_cast<double>(of.array.size);
+    if (static_cast<double>(answers.at(i).values.size()) != size) {
+      throw std::logic_error(fmt::format("the reference has {} of {:.0f} elements of {}",
+                                         answers[i].values.size(), size, of.array.name));
+    }
     put(results_[i].expected, answers[i].values);
     if (!answers[i].magnitude.empty()) put(results_[i].magnitude, answers[i].magnitude);
   }
@@ -210,13 +259,37 @@ std::string Workload::mistake() const {
   return binding_->mistake(before, after);
 }
 
-Buffer* Workload::prepare(const Kernel& kernel) {
-  const std::size_t bytes = kernel.workspace ? kernel.workspace(args()) : 0;
-  if (bytes == 0) return nullptr;
-  if (!workspace_ || workspace_->bytes() < bytes) workspace_.emplace(device_, bytes);
-  binding_->set_workspace(workspace_->data());
-  return &*workspace_;
+Plan make_plan(const Kernel& kernel, const void* args, bool may_time) {
+  if (!kernel.plan) return Plan(nullptr, nullptr);
+  return Plan(kernel.plan(args, may_time), kernel.forget);
 }
+
+Workload::Prepared Workload::prepare(const Kernel& kernel) {
+  const auto key = std::make_pair(kernel.launch, std::string_view(kernel.file));
+  auto known = of_kernels_.find(key);
+  if (known == of_kernels_.end()) {
+    const auto begin = std::chrono::steady_clock::now();
+    OfKernel made{.plan = make_plan(kernel, binding_->args(), true)};
+    const std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - begin;
+    if (made.plan) made.plan_us = us.count();
+    known = of_kernels_.emplace(key, std::move(made)).first;
+  }
+  OfKernel& own = known->second;
+  Prepared prepared{{binding_->args(), own.plan.get()}, nullptr, nullptr, own.plan_us};
+  if (const std::size_t bytes = kernel.state ? kernel.state(binding_->args()) : 0; bytes > 0) {
+    if (!own.state) own.state.emplace(device_, bytes).poison(0);
+    prepared.state = &*own.state;
+    prepared.call.state = own.state->data();
+  }
+  if (const std::size_t bytes = kernel.workspace ? kernel.workspace(prepared.call) : 0; bytes > 0) {
+    if (!workspace_ || workspace_->bytes() < bytes) workspace_.emplace(device_, bytes);
+    binding_->set_workspace(workspace_->data());
+    prepared.workspace = &*workspace_;
+  }
+  return prepared;
+}
+
+void Workload::forget(const Kernel& kernel) { of_kernels_.erase({kernel.launch, kernel.file}); }
 
 bool Workload::inputs_are_intact() const { return checksum_of_inputs() == input_checksum_; }
 
@@ -245,6 +318,29 @@ const Family& family_of(const Kernel& kernel) {
     if (family.name == kernel.family && family.op == kernel.op) return family;
   }
   throw std::logic_error(std::string("no family is registered for the kernels in ") + kernel.file);
+}
+
+const Kernel* best_version(const Family& family, const Problem& problem, DType dtype,
+                           std::span<const Kernel> kernels, const DeviceInfo& device,
+                           std::string* why) {
+  const std::string_view best = family.best(problem);
+  std::vector<std::pair<std::string, const Kernel*>> rungs;
+  for (const Kernel& kernel : kernels) {
+    const bool is_rung = kernel.family == family.name && kernel.op == family.op &&
+                         kernel.dtype == dtype && !kernel.version.baseline;
+    if (is_rung) rungs.emplace_back(label(kernel), &kernel);
+  }
+  const auto is_before = [&](const auto& a, const auto& b) {
+    const bool a_is_best = a.first.starts_with(best), b_is_best = b.first.starts_with(best);
+    return a_is_best != b_is_best ? a_is_best : a.first > b.first;
+  };
+  std::ranges::sort(rungs, is_before);
+  for (const auto& [name, kernel] : rungs) {
+    const Support support = supports(*kernel, problem, device);
+    if (support.ok) return kernel;
+    if (why && why->empty()) *why = support.reason;
+  }
+  return nullptr;
 }
 
 Problem Family::problem(std::string_view text) const {

@@ -11,6 +11,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -18,12 +19,13 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace ladder {
 
-/// The work a problem cannot do without: useful floating-point operations, and bytes when every
-/// input is read once and every output written once.
+/// The work a problem cannot do without: useful floating-point operations, and bytes when what is read
+/// is read once and what is written is written once.
 struct Cost {
   double flops, bytes_read, bytes_written;
   double bytes() const { return bytes_read + bytes_written; }
@@ -43,13 +45,14 @@ struct ComputeRoof {
 /// Which limit of the machine a family measures, so that others can be held against it; most do work.
 enum class Limit { none, dram, fma, tensor, other };
 
-/// A way to fill the inputs. value maps 64 random bits to an element of input number `input`.
+/// A way to fill the arrays that a kernel reads, but for those that say what is in them. value maps 64
+/// random bits to an element.
 struct InputSet {
   const char* name;
-  double (*value)(std::uint64_t bits, int input);
+  double (*value)(std::uint64_t bits, const Array& array);
   bool exact = false;  ///< correct kernels give the exact result: the tolerance is zero
   /// What stands for value where elements are integers; without it they are values cut towards 0.
-  double (*integer)(std::uint64_t bits, int input) = nullptr;
+  double (*integer)(std::uint64_t bits, const Array& array) = nullptr;
   /// A version, by its label, that is not asked for these inputs on a GPU.
   const char* gpu_exception = nullptr;
   bool rounded = false;  ///< what is exact is then rounded to the result's type: that is tolerated
@@ -66,10 +69,11 @@ std::int64_t shortened(std::int64_t n, std::int64_t most);
 std::int64_t fewer_rows(std::int64_t rows, std::int64_t cols);
 
 /// Uniform in [-1, 1].
-double uniform_value(std::uint64_t bits, int input);
+double uniform(std::uint64_t bits);
+double uniform_value(std::uint64_t bits, const Array&);
 
 /// Integers from -4 to 4: sums of fewer than 2^20 products of two are exact in fp32.
-double small_integer_value(std::uint64_t bits, int input);
+double small_integer_value(std::uint64_t bits, const Array&);
 
 /// The random bits of a stream, by their number; the same on every machine (splitmix64).
 class RandomBits {
@@ -118,50 +122,29 @@ class Problem {
 };
 
 /// So many times the value; set by all cores, since an answer may take gigabytes.
-Doubles filled(std::size_t size, double value = 0);
+Doubles filled(Extents size, double value = 0);
 
-/// The right answer in fp64. magnitude is empty, or has the size of values (see Tolerance).
+/// The right answer in fp64: all elements of an array, or the valid ones. magnitude is empty, or has
+/// the size of values (see Tolerance).
 struct Expected {
   Doubles values, magnitude;
 };
 
-/// The same in device memory, to be written.
-struct AnswerOnGpu {
-  double *values, *magnitude;
-};
+/// All values and magnitudes 0, to be added to.
+inline Expected zeros(Extents size) { return {filled(size), filled(size)}; }
+
+/// What a reference returns, without a copy.
+std::vector<Expected> answers(std::same_as<Expected> auto... of_arrays) {
+  std::vector<Expected> all;
+  (all.push_back(std::move(of_arrays)), ...);
+  return all;
+}
 
 /// Parses "AxBxC" into `count` integers from `least` to 2^40: more than any memory holds, and little
 /// enough for 64 bits to hold what a family makes of one.
 std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
                                                           std::int64_t least);
 
-/// The element type of a family's output: C::Output<T> where the family defines it, else T.
-template <class C, class T>
-struct OutputOf {
-  using type = T;
-};
-template <class C, class T>
-requires requires { typename C::template Output<T>; }
-struct OutputOf<C, T> {
-  using type = typename C::template Output<T>;
-};
-
-/// A family whose inputs are of the kernels' element type, and which has one output: of that type,
-/// or C::Output<T>.
-template <class C>
-concept OneOutput = requires(const typename C::Problem& p, DType dtype,
-                             std::span<float* const> inputs, float* output,
-                             std::span<const std::span<const float>> values) {
-  { C::input_sizes(p) } -> std::same_as<std::vector<std::size_t>>;
-  { C::output_size(p) } -> std::same_as<std::size_t>;
-  { C::tolerance(p, dtype) } -> std::same_as<Tolerance>;
-  { C::bind(p, inputs, output) } -> std::same_as<typename C::template Args<float>>;
-  { C::reference(p, values) } -> std::same_as<Expected>;
-};
-
-/// Says what is right, for each array that is written, in their order; or where that is not one
-/// answer, element by element (a permutation, a sort), looks at what was there before and after a
-/// kernel ran, and says what is wrong, or nothing.
 template <class C>
 concept AnswersOrJudges = requires(const typename C::Problem& p, Operands operands) {
   { C::template reference<float>(p, operands) } -> std::same_as<std::vector<Expected>>;
@@ -170,36 +153,41 @@ concept AnswersOrJudges = requires(const typename C::Problem& p, Operands operan
   { C::template mistake<float>(p, operands, operands) } -> std::same_as<std::string>;
 };
 
-/// A family whose arrays are of any number, types and roles.
 template <class C>
-concept SeveralArrays = AnswersOrJudges<C> &&
-    requires(const typename C::Problem& p, Operands operands) {
-  { C::template arrays<float>(p) } -> std::same_as<std::vector<Array>>;
-  { C::template bind<float>(p, operands) } -> std::same_as<typename C::template Args<float>>;
+concept HasCost = requires(const typename C::Problem& p, DType dtype) {
+  { C::cost(p, dtype) } -> std::same_as<Cost>;
 };
 
-template <class C>
-concept DescribesArrays = OneOutput<C> || SeveralArrays<C>;
-
 /// What a family (or one op of it) must define. text is the last part of a benchmark's name, and parse
-/// its inverse. bind makes the kernel's Args from device pointers; Args has a member
-/// `void* workspace` where versions need scratch memory. A family may add:
+/// its inverse. For an element type T of its kernels, with the arrays where they lie as operands:
+///   arrays<T>(p)                              lists what they read and write
+///   bind<T>(p, operands)                      makes their Args, which have a member `void* workspace`
+///                                             where versions need scratch memory
+///   reference<T>(p, operands)                 says what is right, for each array that is written, in
+///                                             their order; or where that is not one answer (a
+///                                             permutation, a sort)
+///   mistake<T>(p, before, after)              looks at what was there before and after a kernel ran,
+///                                             and says what is wrong, or nothing
+/// And flops(p), the useful ones, or where not all bytes of the arrays move once, cost(p, dtype).
+/// A family may add:
 ///   static ComputeRoof compute_roof(DType)    if its arithmetic is not fp32 multiply-adds
 ///   static constexpr Limit limit              if it measures a limit of the machine
 ///   static Problem smaller(p)                 if its problems may be large, or some of its input
 ///                                             sets do for small ones only: what ./bench tries all
 ///                                             input sets on but the first. What decides which code
 ///                                             runs stays, what only adds more of the same is cut
-///   template <class T> static void arrange_inputs(p, seed, operands)
-///                                             if it has SeveralArrays and some are more than numbers
-///                                             by chance: makes of what an input set has filled in
-///                                             host memory lengths that add up, a permutation, …
-///   template <class T> static void derive_inputs(p, operands)
-///                                             if some are results of others: makes these. Where it
+///   static const char* best(p)                the version that the library takes, by the beginning of
+///                                             its label, "v13_"; without it the last rung that can
+///   arrange_inputs<T>(p, seed, operands)      if no generator makes some of the inputs: makes them in
+///                                             host memory, of what is there
+///   derive_inputs<T>(p, operands)             if some are results of others: makes these. Where it
 ///                                             has a reference_on_gpu, with derive_inputs_on_gpu(args)
+///   wants_gpu_reference(p)                    if problems may be too large for the CPU: then
+///   reference_on_gpu(args, answers)           fills an AnswerOnGpu for each array that is written
 template <class C>
-concept Contract = DescribesArrays<C> &&
-    requires(const typename C::Problem& p, Backend backend, DType dtype, std::string_view text) {
+concept Contract = AnswersOrJudges<C> && requires(const typename C::Problem& p, Backend backend,
+                                                  std::string_view text, Operands operands) {
+  requires HasCost<C> || std::same_as<decltype(C::flops(p)), double>;
   { C::family } -> std::convertible_to<std::string_view>;
   { C::op } -> std::convertible_to<std::string_view>;
   { C::problem_help } -> std::convertible_to<std::string_view>;
@@ -208,13 +196,22 @@ concept Contract = DescribesArrays<C> &&
   { C::test_problems() } -> std::same_as<std::vector<typename C::Problem>>;
   { C::bench_problems(backend) } -> std::same_as<std::vector<typename C::Problem>>;
   { C::input_sets() } -> std::same_as<std::vector<InputSet>>;
-  { C::cost(p, dtype) } -> std::same_as<Cost>;
+  { C::template arrays<float>(p) } -> std::same_as<std::vector<Array>>;
+  { C::template bind<float>(p, operands) } -> std::same_as<typename C::template Args<float>>;
 };
+
+/// A version's plan while it is needed; null where the version has none.
+using Plan = std::unique_ptr<const void, void (*)(const void*)>;
+
+/// For args; see Kernel::plan.
+Plan make_plan(const Kernel& kernel, const void* args, bool may_time);
 
 /// A problem in one element type, with the Args that kernels of that type are launched with: made of
 /// addresses that someone else owns, one for each of arrays().
 class Binding {
  public:
+  /// Throws std::logic_error where two arrays have one name, or valid_by names none that is a count.
+  explicit Binding(std::vector<Array> arrays);
   virtual ~Binding() = default;
   const std::vector<Array>& arrays() const { return arrays_; }
 
@@ -223,13 +220,10 @@ class Binding {
   virtual void set_workspace(void* workspace) = 0;
   virtual const void* args() const = 0;
 
-  /// Makes of inputs in host memory, which a set has filled, what they must be.
-  virtual void arrange_inputs(std::uint64_t /*seed*/, std::span<void* const> /*addresses*/) const {}
-
-  /// Makes of these those that are results of others; or where the answers are made on the GPU, of
-  /// the arrays that are bound.
-  virtual void derive_inputs(std::span<void* const> /*addresses*/) const {}
-  virtual void derive_inputs_on_gpu() const {}
+  /// Makes of inputs in host memory, which a set has filled, what they must be; and where `derives`,
+  /// those that are results of others.
+  virtual void arrange_inputs(std::uint64_t seed, bool derives,
+                              std::span<void* const> addresses) const = 0;
 
   /// The answers, of inputs in host memory: one for each array that is written. Not where
   /// judges_itself().
@@ -237,19 +231,17 @@ class Binding {
 
   /// What is wrong with results of which there is more than one that is right; in host memory, what
   /// was read before and all arrays after.
-  virtual bool judges_itself() const { return false; }
-  virtual std::string mistake(std::span<void* const> /*before*/,
-                              std::span<void* const> /*after*/) const {
-    return "";
-  }
+  virtual bool judges_itself() const = 0;
+  virtual std::string mistake(std::span<void* const> before,
+                              std::span<void* const> after) const = 0;
 
-  /// Whether reference_on_gpu is there, and is quicker for this problem.
-  virtual bool wants_gpu_reference() const { return false; }
+  /// Whether a reference on the GPU is there, and is quicker for this problem. It derives inputs and
+  /// writes answers, one for each array that is written, of the arrays that are bound.
+  virtual bool wants_gpu_reference() const = 0;
+  virtual void derive_inputs_on_gpu() const = 0;
+  virtual void reference_on_gpu(std::span<const AnswerOnGpu> answers) const = 0;
 
-  /// Writes the answers, of the arrays that are bound: one for each array that is written.
-  virtual void reference_on_gpu(std::span<const AnswerOnGpu> /*answers*/) const {}
-
- protected:
+ private:
   std::vector<Array> arrays_;
 };
 
@@ -265,6 +257,7 @@ class Workload {
     Buffer* written;                 ///< where kernels write it
     std::optional<Buffer> before{};  ///< what it was, of one that is in place
     std::optional<Buffer> expected{}, magnitude{};  ///< of fp64; see Tolerance
+    const Result* count{};  ///< of one of which some elements are valid: where their number is
 
     const double* expected_values() const { return values_of(expected); }
     const double* magnitudes() const { return values_of(magnitude); }
@@ -275,7 +268,6 @@ class Workload {
     }
   };
 
-  const void* args() const { return binding_->args(); }
   const std::vector<Array>& arrays() const { return binding_->arrays(); }
   std::vector<Buffer>& buffers() { return buffers_; }  ///< one for each of arrays()
   std::vector<Result>& results() { return results_; }
@@ -290,8 +282,18 @@ class Workload {
   bool judges_itself() const { return binding_->judges_itself(); }
   std::string mistake() const;  ///< where it does
 
-  /// Points args at scratch memory for the kernel; null if it needs none.
-  Buffer* prepare(const Kernel& kernel);
+  /// What a kernel is launched with: planned when it is first asked for, with state of its own and the
+  /// scratch memory that all kernels share. Valid as long as this is.
+  struct Prepared {
+    Call call;
+    Buffer *workspace, *state;  ///< null: it needs none
+    double plan_us;             ///< that its plan took, on the CPU; 0 without one
+  };
+  Prepared prepare(const Kernel& kernel);
+
+  /// The kernel is planned again when it is next prepared, and has new state: after a launch that failed,
+  /// or where what its plan was made for is another now.
+  void forget(const Kernel& kernel);
 
  private:
   bool answer_is_made_on_gpu() const;
@@ -301,12 +303,20 @@ class Workload {
   auto in_host_memory(auto f) const;
   std::uint64_t checksum_of_inputs() const;
 
+  /// What is a kernel's own, by its launch and its file.
+  struct OfKernel {
+    Plan plan;
+    double plan_us = 0;
+    std::optional<Buffer> state{};
+  };
+
   Device& device_;
   std::unique_ptr<Binding> binding_;
   InputSet set_;
   std::vector<Buffer> buffers_;
   std::vector<Result> results_;
   std::optional<Buffer> workspace_;
+  std::map<std::pair<decltype(Kernel::launch), std::string_view>, OfKernel> of_kernels_;
   std::uint64_t input_checksum_ = 0;
 };
 
@@ -319,7 +329,8 @@ struct Family {
   std::vector<Problem> (*own_test_problems)(const Kernel&);
   std::vector<Problem> (*bench_problems)(Backend);
   std::vector<InputSet> (*input_sets)();
-  Problem (*smaller)(const Problem&);  ///< or the problem itself
+  Problem (*smaller)(const Problem&);   ///< or the problem itself
+  const char* (*best)(const Problem&);  ///< "" where the family doesn't say
   Cost (*cost)(const Problem&, DType);
   ComputeRoof (*compute_roof)(DType);
   double (*memory)(const Problem&, DType);                  ///< device bytes a check needs
@@ -345,90 +356,63 @@ Support supports(const Kernel& kernel, const Problem& problem);
 Support supports(const Kernel& kernel, const Problem& problem, const DeviceInfo& device);
 void add_family(Family family);
 
+/// The version that the library and PyTorch take for a problem: the family's best, or where that can't
+/// run there the last rung of `kernels` that can; never a vendor's. Null: none can, and `why` says why
+/// the first of them can't.
+const Kernel* best_version(const Family& family, const Problem& problem, DType dtype,
+                           std::span<const Kernel> kernels, const DeviceInfo& device,
+                           std::string* why = nullptr);
+
 /// Device bytes of the arrays and the answers.
 double memory_of(const Binding& binding);
 
-/// Writes input number `input`, of `size` elements of one of kDTypes.
-void make_input(DType dtype, void* elements, std::size_t size, const InputSet& set,
-                std::uint64_t seed, int input);
+/// With the arrays' bytes.
+Cost cost_of(const Binding& binding, double flops);
+
+/// Writes the elements of an array, in host memory.
+void make_input(const Array& array, void* elements, const InputSet& set, const RandomBits& bits);
 
 template <Contract C, class T>
 class BindingOf final : public Binding {
+  using Problem = typename C::Problem;
   using Args = typename C::template Args<T>;
-  using Output = typename OutputOf<C, T>::type;
-  static constexpr bool kHasGpuReference = requires(const Args& args) {
-    C::reference_on_gpu(args, nullptr, nullptr);
-  }
-  || requires(const Args& args) { C::reference_on_gpu(args, std::span<const AnswerOnGpu>{}); };
-  static constexpr bool kJudges = requires(const typename C::Problem& p, Operands operands) {
+  static constexpr bool kHasGpuReference = requires(const Problem& p) {
+    C::wants_gpu_reference(p);
+  };
+  static constexpr bool kJudges = requires(const Problem& p, Operands operands) {
     C::template mistake<T>(p, operands, operands);
   };
-  static constexpr bool kArranges = requires(const typename C::Problem& p, Operands operands) {
+  static constexpr bool kArranges = requires(const Problem& p, Operands operands) {
     C::template arrange_inputs<T>(p, std::uint64_t{}, operands);
   };
-  static constexpr bool kDerives = requires(const typename C::Problem& p, Operands operands) {
+  static constexpr bool kDerives = requires(const Problem& p, Operands operands) {
     C::template derive_inputs<T>(p, operands);
   };
 
  public:
-  explicit BindingOf(const typename C::Problem& problem) : problem_(problem) {
-    if constexpr (SeveralArrays<C>) {
-      arrays_ = C::template arrays<T>(problem);
-    } else {
-      for (const std::size_t size : C::input_sizes(problem)) {
-        arrays_.push_back(input<T>("input " + std::to_string(arrays_.size()), size));
-      }
-      arrays_.push_back(ladder::output<Output>("output", C::output_size(problem),
-                                               C::tolerance(problem, DTypeOf<T>::value)));
-    }
-  }
+  explicit BindingOf(const Problem& problem)
+      : Binding(C::template arrays<T>(problem)), problem_(problem) {}
 
   void bind(std::span<void* const> addresses) override {
-    if constexpr (SeveralArrays<C>) {
-      bound_ = C::template bind<T>(problem_, operands(addresses));
-    } else {
-      std::vector<T*> inputs;
-      for (void* const address : addresses.first(addresses.size() - 1)) {
-        inputs.push_back(static_cast<T*>(address));
-      }
-      bound_ =
-          C::bind(problem_, std::span<T* const>(inputs), static_cast<Output*>(addresses.back()));
-    }
+    bound_ = C::template bind<T>(problem_, operands(addresses));
   }
   void set_workspace([[maybe_unused]] void* workspace) override {
     if constexpr (requires { bound_.workspace; }) bound_.workspace = workspace;
   }
   const void* args() const override { return &bound_; }
 
-  void arrange_inputs([[maybe_unused]] std::uint64_t seed,
+  void arrange_inputs([[maybe_unused]] std::uint64_t seed, [[maybe_unused]] bool derives,
                       [[maybe_unused]] std::span<void* const> addresses) const override {
-    if constexpr (kArranges) {
-      C::template arrange_inputs<T>(problem_, seed, operands(addresses));
+    if constexpr (kArranges) C::template arrange_inputs<T>(problem_, seed, operands(addresses));
+    if constexpr (kDerives) {
+      if (derives) C::template derive_inputs<T>(problem_, operands(addresses));
     }
   }
 
-  void derive_inputs([[maybe_unused]] std::span<void* const> addresses) const override {
-    if constexpr (kDerives) C::template derive_inputs<T>(problem_, operands(addresses));
-  }
-  void derive_inputs_on_gpu() const override {
-    if constexpr (kDerives && kHasGpuReference) C::derive_inputs_on_gpu(bound_);
-  }
-
-  std::vector<Expected> reference(std::span<void* const> addresses) const override {
-    std::vector<Expected> all;
-    if constexpr (kJudges) {
-      static_cast<void>(addresses);
-    } else if constexpr (SeveralArrays<C>) {
-      all = C::template reference<T>(problem_, operands(addresses));
-    } else {
-      std::vector<std::span<const T>> values;
-      for (const Array& array : arrays_) {
-        if (!array.is_read()) continue;
-        values.emplace_back(static_cast<const T*>(addresses[values.size()]), array.size);
-      }
-      all.push_back(C::reference(problem_, std::span<const std::span<const T>>(values)));
-    }
-    return all;
+  std::vector<Expected> reference(
+      [[maybe_unused]] std::span<void* const> addresses) const override {
+    if constexpr (!kJudges) return C::template reference<T>(problem_, operands(addresses));
+    return {};
   }
 
   bool judges_itself() const override { return kJudges; }
@@ -444,22 +428,17 @@ class BindingOf final : public Binding {
     if constexpr (kHasGpuReference) return C::wants_gpu_reference(problem_);
     return false;
   }
+  void derive_inputs_on_gpu() const override {
+    if constexpr (kDerives && kHasGpuReference) C::derive_inputs_on_gpu(bound_);
+  }
   void reference_on_gpu([[maybe_unused]] std::span<const AnswerOnGpu> answers) const override {
-    if constexpr (kHasGpuReference && SeveralArrays<C>) {
-      C::reference_on_gpu(bound_, answers);
-    } else if constexpr (kHasGpuReference) {
-      C::reference_on_gpu(bound_, answers.front().values, answers.front().magnitude);
-    }
+    if constexpr (kHasGpuReference) C::reference_on_gpu(bound_, answers);
   }
 
  private:
-  std::vector<Operand> operands(std::span<void* const> addresses) const {
-    std::vector<Operand> all;
-    for (std::size_t i = 0; i < arrays_.size(); ++i) all.emplace_back(arrays_[i], addresses[i]);
-    return all;
-  }
+  Operands operands(std::span<void* const> addresses) const { return {arrays(), addresses}; }
 
-  typename C::Problem problem_;
+  Problem problem_;
   Args bound_{};
 };
 
@@ -508,29 +487,39 @@ struct RegisterFamily {
             return problem;
           }
         },
-        .cost = [](const Problem& problem, DType dtype) { return C::cost(own(problem), dtype); },
+        .best = [](const Problem& problem) -> const char* {
+          if constexpr (requires(const Own& p) { C::best(p); }) return C::best(own(problem));
+          return "";
+        },
+        .cost = [](const Problem& problem, DType dtype) -> Cost {
+          if constexpr (HasCost<C>) {
+            return C::cost(own(problem), dtype);
+          } else {
+            return cost_of(*bound_or_first(problem, dtype), C::flops(own(problem)));
+          }
+        },
         .compute_roof = [](DType dtype) -> ComputeRoof {
           if constexpr (requires { C::compute_roof(dtype); }) return C::compute_roof(dtype);
           return {};
         },
-        .memory =
-            [](const Problem& problem, DType dtype) {
-              const auto binding = bound(problem, dtype);
-              return binding ? memory_of(*binding) : memory_of(First(own(problem)));
-            },
+        .memory = [](const Problem& problem,
+                     DType dtype) { return memory_of(*bound_or_first(problem, dtype)); },
         .bind = &bound,
     });
   }
 
  private:
-  using First = BindingOf<C, std::tuple_element_t<0, std::tuple<Ts...>>>;
-
   static std::unique_ptr<Binding> bound(const Problem& problem, DType dtype) {
     std::unique_ptr<Binding> binding;
     ((DTypeOf<Ts>::value == dtype ? void(binding = std::make_unique<BindingOf<C, Ts>>(own(problem)))
                                   : void()),
      ...);
     return binding;
+  }
+  static std::unique_ptr<Binding> bound_or_first(const Problem& problem, DType dtype) {
+    using First = std::tuple_element_t<0, std::tuple<Ts...>>;
+    auto binding = bound(problem, dtype);
+    return binding ? std::move(binding) : bound(problem, DTypeOf<First>::value);
   }
 };
 

@@ -1,9 +1,15 @@
-// make_input, compiled once for each element type, not for each family and operation.
+// What arrays hold before a kernel runs. make_input is compiled once for each element type, not for each
+// family and operation.
 #include "harness/family.hpp"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <numeric>
 #include <type_traits>
 
 namespace ladder {
@@ -29,24 +35,77 @@ T narrowed(Wide x) {
 }
 
 template <class T>
-void fill(T* elements, std::size_t size, const InputSet& set, std::uint64_t seed, int input) {
+void fill(std::span<T> elements, const Array& array, const InputSet& set, const RandomBits& bits) {
+  const auto fill_each = [&](auto value) {
+    parallel_for(elements.size(), 1 << 18, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) elements[i] = value(bits[i]);
+    });
+  };
+  using enum Generator::Kind;
   constexpr bool kIntegers = std::is_integral_v<T>;
-  using Wide = std::conditional_t<kIntegers || std::is_same_v<T, double>, double, float>;
-  const auto value = kIntegers && set.integer ? set.integer : set.value;
-  const RandomBits bits(seed, static_cast<std::uint64_t>(input));
-  parallel_for(size, 1 << 18, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      elements[i] = narrowed<T>(static_cast<Wide>(value(bits[i], input)));
+  const Generator& by = array.generator;
+  if (by.kind == input_set) {
+    using Wide = std::conditional_t<kIntegers || std::is_same_v<T, double>, double, float>;
+    const auto value = kIntegers && set.integer ? set.integer : set.value;
+    fill_each([&](std::uint64_t b) { return narrowed<T>(static_cast<Wide>(value(b, array))); });
+  } else if constexpr (kIntegers) {
+    const auto bound = static_cast<std::uint64_t>(by.bound);
+    if (by.kind == permutation) {
+      std::iota(elements.begin(), elements.end(), T{0});
+      for (std::size_t i = elements.size(); i > 1; --i) {
+        std::swap(elements[i - 1], elements[bits[i] % i]);
+      }
+    } else if (by.kind == zipf) {
+      std::vector<double> up_to;  // an element, how often are it and those below
+      for (double k = 1, all = 0; up_to.size() < bound; ++k) {
+        up_to.push_back(all += std::pow(k, -by.exponent));
+      }
+      fill_each([&](std::uint64_t b) {
+        const double at = static_cast<double>(b >> 11) * 0x1p-53 * up_to.back();
+        return static_cast<T>(std::ranges::upper_bound(up_to, at) - up_to.begin());
+      });
+    } else {
+      fill_each([&](std::uint64_t b) { return static_cast<T>(b % bound); });
     }
-  });
+  }
+  if (by.sorted) {
+    std::ranges::sort(elements, [](T a, T b) {  // NaNs last
+      if constexpr (kIntegers) return a < b;
+      return widen(a) < widen(b) || (std::isnan(widen(b)) && !std::isnan(widen(a)));
+    });
+  }
+  if (by.kind == offsets && !elements.empty()) {
+    elements.front() = T(0);
+    elements.back() = static_cast<T>(by.bound - 1);
+  }
 }
 
 }  // namespace
 
-void make_input(DType dtype, void* elements, std::size_t size, const InputSet& set,
-                std::uint64_t seed, int input) {
-  with_type(dtype, [&]<class T>(std::type_identity<T>) {
-    fill(static_cast<T*>(elements), size, set, seed, input);
+Array Array::with(Generator by) const {
+  const std::int64_t most = dtype == DType::i32 ? std::numeric_limits<std::int32_t>::max()
+                                                : std::numeric_limits<std::int64_t>::max();
+  const bool has_none =
+      by.bound < 1 ? size > 0 : by.kind == Generator::Kind::offsets && size == 1 && by.bound > 1;
+  if (by.kind != Generator::Kind::input_set &&
+      (!is_integer(dtype) || by.bound - 1 > most || has_none)) {
+    throw std::logic_error(fmt::format("{} elements of {}, in {}, can't be integers below {}", size,
+                                       name, to_string(dtype), by.bound));
+  }
+  Array array = *this;
+  array.generator = by;
+  return array;
+}
+
+Array Array::valid_by(std::string which) const {
+  Array array = *this;
+  array.count = std::move(which);
+  return array;
+}
+
+void make_input(const Array& array, void* elements, const InputSet& set, const RandomBits& bits) {
+  with_type(array.dtype, [&]<class T>(std::type_identity<T>) {
+    fill(std::span(static_cast<T*>(elements), array.size), array, set, bits);
   });
 }
 

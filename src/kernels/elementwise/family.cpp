@@ -8,65 +8,38 @@ namespace elementwise {
 namespace {
 
 using limits = std::numeric_limits<float>;
+constexpr double kLeast = limits::denorm_min();
 
 // Numbers at the edges of fp32; narrower types round them to their own edges. Infinities have one
-// sign in each input, so that no sum is a NaN, which could hide an element that was never written.
-double edge_value(std::uint64_t bits, int input) {
-  const double infinity = input == 0 ? -limits::infinity() : 0.5;
-  const double values[] = {0.0,
-                           -0.0,
-                           limits::denorm_min(),
-                           -limits::denorm_min(),
-                           limits::min(),
-                           -limits::min(),
-                           limits::max(),
-                           limits::lowest(),
-                           infinity,
-                           1.0,
-                           -1.0,
-                           65504.0};
+// sign and one array, so that no sum is a NaN, which could hide an element that was never written.
+double edge_value(std::uint64_t bits, const ladder::Array& array) {
+  const double infinity = array.name == "x" ? -limits::infinity() : 0.5;
+  constexpr double kMin = limits::min(), kMax = limits::max();
+  const double values[] = {0.0,  -0.0,  kLeast,   -kLeast, kMin, -kMin,
+                           kMax, -kMax, infinity, 1.0,     -1.0, 65504.0};
   return values[bits % std::size(values)];
 }
 
 // For gelu and silu: every type's smallest numbers; where gelu's 1 + erf cancels and where erf has
 // become 1; where exp(-x) leaves fp32's range; large ones, of which three still make no infinity in
 // fp16; and the infinity that makes no NaN.
-double activation_edge_value(std::uint64_t bits, int input) {
-  const double infinity = input == 0 ? limits::infinity() : 0.5;
-  const double values[] = {0.0,
-                           -0.0,
-                           limits::denorm_min(),
-                           -limits::denorm_min(),
-                           0x1p-24,
-                           -0x1p-24,
-                           0x1p-133,
-                           -0x1p-133,
-                           1.0,
-                           -1.0,
-                           3.0,
-                           -3.0,
-                           5.4,
-                           -5.4,
-                           14.0,
-                           -14.0,
-                           88.0,
-                           -88.0,
-                           -89.0,
-                           1e4,
-                           -1e4,
-                           infinity};
+double activation_edge_value(std::uint64_t bits, const ladder::Array& array) {
+  const double infinity = array.name == "x" ? limits::infinity() : 0.5;
+  const double values[] = {0.0,  -0.0,  kLeast, -kLeast, 0x1p-24, -0x1p-24, 0x1p-133, -0x1p-133,
+                           1.0,  -1.0,  3.0,    -3.0,    5.4,     -5.4,     14.0,     -14.0,
+                           88.0, -88.0, -89.0,  1e4,     -1e4,    infinity};
   return values[bits % std::size(values)];
 }
 
 // What silu is multiplied by: no zero, because of the infinity, and no more than fp16 holds.
-double gate_edge_value(std::uint64_t bits, int input) {
-  if (input == 0) return activation_edge_value(bits, input);
+double gate_edge_value(std::uint64_t bits, const ladder::Array& array) {
+  if (array.name == "x") return activation_edge_value(bits, array);
   const double values[] = {1.0, -1.0, 3.0, -3.0, 0.3, 0x1p-14, -0x1p-24};
   return values[bits % std::size(values)];
 }
 
 // Where gelu and silu are neither x nor 0.
-double wide_value(std::uint64_t bits, int input) { return 8 * ladder::uniform_value(bits, input); }
+double wide_value(std::uint64_t bits, const ladder::Array&) { return 8 * ladder::uniform(bits); }
 
 template <class Op>
 std::vector<ladder::InputSet> input_sets_of() {
@@ -119,80 +92,65 @@ struct Contract : Op {
     if (host) return {{1, 1 << 16}, {1, 100'003}};
     return {{1, 1 << 20}, {1, 100'000'007}, {1, 1 << 28}};
   }
+  static const char* best(const Problem&) {
+    if (is_chain) return "v24_";
+    if (std::same_as<Op, add> || std::same_as<Op, silu_mul>) return "v09_";
+    return std::same_as<Op, relu> || std::same_as<Op, gelu> ? "v07_" : "v06_";
+  }
   static std::vector<ladder::InputSet> input_sets() { return input_sets_of<Op>(); }
   static Problem smaller(const Problem& p) {
     const std::int64_t cols = ladder::shortened(p.cols, 1 << 20);
     return {ladder::fewer_rows(p.rows, cols), cols};
   }
 
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    double read = 0;  // elements
-    for (std::size_t size : input_sizes(p)) read += static_cast<double>(size);
-    const auto n = static_cast<double>(elements(p));
-    const auto size = static_cast<double>(ladder::size_of(dtype));
-    return {.flops = Op::flops * n, .bytes_read = read * size, .bytes_written = n * size};
-  }
+  static double flops(const Problem& p) { return Op::flops * static_cast<double>(elements(p)); }
+
   // The whole limit is in the magnitudes, which hold the error allowed: see reference.hpp.
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType) {
-    return {.relative = 0, .scaled = 1};
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    std::vector<ladder::Array> all{ladder::input<T>("x", elements(p))};
+    if (is_chain) {
+      all.push_back(ladder::input<T>("bias", p.cols));
+      all.push_back(ladder::input<T>("residual", elements(p)));
+    } else if (Op::inputs == 2) {
+      all.push_back(ladder::input<T>("other", elements(p)));
+    }
+    all.push_back(ladder::output<T>("y", elements(p), {.scaled = 1}));
+    return all;
   }
-
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    std::vector<std::size_t> sizes(Op::inputs, output_size(p));
-    if constexpr (is_chain) sizes[1] = static_cast<std::size_t>(p.cols);
-    return sizes;
+  template <class T>
+  static Args<Op, T> bind(const Problem& p, ladder::Operands of) {
+    if constexpr (is_chain) {
+      return {of["x"], of["bias"], of["residual"], of["y"], elements(p), p.cols, nullptr};
+    } else if constexpr (Op::inputs == 2) {
+      return {.x = {of["x"], of["other"]}, .y = of["y"], .n = elements(p)};
+    } else {
+      return {.x = {of["x"]}, .y = of["y"], .n = elements(p)};
+    }
   }
-  static std::size_t output_size(const Problem& p) { return static_cast<std::size_t>(elements(p)); }
 
   template <class T>
-  static Args<Op, T> bind(const Problem& p, std::span<T* const> inputs, T* output) {
-    const std::vector<const T*> x(inputs.begin(), inputs.end());
-    return arguments(p, x, output);
-  }
-
-  template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
-    std::vector<const T*> x;
-    for (const std::span<const T> input : inputs) x.push_back(input.data());
-    const Args<Op, T> args = arguments<T>(p, x, nullptr);
-    ladder::Expected expected{.values = ladder::filled(output_size(p)),
-                              .magnitude = ladder::filled(output_size(p))};
-    ladder::parallel_for(output_size(p), 1 << 18, [&](std::size_t begin, std::size_t end) {
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    const Args<Op, T> args = bind<T>(p, of);
+    ladder::Expected expected = ladder::zeros(elements(p));
+    ladder::parallel_for(expected.values.size(), 1 << 18, [&](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) {
         const Answer y = answer(args, static_cast<std::int64_t>(i));
         expected.values[i] = y.value;
         expected.magnitude[i] = y.allowed;
       }
     });
-    return expected;
+    return ladder::answers(std::move(expected));
   }
 
 #if defined(LADDER_CUDA_BACKEND)
   // The tests' problems go by the CPU's reference, so that each kernel is checked against both.
   static bool wants_gpu_reference(const Problem& p) { return elements(p) > 1 << 24; }
   template <class T>
-  static void reference_on_gpu(const Args<Op, T>& args, double* values, double* allowed) {
-    elementwise::reference_on_gpu(args, values, allowed);
+  static void reference_on_gpu(const Args<Op, T>& args, std::span<const ladder::AnswerOnGpu> y) {
+    elementwise::reference_on_gpu(args, y[0]);
   }
 #endif
-
- private:
-  template <class T>
-  static Args<Op, T> arguments(const Problem& p, const std::vector<const T*>& x, T* y) {
-    if constexpr (is_chain) {
-      return {.x = x[0],
-              .bias = x[1],
-              .residual = x[2],
-              .y = y,
-              .n = elements(p),
-              .cols = p.cols,
-              .workspace = nullptr};
-    } else {
-      Args<Op, T> args{.x = {}, .y = y, .n = elements(p)};
-      std::copy(x.begin(), x.end(), args.x);
-      return args;
-    }
-  }
 };
 
 template <class Op>

@@ -6,29 +6,29 @@ namespace elementwise {
 namespace {
 
 template <class Op, class T>
-__global__ void answers(Args<Op, T> a, double* values, double* allowed) {
+__global__ void answers(Args<Op, T> a, ladder::AnswerOnGpu y) {
   const std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (i >= a.n) return;
-  const Answer y = answer(a, i);
-  values[i] = y.value;
-  allowed[i] = y.allowed;
+  const Answer right = answer(a, i);
+  y.values[i] = right.value;
+  y.magnitude[i] = right.allowed;
 }
 
 }  // namespace
 
 template <class Op, class T>
-void reference_on_gpu(const Args<Op, T>& a, double* values, double* allowed) {
+void reference_on_gpu(const Args<Op, T>& a, ladder::AnswerOnGpu y) {
   constexpr int kBlock = 256;
   if (a.n == 0) return;
-  answers<<<static_cast<unsigned>(ladder::ceil_div(a.n, kBlock)), kBlock>>>(a, values, allowed);
+  answers<<<static_cast<unsigned>(ladder::ceil_div(a.n, kBlock)), kBlock>>>(a, y);
   LADDER_CUDA(cudaGetLastError());
   LADDER_CUDA(cudaDeviceSynchronize());
 }
 
-#define INSTANTIATE(Op)                                                            \
-  template void reference_on_gpu(const Args<Op, float>&, double*, double*);        \
-  template void reference_on_gpu(const Args<Op, ladder::half>&, double*, double*); \
-  template void reference_on_gpu(const Args<Op, ladder::bfloat16>&, double*, double*)
+#define INSTANTIATE(Op)                                                               \
+  template void reference_on_gpu(const Args<Op, float>&, ladder::AnswerOnGpu);        \
+  template void reference_on_gpu(const Args<Op, ladder::half>&, ladder::AnswerOnGpu); \
+  template void reference_on_gpu(const Args<Op, ladder::bfloat16>&, ladder::AnswerOnGpu)
 INSTANTIATE(relu);
 INSTANTIATE(add);
 INSTANTIATE(gelu);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "elementwise.hpp"
+#include "harness/check.hpp"
 
 namespace elementwise {
 
@@ -124,9 +125,9 @@ __host__ __device__ Answer answer(const Args<bias_gelu_residual, T>& a, std::int
                  2.5 * kSmallest<T>};
 }
 
-/// answer() of every element, computed on the GPU; all pointers are the GPU's, values and allowed
-/// hold a.n. Throws std::runtime_error when CUDA fails.
+/// answer() of every element, computed on the GPU; all pointers are the GPU's, those of y hold a.n.
+/// Throws std::runtime_error when CUDA fails.
 template <class Op, class T>
-void reference_on_gpu(const Args<Op, T>& a, double* values, double* allowed);
+void reference_on_gpu(const Args<Op, T>& a, ladder::AnswerOnGpu y);
 
 }  // namespace elementwise

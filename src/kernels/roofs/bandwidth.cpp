@@ -13,7 +13,6 @@ struct Contract : Op {
   static std::vector<ladder::InputSet> input_sets() {
     return {{"small integers", ladder::small_integer_value, true}};
   }
-  static ladder::Tolerance tolerance(const typename Op::Problem&, ladder::DType) { return {}; }
 };
 
 struct L2 : Contract<l2> {
@@ -38,18 +37,20 @@ struct L2 : Contract<l2> {
             .bytes_read = kPasses * static_cast<double>(p.bytes),
             .bytes_written = 4.0 * p.tiles()};
   }
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    return {static_cast<std::size_t>(p.bytes / 4)};
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::input<T>("x", p.bytes / 4), ladder::output<T>("y", p.tiles())};
   }
-  static std::size_t output_size(const Problem& p) { return static_cast<std::size_t>(p.tiles()); }
-  static Args<float> bind(const Problem& p, std::span<float* const> inputs, float* output) {
-    return {.x = inputs[0], .y = output, .tiles = p.tiles()};
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {.x = of["x"], .y = of["y"], .tiles = p.tiles()};
   }
-  static ladder::Expected reference(const Problem& p,
-                                    std::span<const std::span<const float>> inputs) {
+  template <class T>
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    const std::span<const T> x = of["x"];
     const auto tiles = static_cast<std::size_t>(p.tiles());
     std::vector<double> sums;
-    for (auto tile = inputs[0].begin(); tile != inputs[0].end(); tile += kTile) {
+    for (auto tile = x.begin(); tile != x.end(); tile += kTile) {
       sums.push_back(std::accumulate(tile, tile + kTile, 0.0));
     }
     ladder::Expected expected{.values = ladder::filled(tiles), .magnitude = {}};
@@ -58,7 +59,7 @@ struct L2 : Contract<l2> {
         expected.values[block] += sums[(block + pass * kShift) % tiles];
       }
     }
-    return expected;
+    return ladder::answers(std::move(expected));
   }
 };
 
@@ -80,17 +81,19 @@ struct Shared : Contract<shared> {
     return {
         .flops = 0, .bytes_read = threads * kPasses * kVectors * 16, .bytes_written = threads * 4};
   }
-  static std::vector<std::size_t> input_sizes(const Problem&) { return {4 * kVectors}; }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>(p.blocks * kBlock);
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::input<T>("x", 4 * kVectors), ladder::output<T>("y", p.blocks * kBlock)};
   }
-  static Args<float> bind(const Problem& p, std::span<float* const> inputs, float* output) {
-    return {.x = inputs[0], .y = output, .blocks = p.blocks};
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {.x = of["x"], .y = of["y"], .blocks = p.blocks};
   }
-  static ladder::Expected reference(const Problem& p,
-                                    std::span<const std::span<const float>> inputs) {
-    const double sum = std::accumulate(inputs[0].begin(), inputs[0].end(), 0.0);
-    return {.values = ladder::filled(output_size(p), kPasses * sum), .magnitude = {}};
+  template <class T>
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    const std::span<const T> x = of["x"];
+    const double sum = std::accumulate(x.begin(), x.end(), 0.0);
+    return ladder::answers(ladder::Expected{ladder::filled(p.blocks * kBlock, kPasses * sum), {}});
   }
 };
 

@@ -5,6 +5,14 @@
 namespace roofs {
 namespace {
 
+/// The same values over and over.
+ladder::Expected repeated(const std::vector<double>& values, std::int64_t times) {
+  ladder::Expected all;
+  all.values.reserve(values.size() * static_cast<std::size_t>(times));
+  for (; times > 0; --times) all.values.insert(all.values.end(), values.begin(), values.end());
+  return all;
+}
+
 struct FmaContract : fma {
   static constexpr ladder::Limit limit = ladder::Limit::fma;
   static constexpr const char* problem_help =
@@ -26,8 +34,8 @@ struct FmaContract : fma {
     return {{128 * 132, 1024}};
   }
   static std::vector<ladder::InputSet> input_sets() {
-    auto value = [](std::uint64_t bits, int input) {
-      return input == 0 ? 1.0 : static_cast<double>(bits % 3) - 1.0;
+    auto value = [](std::uint64_t bits, const ladder::Array& array) {
+      return array.name == "a" ? 1.0 : static_cast<double>(bits % 3) - 1.0;
     };
     return {{"counting", value, true}};
   }
@@ -39,23 +47,21 @@ struct FmaContract : fma {
             .bytes_read = (1 + kBlock) * static_cast<double>(ladder::size_of(dtype)),
             .bytes_written = threads * (dtype == ladder::DType::f64 ? 8 : 4)};
   }
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
-
-  static std::vector<std::size_t> input_sizes(const Problem&) { return {1, kBlock}; }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>(p.blocks * kBlock);
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::input<T>("a", 1), ladder::input<T>("b", kBlock),
+            ladder::output<Output<T>>("y", p.blocks * kBlock)};
   }
   template <class T>
-  static Args<T> bind(const Problem& p, std::span<T* const> inputs, Output<T>* output) {
-    return {.a = inputs[0], .b = inputs[1], .y = output, .blocks = p.blocks, .steps = p.steps};
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {.a = of["a"], .b = of["b"], .y = of["y"], .blocks = p.blocks, .steps = p.steps};
   }
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
-    ladder::Expected expected{.values = ladder::filled(output_size(p)), .magnitude = {}};
-    for (std::size_t i = 0; i < expected.values.size(); ++i) {
-      expected.values[i] = result<T>(static_cast<double>(inputs[1][i % kBlock]), p.steps);
-    }
-    return expected;
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    const T* const b = of["b"];
+    std::vector<double> y;  // of a block
+    for (int i = 0; i < kBlock; ++i) y.push_back(result<T>(static_cast<double>(b[i]), p.steps));
+    return ladder::answers(repeated(y, p.blocks));
   }
 };
 
@@ -85,43 +91,32 @@ struct TensorContract : Op {
     return {{"small integers", ladder::small_integer_value, true}};
   }
 
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    const auto products = static_cast<double>(p.blocks * Op::kProducts);
-    return {.flops = 2.0 * Op::kM * Op::kN * Op::kK * products * p.steps,
-            .bytes_read = (Op::kM + Op::kN) * Op::kK * static_cast<double>(ladder::size_of(dtype)),
-            .bytes_written = 4.0 * Op::kM * Op::kN * products};
-  }
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
-
-  static std::vector<std::size_t> input_sizes(const Problem&) {
-    return {Op::kM * Op::kK, Op::kN * Op::kK};
-  }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>(p.blocks * Op::kProducts) * Op::kM * Op::kN;
+  static double flops(const Problem& p) {
+    return 2.0 * Op::kM * Op::kN * Op::kK * Op::kProducts * static_cast<double>(p.blocks) * p.steps;
   }
   template <class T>
-  static TensorArgs<T> bind(const Problem& p, std::span<T* const> inputs, float* output) {
-    return {.a = inputs[0], .b = inputs[1], .c = output, .blocks = p.blocks, .steps = p.steps};
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::input<T>("a", {Op::kM, Op::kK}), ladder::input<T>("b", {Op::kN, Op::kK}),
+            ladder::output<float>("c", {p.blocks, Op::kProducts, Op::kM, Op::kN})};
   }
   template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
-    auto value = [&](std::size_t input, int row, int k) {
-      return static_cast<double>(
-          static_cast<float>(inputs[input][static_cast<std::size_t>(row * Op::kK + k)]));
-    };
+  static TensorArgs<T> bind(const Problem& p, ladder::Operands of) {
+    return {.a = of["a"], .b = of["b"], .c = of["c"], .blocks = p.blocks, .steps = p.steps};
+  }
+  template <class T>
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    const T *const a = of["a"], *const b = of["b"];
     std::vector<double> product;
     for (int i = 0; i < Op::kM; ++i) {
       for (int j = 0; j < Op::kN; ++j) {
         double sum = 0;
-        for (int k = 0; k < Op::kK; ++k) sum += value(0, i, k) * value(1, j, k);
+        for (int k = 0; k < Op::kK; ++k) {
+          sum += ladder::widen(a[i * Op::kK + k]) * ladder::widen(b[j * Op::kK + k]);
+        }
         product.push_back(Op::added(p.steps) * sum);
       }
     }
-    ladder::Expected expected{.values = ladder::filled(output_size(p)), .magnitude = {}};
-    for (std::size_t i = 0; i < expected.values.size(); ++i) {
-      expected.values[i] = product[i % product.size()];
-    }
-    return expected;
+    return ladder::answers(repeated(product, p.blocks * Op::kProducts));
   }
 };
 

@@ -51,34 +51,33 @@ struct Contract : dram {
             .bytes_read = static_cast<double>(p.read),
             .bytes_written = static_cast<double>(p.write)};
   }
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
 
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    return {static_cast<std::size_t>(p.read / 4)};
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::input<T>("x", p.read / 4),
+            ladder::output<T>("y", p.write / 4 + ladder::ceil_div(mix(p).reads, kChunk))};
   }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>(p.write / 4 + ladder::ceil_div(mix(p).reads, kChunk));
-  }
-  static Args<float> bind(const Problem& p, std::span<float* const> inputs, float* output) {
-    return {.x = inputs[0], .y = output, .sums = output + p.write / 4, .mix = mix(p)};
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    T* const y = of["y"];
+    return {.x = of["x"], .y = y, .sums = y + p.write / 4, .mix = mix(p)};
   }
 
-  static ladder::Expected reference(const Problem& p,
-                                    std::span<const std::span<const float>> inputs) {
-    const Args<float> args{.x = inputs[0].data(), .y = nullptr, .sums = nullptr, .mix = mix(p)};
-    ladder::Expected expected{.values = ladder::filled(output_size(p)), .magnitude = {}};
-    ladder::parallel_for(output_size(p), 1 << 16, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) {
-        expected.values[i] = answer(args, static_cast<std::int64_t>(i));
-      }
+  template <class T>
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    const Args<T> args{.x = of["x"], .y = nullptr, .sums = nullptr, .mix = mix(p)};
+    ladder::Expected y{.values = ladder::filled(std::span<T>(of["y"]).size()), .magnitude = {}};
+    ladder::parallel_for(y.values.size(), 1 << 16, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i)
+        y.values[i] = answer(args, static_cast<std::int64_t>(i));
     });
-    return expected;
+    return ladder::answers(std::move(y));
   }
 
 #if defined(LADDER_CUDA_BACKEND)
   static bool wants_gpu_reference(const Problem& p) { return p.read + p.write > 1 << 24; }
-  static void reference_on_gpu(const Args<float>& args, double* values, double* allowed) {
-    roofs::reference_on_gpu(args, values, allowed);
+  static void reference_on_gpu(const Args<float>& args, std::span<const ladder::AnswerOnGpu> y) {
+    roofs::reference_on_gpu(args, y[0]);
   }
 #endif
 };

@@ -11,7 +11,6 @@ template <class Op>
 struct Contract : Op {
   static constexpr ladder::Limit limit = ladder::Limit::other;
   using Problem = typename Op::Problem;
-  using Floats = typename Op::template Args<float>;
   static constexpr const char* problem_help =
       "BxN, bytes of the ring, a power of two from 128, and loads, e.g. 268435456x4096";
 
@@ -44,7 +43,7 @@ struct Contract : Op {
   }
   static std::vector<ladder::InputSet> input_sets() {
     // The smallest positive float has the bits of 1, its multiples those of whole numbers.
-    auto step = [](std::uint64_t, int) { return Op::kStep * 0x1p-149; };
+    auto step = [](std::uint64_t, const ladder::Array&) { return Op::kStep * 0x1p-149; };
     return {{"steps", step, true}};
   }
   /// flops are the loads, so that time over flops is the latency.
@@ -52,23 +51,23 @@ struct Contract : Op {
     const auto loads = static_cast<double>(p.loads);
     return {.flops = loads, .bytes_read = 8 * loads, .bytes_written = 4};
   }
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
 
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    if (Op::level != Level::dram) return {};
-    return {static_cast<std::size_t>(p.bytes / 4)};
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    std::vector<ladder::Array> all{ladder::output<T>("y", 1)};
+    if (Op::level == Level::dram) all.insert(all.begin(), ladder::input<T>("x", p.bytes / 4));
+    return all;
   }
-  static std::size_t output_size(const Problem&) { return 1; }
-  static Floats bind(const Problem& p, std::span<float* const> inputs, float* output) {
-    return {.x = inputs.empty() ? nullptr : inputs[0],
-            .y = output,
-            .lines = p.lines(),
-            .loads = p.loads,
-            .workspace = nullptr};
+  template <class T>
+  static typename Op::template Args<T> bind(const Problem& p, ladder::Operands of) {
+    const T* x = nullptr;
+    if (of.has("x")) x = of["x"];
+    return {.x = x, .y = of["y"], .lines = p.lines(), .loads = p.loads, .workspace = nullptr};
   }
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const float>>) {
+  template <class T>
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands) {
     const std::uint64_t steps = static_cast<std::uint64_t>(p.loads) % p.lines() * Op::kStep;
-    return {.values = {static_cast<double>(steps % p.lines())}, .magnitude = {}};
+    return {{.values = {static_cast<double>(steps % p.lines())}, .magnitude = {}}};
   }
 };
 
@@ -86,17 +85,18 @@ struct Launch : launch {
   static std::vector<ladder::InputSet> input_sets() {
     return {{"none", ladder::small_integer_value, true}};
   }
-  static ladder::Cost cost(const Problem& p, ladder::DType) {
-    return {.flops = 0, .bytes_read = 0, .bytes_written = 4.0 * static_cast<double>(p.blocks)};
+  static double flops(const Problem&) { return 0; }
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::output<T>("y", p.blocks)};
   }
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
-  static std::vector<std::size_t> input_sizes(const Problem&) { return {}; }
-  static std::size_t output_size(const Problem& p) { return static_cast<std::size_t>(p.blocks); }
-  static Args<float> bind(const Problem& p, std::span<float* const>, float* output) {
-    return {.y = output, .blocks = p.blocks};
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {.y = of["y"], .blocks = p.blocks};
   }
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const float>>) {
-    return {.values = ladder::filled(output_size(p), 1.0), .magnitude = {}};
+  template <class T>
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands) {
+    return ladder::answers(ladder::Expected{ladder::filled(p.blocks, 1), {}});
   }
 };
 

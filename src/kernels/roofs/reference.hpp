@@ -2,6 +2,7 @@
 // the CPU and, for big problems, on the GPU.
 #pragma once
 
+#include "harness/check.hpp"
 #include "roofs.hpp"
 
 namespace roofs {
@@ -23,8 +24,8 @@ __host__ __device__ inline double answer(const dram::Args<float>& a, std::int64_
   return sum;
 }
 
-/// answer() of every element, computed on the GPU, and 0 as the error allowed; all pointers are the
-/// GPU's. Throws std::runtime_error when CUDA fails.
-void reference_on_gpu(const dram::Args<float>& a, double* values, double* allowed);
+/// answer() of every element, computed on the GPU, and 0 as its magnitude; all pointers are the GPU's.
+/// Throws std::runtime_error when CUDA fails.
+void reference_on_gpu(const dram::Args<float>& a, ladder::AnswerOnGpu y);
 
 }  // namespace roofs

@@ -194,8 +194,6 @@ struct TensorProduct : Roof {
   static constexpr int kRound = round;          // steps
   static int added(int steps) { return (steps - 1) % kRound + 1; }  // to C, since it last started
   template <class T>
-  using Output = float;
-  template <class T>
   using Args = TensorArgs<T>;
 
   struct Problem {

@@ -9,7 +9,6 @@ template <class Op>
 struct Contract : Op {
   static constexpr ladder::Limit limit = ladder::Limit::other;
   using Problem = typename Op::Problem;
-  using Floats = typename Op::template Args<float>;
   static constexpr bool has_x = std::is_same_v<Op, d2h>, has_y = !has_x;
   static constexpr bool has_samples = !std::is_same_v<Op, h2d>;
   static constexpr const char* problem_help = "B bytes, a multiple of 256, e.g. 268435456";
@@ -31,37 +30,39 @@ struct Contract : Op {
     const auto bytes = static_cast<double>(p.bytes);
     return {.flops = 0, .bytes_read = has_x ? 0 : bytes, .bytes_written = has_samples ? bytes : 0};
   }
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
 
-  static std::vector<std::size_t> input_sizes(const Problem& p) {
-    if (!has_x) return {};
-    return {static_cast<std::size_t>(p.bytes / 4)};
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    std::vector<ladder::Array> all;
+    if (has_x) all.push_back(ladder::input<T>("x", p.bytes / 4));
+    const std::int64_t samples = has_samples ? Op::kSamples : 0;
+    all.push_back(ladder::output<T>("y", (has_y ? p.bytes / 4 : 0) + samples));
+    return all;
   }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>((has_y ? p.bytes / 4 : 0) + (has_samples ? Op::kSamples : 0));
-  }
-  static Floats bind(const Problem& p, std::span<float* const> inputs, float* output) {
+  template <class T>
+  static typename Op::template Args<T> bind(const Problem& p, ladder::Operands of) {
     const std::int64_t n = p.bytes / 4;
-    return {.x = has_x ? inputs[0] : nullptr,
-            .y = output,
-            .samples = has_y ? output + n : output,
-            .n = n,
-            .workspace = nullptr};
+    const T* x = nullptr;
+    if (has_x) x = of["x"];
+    T* const y = of["y"];
+    return {.x = x, .y = y, .samples = has_y ? y + n : y, .n = n, .workspace = nullptr};
   }
-  static ladder::Expected reference(const Problem& p,
-                                    std::span<const std::span<const float>> inputs) {
+  template <class T>
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
     const std::int64_t n = p.bytes / 4;
+    const T* x = nullptr;
+    if (has_x) x = of["x"];
     auto arrived = [&](std::int64_t i) -> double {
-      if (has_x) return inputs[0][static_cast<std::size_t>(i)];
+      if (has_x) return x[i];
       return has_samples ? 2 * Op::on_host(i) + 1 : Op::on_host(i);
     };
-    ladder::Expected expected;
-    expected.values.reserve(output_size(p));
-    for (std::int64_t i = 0; has_y && i < n; ++i) expected.values.push_back(arrived(i));
+    ladder::Expected y;
+    y.values.reserve(std::span<T>(of["y"]).size());
+    for (std::int64_t i = 0; has_y && i < n; ++i) y.values.push_back(arrived(i));
     for (std::int64_t k = 0; has_samples && k < Op::kSamples; ++k) {
-      expected.values.push_back(arrived(k * (n / Op::kSamples)));
+      y.values.push_back(arrived(k * (n / Op::kSamples)));
     }
-    return expected;
+    return ladder::answers(std::move(y));
   }
 };
 

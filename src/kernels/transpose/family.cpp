@@ -9,18 +9,11 @@ namespace {
 using limits = std::numeric_limits<float>;
 
 // What a kernel that computes with its elements would change; narrower types round to their own.
-double edge_value(std::uint64_t bits, int) {
-  const double values[] = {0.0,
-                           limits::quiet_NaN(),
-                           limits::infinity(),
-                           -limits::infinity(),
-                           limits::denorm_min(),
-                           -limits::denorm_min(),
-                           0x1p-24,
-                           limits::max(),
-                           limits::lowest(),
-                           65504.0,
-                           1.0};
+double edge_value(std::uint64_t bits, const ladder::Array&) {
+  constexpr double kInfinity = limits::infinity(), kLeast = limits::denorm_min(),
+                   kNan = limits::quiet_NaN(), kMost = limits::max();
+  const double values[] = {0.0,     kNan,  kInfinity, -kInfinity, kLeast, -kLeast,
+                           0x1p-24, kMost, -kMost,    65504.0,    1.0};
   return values[bits % std::size(values)];
 }
 
@@ -52,43 +45,39 @@ struct Contract : transpose {
     const auto side = [](int n) { return static_cast<int>(ladder::shortened(n, 1024)); };
     return {side(p.rows), side(p.cols)};
   }
+  static const char* best(const Problem&) { return "v11_"; }
   static std::vector<ladder::InputSet> input_sets() {
     return {{"uniform", ladder::uniform_value, true}, {"edges", edge_value, true}};
   }
 
   // There is nothing to compute. An element moved counts as one operation, as in an elementwise
   // operation of one step, so that the family has its place on a roofline.
-  static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
-    const double n = static_cast<double>(p.rows) * p.cols;
-    const double bytes = n * static_cast<double>(ladder::size_of(dtype));
-    return {.flops = n, .bytes_read = bytes, .bytes_written = bytes};
-  }
-  static ladder::Tolerance tolerance(const Problem&, ladder::DType) { return {}; }
+  static double flops(const Problem& p) { return double{1} * p.rows * p.cols; }
 
-  static std::vector<std::size_t> input_sizes(const Problem& p) { return {output_size(p)}; }
-  static std::size_t output_size(const Problem& p) {
-    return static_cast<std::size_t>(p.rows) * static_cast<std::size_t>(p.cols);
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::input<T>("in", {p.rows, p.cols}), ladder::output<T>("out", {p.cols, p.rows})};
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {.in = of["in"], .out = of["out"], .rows = p.rows, .cols = p.cols};
   }
 
   template <class T>
-  static Args<T> bind(const Problem& p, std::span<T* const> inputs, T* output) {
-    return {.in = inputs[0], .out = output, .rows = p.rows, .cols = p.cols};
-  }
-
-  template <class T>
-  static ladder::Expected reference(const Problem& p, std::span<const std::span<const T>> inputs) {
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    const std::span<const T> in = of["in"];
     const auto rows = static_cast<std::size_t>(p.rows), cols = static_cast<std::size_t>(p.cols);
-    ladder::Expected out{.values = ladder::filled(output_size(p)), .magnitude = {}};
+    ladder::Expected out{.values = ladder::filled(in.size()), .magnitude = {}};
     constexpr std::size_t kBand = 64;  // rows of the input, whose lines stay in the CPU's cache
     auto bands = [&](std::size_t begin, std::size_t end) {
       for (std::size_t c = 0; c < cols; ++c) {
         for (std::size_t r = begin * kBand; r < std::min(end * kBand, rows); ++r) {
-          out.values[c * rows + r] = static_cast<float>(inputs[0][r * cols + c]);
+          out.values[c * rows + r] = static_cast<float>(in[r * cols + c]);
         }
       }
     };
     ladder::parallel_for(ladder::ceil_div(rows, kBand), 1, bands);
-    return out;
+    return ladder::answers(std::move(out));
   }
 };
 

@@ -13,9 +13,9 @@ struct Cublas {
     if (a.rows == 0 || a.cols == 0) return;
     const float one = 1, zero = 0;
     // cuBLAS is column-major: a row-major [rows][cols] is its cols x rows matrix. B is not read
-    // when beta is 0, and may then be C.
-    LADDER_CUBLAS(cublasSgeam(ladder::cublas(stream), CUBLAS_OP_T, CUBLAS_OP_N, a.rows, a.cols,
-                              &one, a.in, a.cols, &zero, a.out, a.rows, a.out, a.rows));
+    // when beta is 0, and may then be C. geam takes no scratch memory.
+    LADDER_CUBLAS(cublasSgeam(ladder::cublas(stream, nullptr), CUBLAS_OP_T, CUBLAS_OP_N, a.rows,
+                              a.cols, &one, a.in, a.cols, &zero, a.out, a.rows, a.out, a.rows));
   }
 };
 
