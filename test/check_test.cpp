@@ -32,8 +32,8 @@ constexpr auto right_gemm = [](const Gemm& g) {
 constexpr auto right_max = [](const IntegerMax& m) { *m.y = *std::max_element(m.x, m.x + m.n); };
 
 template <class Args, class F>
-void launch(const void* args, cudaStream_t) {
-  F{}(*static_cast<const Args*>(args));
+void launch(const Call& call, cudaStream_t) {
+  F{}(*static_cast<const Args*>(call.args));
 }
 
 class Check : public testing::Test {
@@ -119,6 +119,64 @@ TEST_F(Check, RejectsAStaleOutput) {
   };
   EXPECT_EQ(relu_on(kernel, "1000").verdict, Verdict::passed);
   EXPECT_THAT(relu_on(kernel, "1000"), IsIncorrect("1000 of 1000"));
+}
+
+/// relu, with two words of state.
+Kernel with_state(void (*launch)(const Call& call, cudaStream_t)) {
+  return {.family = "elementwise",
+          .op = "relu",
+          .dtype = DType::f32,
+          .version = {""},
+          .file = "v01_test.cu",
+          .backend = Backend::host,
+          .launch = launch,
+          .supports = nullptr,
+          .state = [](const void*) { return 2 * sizeof(unsigned); }};
+}
+
+TEST_F(Check, StateIsZeroAndLeftSo) {
+  const auto result = [](void (*launch)(const Call& call, cudaStream_t)) {
+    Unwatched device;
+    const Kernel kernel = with_state(launch);
+    const Family& family = family_of(kernel);
+    const auto workload =
+        family.open(family.problem("1000"), kernel.dtype, family.input_sets().front(), 7, device);
+    const CheckResult first = check(kernel, *workload, device);
+    return first.verdict == Verdict::passed ? check(kernel, *workload, device) : first;
+  };
+  EXPECT_EQ(result([](const Call& call, cudaStream_t) {
+              auto* const state = static_cast<unsigned*>(call.state);
+              if (++state[1] == 1) right_relu(*static_cast<const Relu*>(call.args));
+              state[1] = 0;
+            }).verdict,
+            Verdict::passed);
+  EXPECT_THAT(result([](const Call& call, cudaStream_t) {
+                right_relu(*static_cast<const Relu*>(call.args));
+                static_cast<unsigned*>(call.state)[1] = 1;
+              }),
+              IsIncorrect("left its state other than zero"));
+  EXPECT_THAT(result([](const Call& call, cudaStream_t) {
+                right_relu(*static_cast<const Relu*>(call.args));
+                static_cast<unsigned*>(call.state)[2] = 1;
+              }),
+              IsIncorrect("wrote outside its state"));
+}
+
+TEST_F(Check, AfterAFailureStateIsZeroAgain) {
+  Unwatched device;
+  static bool fails;
+  fails = true;
+  const Kernel kernel = with_state([](const Call& call, cudaStream_t) {
+    if (std::exchange(static_cast<unsigned*>(call.state)[0], 1) != 0) return;
+    if (std::exchange(fails, false)) throw std::runtime_error("ended");
+    right_relu(*static_cast<const Relu*>(call.args));
+    static_cast<unsigned*>(call.state)[0] = 0;
+  });
+  const Family& family = family_of(kernel);
+  const auto workload =
+      family.open(family.problem("1000"), kernel.dtype, family.input_sets().front(), 7, device);
+  EXPECT_EQ(check(kernel, *workload, device).verdict, Verdict::failed);
+  EXPECT_EQ(check(kernel, *workload, device).verdict, Verdict::passed);
 }
 
 TEST_F(Check, RejectsAnIntegerThatIsNeverWritten) {

@@ -1,12 +1,15 @@
-// What a family may ask of the harness beside one output of the inputs' type: arrays of several types
-// and roles, inputs that it makes itself, results that it judges itself.
+// What a family may ask of the harness: arrays of several types and roles, what is in them, how many of
+// their elements are valid, inputs that it makes itself, results that it judges itself.
 #include "forwarding_device.hpp"
 #include "harness/family.hpp"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
+#include <map>
 #include <numeric>
 
 namespace ladder {
@@ -31,21 +34,21 @@ struct Accumulate {
             output<std::int32_t>("negative", 1, {})};
   }
   template <class T>
-  static Args<T> bind(const Problem& p, Operands arrays) {
-    return {.x = arrays[0], .total = arrays[1], .negative = arrays[2], .n = p.n};
+  static Args<T> bind(const Problem& p, Operands of) {
+    return {.x = of["x"], .total = of["total"], .negative = of["negative"], .n = p.n};
   }
   template <class T>
-  static std::vector<Expected> reference(const Problem& p, Operands arrays) {
-    const T* const x = arrays[0];
-    const float* const total = arrays[1];
-    std::vector<Expected> all{{filled(p.n), filled(p.n)}, {filled(1), {}}};
+  static std::vector<Expected> reference(const Problem& p, Operands of) {
+    const T* const x = of["x"];
+    const float* const total = of["total"];
+    Expected sum = zeros(p.n), negative = zeros(1);
     for (std::size_t i = 0; i < p.n; ++i) {
       const double value = static_cast<float>(x[i]);
-      all[0].values[i] = total[i] + value;
-      all[0].magnitude[i] = std::abs(total[i]) + std::abs(value);
-      all[1].values[0] += value < 0;
+      sum.values[i] = total[i] + value;
+      sum.magnitude[i] = std::abs(total[i]) + std::abs(value);
+      negative.values[0] += value < 0;
     }
-    return all;
+    return answers(std::move(sum), std::move(negative));
   }
 };
 
@@ -64,23 +67,23 @@ struct Partition {
 
   template <class T>
   static std::vector<Array> arrays(const Problem& p) {
-    return {input<T>("x", p.n), input<std::int32_t>("order", p.n), output<T>("y", p.n, {})};
+    return {input<T>("x", p.n), input<std::int32_t>("order", p.n), output<T>("y", p.n)};
   }
   template <class T>
-  static Args<T> bind(const Problem& p, Operands arrays) {
-    return {.x = arrays[0], .order = arrays[1], .y = arrays[2], .n = p.n};
+  static Args<T> bind(const Problem& p, Operands of) {
+    return {.x = of["x"], .order = of["order"], .y = of["y"], .n = p.n};
   }
+  /// From any number on, and round.
   template <class T>
-  static void arrange_inputs(const Problem&, std::uint64_t seed, Operands arrays) {
-    const std::span<std::int32_t> order = arrays[1].elements<std::int32_t>();
-    std::iota(order.begin(), order.end(), 0);
-    for (std::size_t i = order.size(); i > 1; --i) {
-      std::swap(order[i - 1], order[random_bits(seed, 1, i) % i]);
+  static void arrange_inputs(const Problem& p, std::uint64_t seed, Operands of) {
+    const std::span<std::int32_t> order = of["order"];
+    for (std::size_t i = 0; i < p.n; ++i) {
+      order[i] = static_cast<std::int32_t>((i + random_bits(seed, 1, 0)) % p.n);
     }
   }
   template <class T>
   static std::string mistake(const Problem&, Operands before, Operands after) {
-    const std::span<const T> x = before[0].elements<const T>(), y = after[2].elements<const T>();
+    const std::span<const T> x = before["x"], y = after["y"];
     if (!std::is_permutation(x.begin(), x.end(), y.begin())) return "y has other numbers than x";
     const bool parted = std::is_partitioned(y.begin(), y.end(), [](T one) { return one < 0; });
     return parted ? "" : "y has one below zero behind another";
@@ -100,17 +103,61 @@ struct Sort {
 
   template <class T>
   static std::vector<Array> arrays(const Problem& p) {
-    return {in_place<T>("x", p.n, {})};
+    return {in_place<T>("x", p.n)};
   }
   template <class T>
-  static Args<T> bind(const Problem& p, Operands arrays) {
-    return {.x = arrays[0], .n = p.n};
+  static Args<T> bind(const Problem& p, Operands of) {
+    return {.x = of["x"], .n = p.n};
   }
   template <class T>
   static std::string mistake(const Problem&, Operands before, Operands after) {
-    const std::span<const T> x = before[0].elements<const T>(), y = after[0].elements<const T>();
+    const std::span<const T> x = before["x"], y = after["x"];
     if (!std::is_permutation(x.begin(), x.end(), y.begin())) return "x has other numbers";
     return std::is_sorted(y.begin(), y.end()) ? "" : "x is not sorted";
+  }
+};
+
+/// The numbers above zero, in their order, and how many they are.
+struct Compact {
+  struct Problem {
+    std::size_t n;
+  };
+  template <class T>
+  struct Args {
+    const T* x;
+    T* values;
+    std::int32_t* count;
+    std::size_t n;
+  };
+
+  template <class T>
+  static std::vector<Array> arrays(const Problem& p) {
+    return {input<T>("x", p.n), output<T>("values", p.n).valid_by("count"),
+            output<std::int32_t>("count", 1)};
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, Operands of) {
+    return {.x = of["x"], .values = of["values"], .count = of["count"], .n = p.n};
+  }
+  template <class T>
+  static std::vector<Expected> reference(const Problem&, Operands of) {
+    const std::span<const T> x = of["x"];
+    Expected values;
+    std::ranges::copy_if(x, std::back_inserter(values.values), [](T one) { return one > 0; });
+    const auto count = static_cast<double>(values.values.size());
+    return answers(std::move(values), Expected{{count}, {}});
+  }
+
+  static inline bool on_gpu = false;
+  static bool wants_gpu_reference(const Problem&) { return on_gpu; }
+  template <class T>
+  static void reference_on_gpu(const Args<T>& a, std::span<const AnswerOnGpu> answers) {
+    std::fill_n(answers[0].values, a.n, std::nan(""));
+    std::fill_n(answers[0].magnitude, a.n, 0);
+    double* const end =
+        std::copy_if(a.x, a.x + a.n, answers[0].values, [](T one) { return one > 0; });
+    *answers[1].values = static_cast<double>(end - answers[0].values);
+    *answers[1].magnitude = 0;
   }
 };
 
@@ -127,16 +174,22 @@ struct Contract : Own {
   static Cost cost(const Problem&, DType) { return {}; }
 };
 
+/// On which a family may make its answers, in host memory.
+struct Gpu final : ForwardingDevice {
+  Backend backend() const override { return Backend::cuda; }
+  std::size_t canary_bytes() const override { return Device::canary_bytes(); }
+};
+
 /// What the check says of a kernel.
 template <class Own, class T>
 CheckResult check_of(std::function<void(const typename Own::template Args<T>&)> kernel) {
   static std::function<void(const typename Own::template Args<T>&)> body;
   body = std::move(kernel);
-  Unwatched device;
+  Gpu device;
   Workload workload(std::make_unique<BindingOf<Contract<Own>, T>>(typename Own::Problem{100}),
                     {"uniform", uniform_value}, 7, device);
-  const auto launch = [](const void* args, cudaStream_t) {
-    body(*static_cast<const typename Own::template Args<T>*>(args));
+  const auto launch = [](const Call& call, cudaStream_t) {
+    body(*static_cast<const typename Own::template Args<T>*>(call.args));
   };
   const Kernel it{"test", "", DTypeOf<T>::value, {""}, "v01_test.cu", Backend::host, launch, {}};
   const CheckResult first = check(it, workload, device);
@@ -157,7 +210,7 @@ std::string wrong_accumulate(std::function<void(const Accumulate::Args<bfloat16>
   return check_of<Accumulate, bfloat16>(kernel).reason;
 }
 
-TEST(SeveralArrays, AreCheckedEachByItsType) {
+TEST(Arrays, AreCheckedEachByItsType) {
   EXPECT_EQ(wrong_accumulate(accumulate), "");
   EXPECT_THAT(wrong_accumulate([](const auto& a) {
                 accumulate(a);
@@ -181,7 +234,7 @@ TEST(SeveralArrays, AreCheckedEachByItsType) {
             "wrote outside its output");
 }
 
-TEST(SeveralArrays, WhatIsInPlaceIsPutBackBeforeEveryCheck) {
+TEST(Arrays, WhatIsInPlaceIsPutBackBeforeEveryCheck) {
   EXPECT_THAT(wrong_accumulate([](const auto& a) {
                 accumulate(a);
                 accumulate(a);
@@ -191,7 +244,7 @@ TEST(SeveralArrays, WhatIsInPlaceIsPutBackBeforeEveryCheck) {
               testing::StartsWith("total: 100 of 100 elements wrong"));
 }
 
-TEST(SeveralArrays, WhatNobodyWritesIsFound) {
+TEST(Arrays, WhatNobodyWritesIsFound) {
   EXPECT_THAT(wrong_accumulate([](const auto& a) {
                 std::int32_t negative = 0;
                 auto other = a;
@@ -201,7 +254,7 @@ TEST(SeveralArrays, WhatNobodyWritesIsFound) {
               testing::StartsWith("negative: 1 of 1 elements wrong"));
 }
 
-TEST(SeveralArrays, TakenForAnotherTypeAreAnError) {
+TEST(Arrays, TakenForAnotherTypeAreAnError) {
   const Array array = input<bfloat16>("x", 1);
   bfloat16 x{};
   const Operand operand(array, &x);
@@ -209,7 +262,63 @@ TEST(SeveralArrays, TakenForAnotherTypeAreAnError) {
   EXPECT_THROW(static_cast<void>(static_cast<const float*>(operand)), std::logic_error);
 }
 
-TEST(SeveralArrays, TakeMemoryForWhatTheyWereAndForTheAnswers) {
+TEST(Arrays, AreKnownByTheirNames) {
+  const std::vector<Array> arrays{input<float>("x", 2), output<float>("y", {2, 3})};
+  float x[2], y[6];
+  void* const addresses[] = {x, y};
+  const Operands of(arrays, addresses);
+  EXPECT_EQ(static_cast<float*>(of["y"]), y);
+  const std::span<const float> all = of["y"];
+  EXPECT_EQ(all.data(), y);
+  EXPECT_EQ(all.size(), 6);
+  EXPECT_TRUE(of.has("x"));
+  EXPECT_FALSE(of.has("bias"));
+  try {
+    of["bias"];
+    FAIL() << "there is no bias";
+  } catch (const std::logic_error& error) {
+    EXPECT_STREQ(error.what(), "no array is called bias, there are x, y");
+  }
+}
+
+/// Arrays of a family that has been described wrongly.
+struct Wrong : Sort {
+  static inline std::vector<Array> all;
+  template <class T>
+  static std::vector<Array> arrays(const Problem&) {
+    return all;
+  }
+};
+
+std::string refused(std::vector<Array> arrays) {
+  Wrong::all = std::move(arrays);
+  try {
+    const BindingOf<Contract<Wrong>, float> binding({1});
+  } catch (const std::logic_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Arrays, ThatContradictEachOtherAreRefused) {
+  EXPECT_EQ(refused({input<float>("x", 1), output<float>("x", 1)}), "two arrays are called x");
+  const Array y = output<float>("y", 5).valid_by("n");
+  EXPECT_EQ(refused({y, output<std::int64_t>("n", 1)}), "");
+  for (const Array& n : {output<std::int32_t>("m", 1), output<std::int32_t>("n", 2),
+                         output<float>("n", 1), input<std::int32_t>("n", 1)}) {
+    EXPECT_EQ(refused({y, n}), "y is valid by n, which is no integer that is written");
+  }
+  EXPECT_NE(refused({input<float>("x", 5).valid_by("n"), output<std::int32_t>("n", 1)}), "");
+}
+
+TEST(Arrays, AreTheBytesOfACost) {
+  const Cost cost = cost_of(BindingOf<Contract<Accumulate>, bfloat16>({100}), 7);
+  EXPECT_EQ(cost.flops, 7);
+  EXPECT_EQ(cost.bytes_read, 100 * (2 + 4));
+  EXPECT_EQ(cost.bytes_written, 100 * 4 + 4);
+}
+
+TEST(Arrays, TakeMemoryForWhatTheyWereAndForTheAnswers) {
   const BindingOf<Contract<Accumulate>, bfloat16> binding({100});
   EXPECT_EQ(memory_of(binding), 100 * (2 + 2 * 4 + 16) + (4 + 16));
 }
@@ -252,6 +361,19 @@ TEST(OwnJudgement, KnowsWhatWasInPlace) {
   EXPECT_EQ(wrong([](const auto& a) { std::fill(a.x, a.x + a.n, 0.0f); }), "x has other numbers");
 }
 
+TEST(Inputs, AreOtherNumbersInEachArrayAndOfEachSeed) {
+  std::vector<std::vector<float>> all;
+  const CheckResult result = check_of<Accumulate, float>([&](const auto& a) {
+    all.emplace_back(a.x, a.x + a.n);
+    all.emplace_back(a.total, a.total + a.n);
+    throw std::runtime_error("seen");
+  });
+  EXPECT_EQ(result.verdict, Verdict::failed);
+  ASSERT_EQ(all.size(), 4);
+  std::ranges::sort(all);
+  EXPECT_EQ(std::ranges::adjacent_find(all), all.end());
+}
+
 TEST(OwnInputs, AreArrangedAnewForEverySeed) {
   std::vector<std::vector<std::int32_t>> orders;
   EXPECT_EQ(wrong_partition([&](const auto& a) {
@@ -261,10 +383,210 @@ TEST(OwnInputs, AreArrangedAnewForEverySeed) {
             "");
   ASSERT_EQ(orders.size(), 2);
   EXPECT_NE(orders[0], orders[1]);
-  for (auto& order : orders) {
-    std::sort(order.begin(), order.end());
-    for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+  for (const auto& order : orders) {
+    for (std::size_t i = 1; i < 100; ++i) EXPECT_EQ(order[i], (order[i - 1] + 1) % 100);
   }
+}
+
+// --- How many elements are valid ----------------------------------------------------------------
+
+void compact(const Compact::Args<float>& a) {
+  *a.count = 0;
+  for (std::size_t i = 0; i < a.n; ++i) {
+    if (a.x[i] > 0) a.values[(*a.count)++] = a.x[i];
+  }
+}
+
+/// Where the answer is made on the CPU and where it is made on the GPU.
+class ValidElements : public testing::TestWithParam<bool> {
+ protected:
+  ValidElements() { Compact::on_gpu = GetParam(); }
+  static CheckResult of(std::function<void(const Compact::Args<float>&)> kernel) {
+    return check_of<Compact, float>(std::move(kernel));
+  }
+};
+INSTANTIATE_TEST_SUITE_P(AnswersOf, ValidElements, testing::Bool(),
+                         [](const auto& on_gpu) { return on_gpu.param ? "theGpu" : "theCpu"; });
+
+TEST_P(ValidElements, AreAllThatIsCompared) {
+  EXPECT_EQ(of(compact).reason, "");
+  EXPECT_EQ(of([](const auto& a) {
+              compact(a);
+              std::fill(a.values + *a.count, a.values + a.n, 7.0f);
+            }).reason,
+            "")
+      << "behind them anything may be";
+  EXPECT_THAT(of([](const auto& a) {
+                compact(a);
+                a.values[*a.count - 1] = 7;
+              }).reason,
+              testing::MatchesRegex("values: 1 of .. elements wrong; element .. is 7, .*"));
+}
+
+TEST_P(ValidElements, AreAsManyAsThereShouldBe) {
+  EXPECT_THAT(of([](const auto& a) {
+                compact(a);
+                a.values[--*a.count] = 7;
+              }).reason,
+              testing::StartsWith("count: 1 of 1 elements wrong"));
+  EXPECT_THAT(of([](const auto& a) {
+                compact(a);
+                a.values[(*a.count)++] = 0.5;
+              }).reason,
+              testing::StartsWith("count: 1 of 1 elements wrong"));
+}
+
+TEST_P(ValidElements, AreNoMoreThanTheArrayHasAndNoFewerThanNone) {
+  for (const int count : {-3, 101}) {
+    EXPECT_EQ(of([&](const auto& a) {
+                compact(a);
+                *a.count = count;
+              }).reason,
+              "count is " + std::to_string(count) + ", and values has 100 elements");
+  }
+  EXPECT_EQ(of([](const auto&) {}).reason, "count is -1, and values has 100 elements");
+}
+
+/// With a reference whose answer has an element too few.
+struct TooShort : Accumulate {
+  template <class T>
+  static std::vector<Expected> reference(const Problem& p, Operands) {
+    return answers(zeros(p.n - 1), zeros(1));
+  }
+};
+/// With one that miscounts.
+struct Miscounted : Compact {
+  template <class T>
+  static std::vector<Expected> reference(const Problem&, Operands) {
+    return answers(zeros(3), Expected{{4}, {}});
+  }
+};
+
+TEST(References, HaveAnAnswerForEveryElement) {
+  Compact::on_gpu = false;
+  EXPECT_THROW((check_of<TooShort, float>([](const auto&) {})), std::logic_error);
+  EXPECT_THROW((check_of<Miscounted, float>([](const auto&) {})), std::logic_error);
+}
+
+// --- What is in arrays ---------------------------------------------------------------------------
+
+constexpr std::size_t kN = 200'000;
+
+template <class T = std::int32_t>
+std::vector<T> made(const Array& array, std::uint64_t seed = 7) {
+  std::vector<T> all(array.size);
+  make_input(array, all.data(), {"uniform", uniform_value}, RandomBits(seed, 0));
+  return all;
+}
+
+/// Pearson's statistic of whether integers below shares.size() are as frequent as that, and how far it
+/// is beyond its mean, in standard deviations.
+double beyond_chance(const std::vector<std::int32_t>& all, std::vector<double> shares) {
+  const double sum = std::accumulate(shares.begin(), shares.end(), 0.0);
+  std::vector<double> found(shares.size());
+  for (const std::int32_t one : all) found.at(static_cast<std::size_t>(one)) += 1;
+  double statistic = 0;
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const double expected = shares[i] / sum * static_cast<double>(all.size());
+    EXPECT_GE(expected, 5) << "too few to tell";
+    statistic += (found[i] - expected) * (found[i] - expected) / expected;
+  }
+  const auto degrees = static_cast<double>(shares.size() - 1);
+  return (statistic - degrees) / std::sqrt(2 * degrees);
+}
+
+const Array kIntegers = input<std::int32_t>("x", kN);
+
+TEST(Generators, MakeTheSameOfASeedAndOtherElementsOfAnother) {
+  for (const Array& array : {kIntegers.below(1000), kIntegers.offsets(1 << 20),
+                             kIntegers.permutation(), kIntegers.zipf(1000, 1)}) {
+    EXPECT_EQ(made(array), made(array));
+    EXPECT_NE(made(array), made(array, 8));
+  }
+}
+
+TEST(Generators, MakeIntegersBelowABound) {
+  EXPECT_LT(std::abs(beyond_chance(made(kIntegers.below(1000)), std::vector<double>(1000, 1))), 5);
+  EXPECT_EQ(made(input<std::int32_t>("x", 3).below(1)), (std::vector{0, 0, 0}));
+  EXPECT_TRUE(made(input<std::int32_t>("x", 0).below(0)).empty());
+  const auto wide = made<std::int64_t>(input<std::int64_t>("x", kN).below(std::int64_t{1} << 60));
+  EXPECT_GT(std::ranges::max(wide), (std::int64_t{1} << 60) - (std::int64_t{1} << 50));
+}
+
+TEST(Generators, MakeOffsetsThatAddUp) {
+  const auto offsets = made(kIntegers.offsets(1 << 20));
+  EXPECT_EQ(offsets.front(), 0);
+  EXPECT_EQ(offsets.back(), 1 << 20);
+  EXPECT_TRUE(std::ranges::is_sorted(offsets));
+  // Between random points exponentially distributed, then rounded off; so many in one's mean.
+  const double points = kN / 0x1p20, next = std::exp(-points);
+  std::vector<double> shares{1 - (1 - next) / points};
+  for (double share = (1 - next) * (1 - next) / points; shares.size() < 40; share *= next) {
+    shares.push_back(share);
+  }
+  std::vector<std::int32_t> parts;
+  for (std::size_t i = 1; i < kN; ++i) {
+    const std::int32_t part = offsets[i] - offsets[i - 1];
+    if (part < 40) parts.push_back(part);
+  }
+  EXPECT_LT(std::abs(beyond_chance(parts, shares)), 5);
+  EXPECT_EQ(made(input<std::int32_t>("x", 2).offsets(9)), (std::vector{0, 9}));
+  EXPECT_EQ(made(input<std::int32_t>("x", 1).offsets(0)), (std::vector{0}));
+}
+
+TEST(Generators, MakePermutations) {
+  auto all = made(kIntegers.permutation());
+  int fixed = 0;
+  for (std::size_t i = 0; i < kN; ++i) fixed += all[i] == static_cast<std::int32_t>(i);
+  EXPECT_LT(fixed, 10);
+  std::ranges::sort(all);
+  for (std::size_t i = 0; i < kN; ++i) ASSERT_EQ(all[i], i);
+  std::map<std::vector<std::int32_t>, int> seen;
+  for (std::uint64_t seed = 0; seed < 6000; ++seed) {
+    ++seen[made(input<std::int32_t>("x", 3).permutation(), seed)];
+  }
+  EXPECT_EQ(seen.size(), 6);
+  for (const auto& [order, times] : seen) EXPECT_NEAR(times, 1000, 150);
+}
+
+TEST(Generators, FollowZipfsLaw) {
+  for (const double exponent : {0.0, 0.5, 1.0, 1.2}) {
+    std::vector<double> shares;
+    for (int k = 1; k <= 1000; ++k) shares.push_back(std::pow(k, -exponent));
+    const double beyond = beyond_chance(made(kIntegers.zipf(1000, exponent)), shares);
+    EXPECT_LT(std::abs(beyond), 5) << exponent;
+  }
+}
+
+TEST(Generators, SortWhatElseThereIs) {
+  for (const Array& array : {kIntegers.below(1000), kIntegers.zipf(100, 1)}) {
+    auto all = made(array);
+    std::ranges::sort(all);
+    EXPECT_EQ(made(array.sorted()), all);
+  }
+  const Array x = input<half>("x", 1000).sorted();
+  std::vector<half> all(x.size);
+  const auto some_nan = [](std::uint64_t bits, const Array&) {
+    return bits % 10 == 0 ? std::nan("") : uniform(bits);
+  };
+  make_input(x, all.data(), {"some NaN", some_nan}, RandomBits(7, 0));
+  const auto end = std::ranges::find_if(all, [](half one) { return std::isnan(widen(one)); });
+  EXPECT_TRUE(std::is_sorted(all.begin(), end, [](half a, half b) { return widen(a) < widen(b); }));
+  EXPECT_TRUE(std::all_of(end, all.end(), [](half one) { return std::isnan(widen(one)); }));
+  EXPECT_NE(end, all.end());
+}
+
+TEST(Generators, RefuseWhatATypeDoesNotHold) {
+  const std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  EXPECT_NO_THROW(kIntegers.below(most + 1));
+  EXPECT_THROW(kIntegers.below(most + 2), std::logic_error);
+  EXPECT_THROW(kIntegers.below(0), std::logic_error);
+  EXPECT_THROW(kIntegers.zipf(most + 2, 1), std::logic_error);
+  EXPECT_NO_THROW(kIntegers.offsets(most));
+  EXPECT_THROW(kIntegers.offsets(most + 1), std::logic_error);
+  EXPECT_THROW(input<std::int32_t>("x", 1).offsets(1), std::logic_error);
+  EXPECT_THROW(input<std::int32_t>("x", std::int64_t{1} << 32).permutation(), std::logic_error);
+  EXPECT_THROW(input<float>("x", 1).below(1), std::logic_error);
 }
 
 }  // namespace

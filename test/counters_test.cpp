@@ -22,11 +22,11 @@ struct CountingDevice final : ForwardingDevice {
   bool refuses = false;
   std::vector<Cache> caches;
 
-  std::optional<HardwareCounts> count_by_hardware(const Kernel& kernel, const void* args,
+  std::optional<HardwareCounts> count_by_hardware(const Kernel& kernel, const Call& call,
                                                   Cache cache) override {
     if (refuses) throw NoHardwareCounters("only root may");
     caches.push_back(cache);
-    const Counters counters = host->count(kernel, args).value();
+    const Counters counters = host->count(kernel, call).value();
     HardwareCounts counts;
     for (std::size_t i = 0; i < counts.size(); ++i) {
       const auto counterpart = hardware_counters()[i].host;

@@ -8,28 +8,28 @@
 
 namespace {
 
-using ladder::Kernel;
+using ladder::Call, ladder::Kernel;
 
 void transposes(const void* args) {
   const auto& a = *static_cast<const transpose::Args<float>*>(args);
   for (int i = 0; i < a.rows * a.cols; ++i) a.out[i % a.cols * a.rows + i / a.cols] = a.in[i];
 }
 
-void aborts(const void*, cudaStream_t) { std::abort(); }
-void ends_its_process(const void*, cudaStream_t) { std::_Exit(3); }
-void never_ends(const void*, cudaStream_t) {
+void aborts(const Call&, cudaStream_t) { std::abort(); }
+void ends_its_process(const Call&, cudaStream_t) { std::_Exit(3); }
+void never_ends(const Call&, cudaStream_t) {
   for (volatile bool forever = true; forever;) continue;
 }
-void faults_when_timed(const void* args, cudaStream_t) {
+void faults_when_timed(const Call& call, cudaStream_t) {
   static int runs = 0;
   if (++runs > 3) std::abort();  // after it was checked on both input sets, and in another order
-  transposes(args);
+  transposes(call.args);
 }
-void is_refused(const void*, cudaStream_t) { throw std::runtime_error("too much shared memory"); }
+void is_refused(const Call&, cudaStream_t) { throw std::runtime_error("too much shared memory"); }
 
 const bool registered = [] {
   auto& kernels = const_cast<std::vector<Kernel>&>(ladder_host_api()->kernels());
-  auto add = [&](const char* file, void (*launch)(const void*, cudaStream_t)) {
+  auto add = [&](const char* file, void (*launch)(const Call&, cudaStream_t)) {
     kernels.push_back({"transpose",
                        "",
                        ladder::DType::f32,
@@ -37,8 +37,7 @@ const bool registered = [] {
                        file,
                        ladder::Backend::host,
                        launch,
-                       [](const void*) { return ladder::supported(); },
-                       [](const void*) { return std::size_t{0}; }});
+                       [](const void*) { return ladder::supported(); }});
   };
   add("v90_faults.cu", aborts);
   add("v91_ends_its_process.cu", ends_its_process);

@@ -32,8 +32,8 @@ struct ForwardingDevice : Device {
   }
   const std::vector<Launch>& launches() const override { return host->launches(); }
   KernelResources resources() override { return host->resources(); }
-  void profile(const Kernel&, const void*, const std::string&) override {}
-  void run(const Kernel& kernel, const void* args) override { host->run(kernel, args); }
+  void profile(const Kernel&, const Call&, const std::string&) override {}
+  void run(const Kernel& kernel, const Call& call) override { host->run(kernel, call); }
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
                                const Sampling& sampling) override {
     return host->measure(contestants, cache, sampling);

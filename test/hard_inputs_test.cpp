@@ -46,7 +46,7 @@ struct Planted final : ForwardingDevice {
 /// The rows of kernels, all of one family and operation. The first, or `right` of them, get a time.
 template <class Contract>
 std::vector<Row> rows_of(
-    const char* problem, std::initializer_list<void (*)(const void*, cudaStream_t)> launches,
+    const char* problem, std::initializer_list<void (*)(const Call&, cudaStream_t)> launches,
     Backend backend = Backend::host, int right = 1, const char* file = "v01_test.cu",
     DType dtype = DType::f32,
     Support (*supports)(const void*) = [](const void*) { return supported(); }) {
@@ -72,8 +72,8 @@ std::vector<Row> rows_of(
 }
 
 template <bool subtracts_maximum>
-void softmax_of_rows(const void* args, cudaStream_t) {
-  const auto& a = *static_cast<const softmax::Args<float>*>(args);
+void softmax_of_rows(const Call& call, cudaStream_t) {
+  const auto& a = *static_cast<const softmax::Args<float>*>(call.args);
   for (std::size_t r = 0, n = static_cast<std::size_t>(a.cols);
        r * n < n * static_cast<std::size_t>(a.rows); ++r) {
     const float* x = a.x + r * n;
@@ -87,8 +87,8 @@ void softmax_of_rows(const void* args, cudaStream_t) {
 enum class Variance { two_passes, one_pass, without_epsilon };
 
 template <Variance how>
-void layernorm_of_rows(const void* args, cudaStream_t) {
-  const auto& a = *static_cast<const layernorm::Args<float>*>(args);
+void layernorm_of_rows(const Call& call, cudaStream_t) {
+  const auto& a = *static_cast<const layernorm::Args<float>*>(call.args);
   for (int r = 0; r < a.rows; ++r) {
     const float* x = a.x + r * a.cols;
     float mean = 0, variance = 0;
@@ -107,8 +107,8 @@ void layernorm_of_rows(const void* args, cudaStream_t) {
 }
 
 template <bool has_epsilon>
-void rmsnorm_of_rows(const void* args, cudaStream_t) {
-  const auto& a = *static_cast<const rmsnorm::Args<float>*>(args);
+void rmsnorm_of_rows(const Call& call, cudaStream_t) {
+  const auto& a = *static_cast<const rmsnorm::Args<float>*>(call.args);
   for (int r = 0; r < a.rows; ++r) {
     const float* x = a.x + r * a.cols;
     float squares = 0;
@@ -144,9 +144,9 @@ TEST(HardInputs, AResultThatDependsOnTheOrderOfThreadsGetsNoTime) {
   };
   const auto rows = rows_of<elementwise::relu>(
       "100",
-      {[](const void* args, cudaStream_t) { relu(args, 0); },
-       [](const void* args, cudaStream_t) { relu(args, Planted::lane_order == 0 ? 0 : 1); },
-       [](const void* args, cudaStream_t) { relu(args, Planted::lane_order == 0 ? 1 : 0); }});
+      {[](const Call& call, cudaStream_t) { relu(call.args, 0); },
+       [](const Call& call, cudaStream_t) { relu(call.args, Planted::lane_order == 0 ? 0 : 1); },
+       [](const Call& call, cudaStream_t) { relu(call.args, Planted::lane_order == 0 ? 1 : 0); }});
   EXPECT_THAT(rows[1].check.reason,
               StartsWith("inputs: uniform; lane order 1; 100 of 100 elements wrong"));
   EXPECT_THAT(rows[2].check.reason, StartsWith("100 of 100 elements wrong"))
@@ -155,8 +155,8 @@ TEST(HardInputs, AResultThatDependsOnTheOrderOfThreadsGetsNoTime) {
 
 /// C = (1 + error) A B.
 template <int error>
-void product(const void* args, cudaStream_t) {
-  const auto& g = *static_cast<const gemm_tensor_nn::Args<float>*>(args);
+void product(const Call& call, cudaStream_t) {
+  const auto& g = *static_cast<const gemm_tensor_nn::Args<float>*>(call.args);
   for (int i = 0; i < g.m; ++i) {
     for (int j = 0; j < g.n; ++j) {
       float sum = 0;
@@ -178,8 +178,8 @@ TEST(HardInputs, AreTriedOnASmallerProblemOfALargeOne) {
 
 /// C = A B + quarters / 4.
 template <int quarters>
-void rounded_product(const void* args, cudaStream_t) {
-  const auto& g = *static_cast<const gemm_tensor_nn::Args<bfloat16>*>(args);
+void rounded_product(const Call& call, cudaStream_t) {
+  const auto& g = *static_cast<const gemm_tensor_nn::Args<bfloat16>*>(call.args);
   for (int i = 0; i < g.m; ++i) {
     for (int j = 0; j < g.n; ++j) {
       float sum = quarters * 0.25F;
@@ -219,9 +219,9 @@ TEST(HardInputs, ExceptionsHoldOnAGpuOnly) {
   }
   EXPECT_THAT(excepted, testing::ElementsAre("denormal"));
   // Of a row of nothing but -inf a softmax makes NaNs; cuDNN zeros.
-  const auto zeros = [](const void* args, cudaStream_t) {
-    softmax_of_rows<true>(args, nullptr);
-    const auto& a = *static_cast<const softmax::Args<float>*>(args);
+  const auto zeros = [](const Call& call, cudaStream_t) {
+    softmax_of_rows<true>(call, nullptr);
+    const auto& a = *static_cast<const softmax::Args<float>*>(call.args);
     for (int i = 0; i < a.rows * a.cols; ++i) a.y[i] = std::isnan(a.y[i]) ? 0 : a.y[i];
   };
   rows_of<softmax>("4x100", {zeros}, Backend::cuda, 1, "v00_cudnn.gpu.cu");

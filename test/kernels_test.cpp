@@ -9,6 +9,7 @@
 // On the GPU, kernels whose copies and products no sanitizer watches (vNN_name.sm90a.cu) run 100
 // times more, and must give the same bits each time, but for a sum that they add up in any order.
 #include "harness/family.hpp"
+#include "harness/host/api.hpp"
 #include "harness/registry.hpp"
 #include "kernel_counts.hpp"
 
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <optional>
@@ -153,11 +155,11 @@ class RepeatTest : public testing::Test {
     ASSERT_NE(problem, problems.end()) << "supports no problem of ./bench, and has none of its own";
     const auto workload =
         family.open(*problem, kernel_.dtype, family.input_sets().front(), seed(), device_);
-    workload->prepare(kernel_);
+    const Call call = workload->prepare(kernel_).call;
     std::vector<std::uint64_t> first;
     for (int run = 0; run < 100; ++run) {
       workload->reset_results(0xFF);
-      device_.run(kernel_, workload->args());
+      device_.run(kernel_, call);
       std::vector<std::uint64_t> bits;
       for (const Workload::Result& result : workload->results()) {
         if (kernel_.version.unordered_sum == std::string_view(result.array.name)) continue;
@@ -174,6 +176,63 @@ class RepeatTest : public testing::Test {
   Kernel kernel_;
   Device& device_;
 };
+
+#if !defined(LADDER_TEST_GPU)
+
+/// Two launches at the same time, each with inputs, scratch memory and state of its own, under random
+/// orders of their blocks: they give the bits that each gives alone, then and afterwards. What they share
+/// and one of them writes the executor names.
+class OverlapTest : public testing::Test {
+ public:
+  OverlapTest(const Kernel& kernel, Device& device) : kernel_(kernel), device_(device) {}
+
+  void TestBody() override {
+    const Family& family = family_of(kernel_);
+    std::vector<Problem> problems = family.own_test_problems(kernel_);
+    std::ranges::move(family.bench_problems(Backend::host), std::back_inserter(problems));
+    const auto problem = std::ranges::find_if(
+        problems, [&](const Problem& one) { return supports(kernel_, one).ok; });
+    ASSERT_NE(problem, problems.end());
+    const InputSet set = family.input_sets().front();
+    std::unique_ptr<Workload> sides[2];
+    std::vector<std::uint64_t> alone[2];
+    std::vector<std::function<void()>> streams(2);
+    for (int i = 0; i < 2; ++i) {
+      sides[i] = family.open(*problem, kernel_.dtype, set, seed() + i, device_);
+      const Call call = sides[i]->prepare(kernel_).call;
+      streams[static_cast<std::size_t>(i)] = [this, call] { kernel_.launch(call, nullptr); };
+      device_.run(kernel_, call);
+      alone[i] = bits(*sides[i]);
+    }
+    for (unsigned order = 0; order < 3; ++order) {
+      device_.set_lane_order(order);
+      for (auto& side : sides) side->reset_results(0xFF);
+      ladder_host_api()->run_together(streams);
+      device_.set_lane_order(0);
+      for (int i = 0; i < 2; ++i) EXPECT_EQ(bits(*sides[i]), alone[i]) << "lane order " << order;
+    }
+    for (int i = 0; i < 2; ++i) {
+      sides[i]->reset_results(0xFF);
+      device_.run(kernel_, sides[i]->prepare(kernel_).call);
+      EXPECT_EQ(bits(*sides[i]), alone[i]) << "afterwards";
+    }
+  }
+
+ private:
+  std::vector<std::uint64_t> bits(Workload& workload) {
+    std::vector<std::uint64_t> all;
+    for (const Workload::Result& result : workload.results()) {
+      if (kernel_.version.unordered_sum == std::string_view(result.array.name)) continue;
+      all.push_back(device_.checksum(result.written->data(), result.written->bytes()));
+    }
+    return all;
+  }
+
+  Kernel kernel_;
+  Device& device_;
+};
+
+#endif
 
 #if defined(LADDER_TEST_GPU)
 
@@ -240,6 +299,9 @@ void register_tests(std::unique_ptr<Device>& device) {
     };
     if (is_quick) add("host", Part::quick);
     add("host_full", Part::full);
+    testing::RegisterTest(full_name(kernel).c_str(), "overlap_host_full", nullptr, nullptr,
+                          kernel.file, 1,
+                          [&]() -> testing::Test* { return new OverlapTest(kernel, *device); });
   }
 }
 

@@ -47,16 +47,16 @@ int sm_count_for(const Kernel& kernel, std::size_t elements) {
 
 // --- Problems ------------------------------------------------------------------------------------
 
-using Value = double (*)(std::uint64_t bits, int input);
+using Value = double (*)(std::uint64_t bits, const Array&);
 
 /// So that results are not 0; no integers, as the first versions add millions one after the other, and
 /// an odd square is rounded down each time once the sum is 2^24.
-double one_to_eight(std::uint64_t bits, int) {
+double one_to_eight(std::uint64_t bits, const Array&) {
   return 1 + 7 * 0x1p-32 * static_cast<double>(bits >> 32);
 }
 
 /// So small that a product with the sum of a row of 2^20 is finite in fp16
-double small(std::uint64_t bits, int input) { return 0x1p-10 * one_to_eight(bits, input); }
+double small(std::uint64_t bits, const Array& array) { return 0x1p-10 * one_to_eight(bits, array); }
 
 /// An operation's arrays, by their dimensions: rows and columns of the output are r and c, k is what
 /// a result needs all of.
@@ -194,10 +194,10 @@ const Operation* operation_of(const Kernel& kernel) {
   return nullptr;
 }
 
-using Extents = std::map<char, std::size_t>;
+using Dimensions = std::map<char, std::size_t>;
 
-Extents extents_of(const Operation& operation, std::string_view problem) {
-  Extents extents{{'r', 1}, {'c', 1}, {'k', 1}};
+Dimensions extents_of(const Operation& operation, std::string_view problem) {
+  Dimensions extents{{'r', 1}, {'c', 1}, {'k', 1}};
   const auto sizes = parse_dimensions(problem, std::strlen(operation.problem), 0).value();
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     extents[operation.problem[i]] = static_cast<std::size_t>(sizes[i]);
@@ -205,7 +205,7 @@ Extents extents_of(const Operation& operation, std::string_view problem) {
   return extents;
 }
 
-std::size_t size_of(const char* dimensions, const Extents& extents) {
+std::size_t size_of(const char* dimensions, const Dimensions& extents) {
   std::size_t size = 1;
   for (const char* d = dimensions; *d; ++d) size *= extents.at(*d);
   return size;
@@ -246,9 +246,10 @@ std::vector<std::string> edges_of_support(const Kernel& kernel, const Operation&
 
 const host::Api& api() { return *ladder_host_api(); }
 
-std::vector<char> some_input(DType dtype, std::size_t bytes, int input, Value value) {
+std::vector<char> some_input(Array array, std::size_t bytes, std::size_t place, Value value) {
   std::vector<char> raw(bytes);
-  make_input(dtype, raw.data(), bytes / size_of(dtype), {"1 to 8", value}, 1, input);
+  array.size = bytes / size_of(array.dtype);
+  make_input(array, raw.data(), {"1 to 8", value}, RandomBits(1, place));
   return raw;
 }
 
@@ -258,17 +259,18 @@ double value_at(DType dtype, const void* array, std::size_t i) {
   });
 }
 
-/// An input of `bytes` bytes, in which some of them repeat.
-char* map_input(DType dtype, std::size_t bytes, int input, Value value) {
+/// An input, in which some bytes repeat.
+char* map_input(const Array& of, std::size_t place, Value value) {
+  const std::size_t bytes = of.size * size_of(of.dtype);
   auto* const array = static_cast<char*>(api().allocate(bytes));
   const std::size_t period = period_of(bytes);
   if (bytes <= period) {
-    const std::vector<char> values = some_input(dtype, bytes, input, value);
+    const std::vector<char> values = some_input(of, bytes, place, value);
     std::memcpy(array, values.data(), bytes);
     return array;
   }
   const int file = memfd_create("input", 0);
-  const std::vector<char> values = some_input(dtype, period, input, value);
+  const std::vector<char> values = some_input(of, period, place, value);
   if (write(file, values.data(), period) != static_cast<ssize_t>(period)) std::abort();
   char* const end = array + bytes;
   for (char* at = array - reinterpret_cast<std::uintptr_t>(array) % kPage; at < end; at += period) {
@@ -346,7 +348,7 @@ std::vector<uint3> edges(dim3 grid, double elements, double width) {
 
 /// Where an element of an array is, by its dimensions.
 std::map<char, std::size_t> place_of(std::size_t i, const char* dimensions,
-                                     const Extents& extents) {
+                                     const Dimensions& extents) {
   std::map<char, std::size_t> place;
   for (std::size_t d = std::strlen(dimensions); d-- > 0;) {
     const std::size_t extent = extents.at(dimensions[d]);
@@ -357,7 +359,7 @@ std::map<char, std::size_t> place_of(std::size_t i, const char* dimensions,
 }
 
 /// Whether a result takes so much of the inputs that few are compared.
-bool is_long(const Extents& whole) { return whole.at('k') > 1 << 17; }
+bool is_long(const Dimensions& whole) { return whole.at('k') > 1 << 17; }
 
 /// They stand behind the inputs, in all families.
 std::vector<Array> outputs_of(const Binding& binding) {
@@ -368,11 +370,27 @@ std::vector<Array> outputs_of(const Binding& binding) {
   return outputs;
 }
 
+/// Launches a kernel on the arrays that are bound: the blocks that `choose` says, or all.
+void launch(const Kernel& kernel, Binding& binding,
+            std::function<std::vector<uint3>(dim3 grid)> choose = nullptr) {
+  const Plan plan = make_plan(kernel, binding.args(), true);
+  Call call{binding.args(), plan.get()};
+  if (const std::size_t bytes = kernel.workspace(call)) {
+    binding.set_workspace(api().allocate(bytes));
+  }
+  if (const std::size_t bytes = kernel.state(call.args)) {
+    call.state = std::memset(api().allocate(bytes), 0, bytes);
+  }
+  api().set_blocks(std::move(choose));
+  kernel.launch(call, nullptr);
+  api().set_blocks(nullptr);
+}
+
 /// A problem of some rows and columns of a larger one; of the last several, so that there are
 /// multiples of 16, which every version can run. Any number of long rows will do.
 class Part {
  public:
-  Part(const Kernel& kernel, const Operation& operation, const Extents& whole,
+  Part(const Kernel& kernel, const Operation& operation, const Dimensions& whole,
        std::vector<std::size_t> rows, std::vector<std::size_t> columns)
       : operation_(operation), whole_(whole) {
     chosen_['r'] = std::move(rows);
@@ -422,10 +440,7 @@ class Part {
       addresses_.push_back(api().allocate(array.size * ladder::size_of(array.dtype)));
     }
     binding_->bind(addresses_);
-    if (const std::size_t bytes = first_->workspace(binding_->args())) {
-      binding_->set_workspace(api().allocate(bytes));
-    }
-    first_->launch(binding_->args(), nullptr);
+    launch(*first_, *binding_);
     return true;
   }
 
@@ -448,7 +463,7 @@ class Part {
 
  private:
   const Operation& operation_;
-  Extents whole_, part_;
+  Dimensions whole_, part_;
   std::map<char, std::vector<std::size_t>> chosen_;
   const Kernel* first_ = nullptr;
   std::unique_ptr<Binding> binding_;
@@ -456,7 +471,7 @@ class Part {
 };
 
 /// What is wrong with a kernel's results; "" if nothing is.
-std::string compare(const Kernel& kernel, const Operation& operation, const Extents& whole,
+std::string compare(const Kernel& kernel, const Operation& operation, const Dimensions& whole,
                     const std::vector<char*>& inputs, DType dtype,
                     const std::vector<char*>& outputs) {
   const std::size_t width = size_of(dtype);
@@ -525,15 +540,14 @@ std::string run(const Kernel& kernel, const Operation& operation, const std::str
   const bool reduces = kernel.family == std::string_view("reduction");
   std::vector<char*> inputs;
   std::size_t largest = 0;
-  const Extents extents = extents_of(operation, problem);
+  const Dimensions extents = extents_of(operation, problem);
   for (const Array& array : binding->arrays()) {
     largest = std::max(largest, array.size);
     if (array.is_written()) continue;
     const char* const shape = shape_of(operation, inputs.size());
     if (array.size != size_of(shape, extents)) return array.name + " is not " + shape;
     inputs.push_back(reduces ? static_cast<char*>(api().allocate(array.size * width))
-                             : map_input(kernel.dtype, array.size * width,
-                                         static_cast<int>(inputs.size()), operation.value));
+                             : map_input(array, inputs.size(), operation.value));
   }
   std::vector<void*> addresses(inputs.begin(), inputs.end());
   std::vector<char*> outputs;
@@ -543,14 +557,9 @@ std::string run(const Kernel& kernel, const Operation& operation, const std::str
   }
   binding->bind(addresses);
   api().set_sm_count(sm_count_for(kernel, largest));
-  if (const std::size_t bytes = kernel.workspace(binding->args())) {
-    binding->set_workspace(api().allocate(bytes));
-  }
-  api().set_blocks([&](dim3 grid) {
+  launch(kernel, *binding, [&](dim3 grid) {
     return edges(grid, static_cast<double>(largest), static_cast<double>(width));
   });
-  kernel.launch(binding->args(), nullptr);
-  api().set_blocks(nullptr);
   if (exception_of(kernel, problem)) return "";
   if (reduces) return unread(inputs.front(), largest * width);
   return compare(kernel, operation, extents, inputs, outputs_of(*binding).front().dtype, outputs);

@@ -45,8 +45,7 @@ std::vector<std::vector<double>> all_results(const Kernel& kernel, const char* p
                                              const InputSet& set, Device& device) {
   const Family& family = family_of(kernel);
   const auto workload = family.open(family.problem(problem), kernel.dtype, set, kSeed, device);
-  workload->prepare(kernel);
-  device.run(kernel, workload->args());
+  device.run(kernel, workload->prepare(kernel).call);
   std::vector<std::vector<double>> all;
   for (const Workload::Result& result : workload->results()) {
     std::vector<unsigned char> bytes(result.written->bytes());
@@ -110,17 +109,19 @@ void for_each_kernel(std::string_view family, std::initializer_list<std::string_
 }
 
 // Steps of 1/32 from -4 to 4, which bf16 holds, and a gate of 1.
-double gated_value(std::uint64_t bits, int input) {
-  return input == 0 ? (static_cast<double>(bits % 257) - 128) / 32 : 1;
+double gated_value(std::uint64_t bits, const Array& array) {
+  return array.name == "x" ? (static_cast<double>(bits % 257) - 128) / 32 : 1;
 }
-double gated_minus_value(std::uint64_t bits, int input) {
-  return input == 0 ? -gated_value(bits, input) : 1;
+double gated_minus_value(std::uint64_t bits, const Array& array) {
+  return array.name == "x" ? -gated_value(bits, array) : 1;
 }
 // The same, a bias of 0 and a residual of 0.
-double alone_value(std::uint64_t bits, int input) {
-  return input == 0 ? gated_value(bits, input) : 0;
+double alone_value(std::uint64_t bits, const Array& array) {
+  return array.name == "x" ? gated_value(bits, array) : 0;
 }
-double alone_minus_value(std::uint64_t bits, int input) { return -alone_value(bits, input); }
+double alone_minus_value(std::uint64_t bits, const Array& array) {
+  return -alone_value(bits, array);
+}
 
 // x Phi(x) + x Phi(-x) = x, and the same with any other sigmoid, or a step, in place of Phi.
 TEST(Activations, OfXAndOfMinusXDifferByX) {
@@ -139,7 +140,7 @@ TEST(Activations, OfXAndOfMinusXDifferByX) {
     const double rounding = unit_roundoff(kernel.dtype) + 8 * unit_roundoff(DType::f32) +
                             (op == "gelu_tanh_approx" ? 0x1p-11 : 0);
     for (std::size_t i = 0; i < kElements; ++i) {
-      const double x = set.value(random_bits(kSeed, 0, i), 0);
+      const double x = set.value(random_bits(kSeed, 0, i), input<float>("x", 0));
       ASSERT_NEAR(y[i] - of_minus[i], x, rounding * (std::abs(x) + 0.4)) << "x = " << x;
     }
   });
@@ -165,8 +166,12 @@ TEST(Softmax, RowsSumToOne) {
 }
 
 // Sixteenths below 1, which stay what they are when 8 is added, in bf16 too.
-double sixteenth_value(std::uint64_t bits, int) { return static_cast<double>(bits % 16) / 16; }
-double shifted_value(std::uint64_t bits, int input) { return sixteenth_value(bits, input) + 8; }
+double sixteenth_value(std::uint64_t bits, const Array&) {
+  return static_cast<double>(bits % 16) / 16;
+}
+double shifted_value(std::uint64_t bits, const Array& array) {
+  return sixteenth_value(bits, array) + 8;
+}
 
 TEST(Softmax, IsInvariantToAShiftToTheLastBit) {
   for_each_kernel("softmax", {"", "log", "causal"}, [](const Kernel& kernel, Device& device) {
@@ -195,7 +200,7 @@ TEST(Softmax, OfWhatIsSeenSumsToOneAndTheRestIsZero) {
 TEST(Softmax, DoesNotSeeWhatIsMasked) {
   for_each_kernel("softmax", {"causal"}, [](const Kernel& kernel, Device& device) {
     // One row higher than wide: the first sees nothing, and its NaNs stay its own.
-    const InputSet nans{"NaNs", [](std::uint64_t, int) { return std::nan(""); }};
+    const InputSet nans{"NaNs", [](std::uint64_t, const Array&) { return std::nan(""); }};
     const auto y = results(kernel, "2x1", nans, device);
     EXPECT_EQ(y[0], 0);
     EXPECT_TRUE(std::isnan(y[1]));
@@ -237,11 +242,11 @@ TEST(LogSoftmax, RowsAreLogarithmsOfWhatSumsToOne) {
 // Shifting a row changes no result, so its gradient has no component along the shift. 1024 results
 // of 2^-10 each are a row that sums to 1 exactly; of their logarithms, the type's roundings show.
 TEST(SoftmaxGradient, RowsSumToZero) {
-  const InputSet equal{"equal", [](std::uint64_t bits, int input) {
-                         return input == 0 ? 0x1p-10 : uniform_value(bits, input);
+  const InputSet equal{"equal", [](std::uint64_t bits, const Array& array) {
+                         return array.name == "y" ? 0x1p-10 : uniform(bits);
                        }};
-  const InputSet equal_logs{"equal logarithms", [](std::uint64_t bits, int input) {
-                              return input == 0 ? std::log(0x1p-10) : uniform_value(bits, input);
+  const InputSet equal_logs{"equal logarithms", [](std::uint64_t bits, const Array& array) {
+                              return array.name == "y" ? std::log(0x1p-10) : uniform(bits);
                             }};
   for_each_kernel("softmax", {"backward", "log_backward"},
                   [&](const Kernel& kernel, Device& device) {
@@ -281,9 +286,9 @@ TEST(Decode, GivesASequenceTheSameBitsInAnyBatch) {
 // 40 tiles, on so many blocks that each has one: more pieces than a warp has lanes. Their maxima are so
 // far below 0 that nothing is left of them beside a 0.
 TEST(Decode, AddsUpManyPiecesOfLowScores) {
-  const auto opposite = [](std::uint64_t bits, int input) {
-    const double x = uniform_value(bits, input);  // from -1 to 1
-    return input == 0 ? 6 + 2 * x : input == 1 ? -6 + 2 * x : x;
+  const auto opposite = [](std::uint64_t bits, const Array& array) {
+    const double x = uniform(bits);  // from -1 to 1
+    return array.name == "q" ? 6 + 2 * x : array.name == "k" ? -6 + 2 * x : x;
   };
   set_host_sm_count(64);
   std::map<DType, std::vector<std::vector<double>>> of_first;
@@ -331,9 +336,9 @@ TEST(AttentionGradient, HasTheSameBitsInEveryRunWhereTheOrderIsKept) {
 
 // A tile behind a sequence's last query has the next one's rows.
 TEST(AttentionGradient, IsNoneOfOtherSequencesNaNs) {
-  const auto rarely_nan = [](std::uint64_t bits, int input) {
-    const bool is_nan = (input == 0 || input == 5) && bits % 8192 == 0;  // of q and d_o
-    return is_nan ? std::numeric_limits<double>::quiet_NaN() : uniform_value(bits, input);
+  const auto rarely_nan = [](std::uint64_t bits, const Array& array) {
+    const bool is_nan = (array.name == "q" || array.name == "d_o") && bits % 8192 == 0;
+    return is_nan ? std::numeric_limits<double>::quiet_NaN() : uniform(bits);
   };
   constexpr const char* kSequences = "6x1x1..70x64";
   const attention_problem::Layout at(*attention_problem::parse(kSequences));
@@ -351,10 +356,12 @@ TEST(AttentionGradient, IsNoneOfOtherSequencesNaNs) {
           const int row = at.query_start(sequence), rows = at.queries(sequence);
           bool is_clean = true;
           for (int i = row * 64; i < (row + rows) * 64; ++i) {
-            for (const int input : {0, 5}) {
-              const auto number = static_cast<std::uint64_t>(i);
-              const auto stream = static_cast<std::uint64_t>(input);
-              is_clean &= !std::isnan(rarely_nan(random_bits(kSeed, stream, number), input));
+            const auto number = static_cast<std::uint64_t>(i);
+            for (const auto& [place, name] : {std::pair(0, "q"), std::pair(5, "d_o")}) {
+              const double x =
+                  rarely_nan(random_bits(kSeed, static_cast<std::uint64_t>(place), number),
+                             input<float>(name, 0));
+              is_clean &= !std::isnan(x);
             }
           }
           if (!is_clean) continue;
@@ -371,8 +378,8 @@ TEST(AttentionGradient, IsNoneOfOtherSequencesNaNs) {
 }
 
 // Weights 1 and biases 0.
-double plain_value(std::uint64_t bits, int input) {
-  return input == 0 ? uniform_value(bits, input) : input == 1 ? 1 : 0;
+double plain_value(std::uint64_t bits, const Array& array) {
+  return array.name == "x" ? uniform(bits) : array.name == "weight" ? 1 : 0;
 }
 
 TEST(LayerNorm, RowsHaveMeanZeroAndVarianceOne) {
@@ -415,7 +422,7 @@ void expect_orthogonal(const Kernel& kernel, Device& device, bool centred) {
     double sum = 0, product = 0, size = 0, mean = 0;
     std::vector<double> x(kCols);
     for (std::size_t c = 0; c < kCols; ++c) {
-      x[c] = uniform_value(random_bits(kSeed, 0, row * kCols + c), 0);
+      x[c] = uniform(random_bits(kSeed, 0, row * kCols + c));
       mean += centred ? x[c] / kCols : 0;
     }
     for (std::size_t c = 0; c < kCols; ++c) {
@@ -466,8 +473,8 @@ TEST(RowGradients, AreRightWhereBlocksAreFullAndSectorsAreNot) {
 // With dy = 1 dbias is the number of rows, and every row's part of dx is 0 where the weights are 1.
 TEST(LayerNorm, GradientsOfAConstantAreCounts) {
   for_each_kernel("layernorm", {"backward"}, [](const Kernel& kernel, Device& device) {
-    const InputSet ones{"ones", [](std::uint64_t bits, int input) {
-                          return input == 0 ? uniform_value(bits, input) : 1.0;
+    const InputSet ones{"ones", [](std::uint64_t bits, const Array& array) {
+                          return array.name == "x" ? uniform(bits) : 1.0;
                         }};
     const auto out = all_results(kernel, kProblem, ones, device);
     ASSERT_EQ(out.size(), 3);
@@ -482,8 +489,8 @@ TEST(LayerNorm, GradientsOfAConstantAreCounts) {
 TEST(LayerNorm, EqualElementsBecomeTheBias) {
   for (const char* problem : {"5x119", "5x1000"}) {
     for_each_kernel("layernorm", {"", "add"}, problem, [&](const Kernel& kernel, Device& device) {
-      const InputSet equal{"equal", [](std::uint64_t, int input) {
-                             return input == 0 || input == 3 ? 1000.0 : 1.0;
+      const InputSet equal{"equal", [](std::uint64_t, const Array& array) {
+                             return array.name == "x" || array.name == "residual" ? 1000.0 : 1.0;
                            }};
       for (const double y : results(kernel, problem, equal, device)) EXPECT_NEAR(y, 1, 1e-3);
     });
@@ -495,21 +502,23 @@ TEST(LayerNorm, EqualElementsBecomeTheBias) {
 // it is where the sum is multiplied by the rounded inverse of 1000, gives 0.1.
 TEST(LayerNorm, GradientsOfEqualElementsAreZero) {
   for_each_kernel("layernorm", {"backward"}, [](const Kernel& kernel, Device& device) {
-    const InputSet equal{"equal",
-                         [](std::uint64_t, int input) { return input == 0 ? 1000.0 : 1.0; }};
+    const InputSet equal{"equal", [](std::uint64_t, const Array& array) {
+                           return array.name == "x" ? 1000.0 : 1.0;
+                         }};
     for (const double dx : results(kernel, "5x1000", equal, device)) EXPECT_NEAR(dx, 0, 1e-2);
   });
 }
 
 // Sixty-fourths below 1, of which every type holds the sums too.
-double sixty_fourth_value(std::uint64_t bits, int) { return static_cast<double>(bits % 64) / 64; }
+double sixty_fourth(std::uint64_t bits) { return static_cast<double>(bits % 64) / 64; }
+double sixty_fourth_value(std::uint64_t bits, const Array&) { return sixty_fourth(bits); }
 
 void expect_exact_sum(const Kernel& kernel, Device& device, int residual) {
   const auto sum =
       all_results(kernel, kProblem, {"sixty-fourths", sixty_fourth_value}, device).at(1);
   for (std::size_t i = 0; i < kRows * kCols; ++i) {
-    const double x = sixty_fourth_value(random_bits(kSeed, 0, i), 0);
-    const double more = sixty_fourth_value(random_bits(kSeed, residual, i), residual);
+    const double x = sixty_fourth(random_bits(kSeed, 0, i));
+    const double more = sixty_fourth(random_bits(kSeed, residual, i));
     EXPECT_EQ(sum[i], x + more);
   }
 }
@@ -533,7 +542,7 @@ constexpr double kLarge = 0x1p20;
 std::uint64_t bits_of_summand(std::size_t i) { return random_bits(kSeed, 0, i); }
 
 // Small numbers, hidden in large ones of both signs, of which the first summand leaves nothing.
-double cancelling_value(std::uint64_t bits, int input) {
+double cancelling(std::uint64_t bits) {
   static const double large_others = [] {
     double sum = 0;
     for (std::size_t i = 1; i < kSummands; ++i) {
@@ -542,13 +551,14 @@ double cancelling_value(std::uint64_t bits, int input) {
     return sum;
   }();
   if (bits == bits_of_summand(0)) return -large_others;
-  return (bits % 2 == 0 ? kLarge : -kLarge) + uniform_value(bits, input);
+  return (bits % 2 == 0 ? kLarge : -kLarge) + uniform(bits);
 }
+double cancelling_value(std::uint64_t bits, const Array&) { return cancelling(bits); }
 
 TEST(Sum, LosesNothingWhereItIsCompensated) {
   long double exact = 0, magnitudes = 0;
   for (std::size_t i = 0; i < kSummands; ++i) {
-    const auto x = static_cast<float>(cancelling_value(bits_of_summand(i), 0));
+    const auto x = static_cast<float>(cancelling(bits_of_summand(i)));
     exact += x;
     magnitudes += std::abs(x);
   }
@@ -571,7 +581,7 @@ TEST(Sum, LosesNothingWhereItIsCompensated) {
 TEST(Sum, OfInfinityIsInfinity) {
   for_each_kernel("reduction", {"sum"}, [](const Kernel& kernel, Device& device) {
     if (is_integer(kernel.dtype)) return;
-    const InputSet infinite{"infinite", [](std::uint64_t bits, int) {
+    const InputSet infinite{"infinite", [](std::uint64_t bits, const Array&) {
                               return bits % 64 == 0 ? double{INFINITY} : 1.0;
                             }};
     EXPECT_EQ(results(kernel, kSum, infinite, device).front(), INFINITY);
@@ -581,8 +591,8 @@ TEST(Sum, OfInfinityIsInfinity) {
 // --- Well-known mistakes: kernels in plain C++ on the host device's memory ----------------------
 
 template <class Args, class F>
-void launch(const void* args, cudaStream_t) {
-  F{}(*static_cast<const Args*>(args));
+void launch(const Call& call, cudaStream_t) {
+  F{}(*static_cast<const Args*>(call.args));
 }
 
 /// What the check says of a kernel, on the inputs of that name.

@@ -24,7 +24,7 @@ class SparseOnes {
   /// What a kernel of an operation makes of them; of the dot product, with themselves.
   template <class Op>
   double reduced(const Kernel& kernel, Device& device) {
-    using Result = typename OutputOf<Op, half>::type;
+    using Result = typename Op::template Output<half>;
     const Buffer y(device, sizeof(Result));
     const auto* const x = static_cast<const half*>(x_.data());
     auto* const to = static_cast<Result*>(y.data());
@@ -34,10 +34,14 @@ class SparseOnes {
     } else {
       args = {.x = x, .y = to, .n = n_, .workspace = nullptr};
     }
-    Buffer workspace(device, kernel.workspace(&args));
+    const Plan plan = make_plan(kernel, &args, true);
+    Call call{&args, plan.get()};
+    Buffer workspace(device, kernel.workspace(call)), state(device, kernel.state(&args));
     workspace.poison();
+    state.poison(0);
     args.workspace = workspace.data();
-    device.run(kernel, &args);
+    call.state = state.data();
+    device.run(kernel, call);
     Result result{};
     device.download(&result, y.data(), sizeof result);
     return static_cast<double>(result);

@@ -160,7 +160,7 @@ TEST(DType, Tf32IsTheNearestTiesToEven) {
 
 // Floats of every kind; every fourth lies halfway between two of T's, with or without one bit more.
 template <class T>
-double any_float(std::uint64_t bits, int) {
+double any_float(std::uint64_t bits, const Array&) {
   constexpr unsigned kHalfway = std::is_same_v<T, half> ? 0x1000 : 0x8000;
   auto word = static_cast<std::uint32_t>(bits >> 32);
   if (bits % 4 == 0) word = (word & ~(2 * kHalfway - 1)) | kHalfway | (bits / 4 % 2);
@@ -170,10 +170,11 @@ template <class T>
 void expect_rounded_as_by_cuda() {
   constexpr std::size_t kN = 1 << 20;
   std::vector<T> made(kN);
-  make_input(DTypeOf<T>::value, made.data(), kN, {"any", any_float<T>}, 42, 0);
+  const Array x = input<T>("x", kN);
+  make_input(x, made.data(), {"any", any_float<T>}, RandomBits(42, 0));
   std::size_t wrong = 0;
   for (std::size_t i = 0; i < kN; ++i) {
-    const T right(static_cast<float>(any_float<T>(random_bits(42, 0, i), 0)));
+    const T right(static_cast<float>(any_float<T>(random_bits(42, 0, i), x)));
     if (std::memcmp(&made[i], &right, sizeof right) != 0) ++wrong;
   }
   EXPECT_EQ(wrong, 0);
@@ -187,7 +188,7 @@ TEST(Family, RandomInputsAreUniformAndRepeatable) {
   double sum = 0, squares = 0, least = 1, most = -1;
   constexpr int kN = 100'000;
   for (int i = 0; i < kN; ++i) {
-    const double x = uniform_value(random_bits(42, 0, static_cast<std::uint64_t>(i)), 0);
+    const double x = uniform(random_bits(42, 0, static_cast<std::uint64_t>(i)));
     sum += x;
     squares += x * x;
     least = std::min(least, x);

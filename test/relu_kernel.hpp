@@ -9,7 +9,7 @@ namespace ladder {
 using Relu = elementwise::Args<elementwise::relu, float>;
 
 inline Kernel relu_kernel(
-    const char* file, void (*launch)(const void*, cudaStream_t),
+    const char* file, void (*launch)(const Call&, cudaStream_t),
     Support (*supports)(const void*) = [](const void*) { return supported(); }) {
   return {"elementwise", "relu", DType::f32, {"test"}, file, Backend::host, launch, supports};
 }
@@ -18,6 +18,8 @@ inline constexpr auto right_relu = [](const Relu& r) {
   for (std::int64_t i = 0; i < r.n; ++i) r.y[i] = r.x[0][i] > 0 ? r.x[0][i] : 0;
 };
 
-inline void right(const void* args, cudaStream_t) { right_relu(*static_cast<const Relu*>(args)); }
+inline void right(const Call& call, cudaStream_t) {
+  right_relu(*static_cast<const Relu*>(call.args));
+}
 
 }  // namespace ladder

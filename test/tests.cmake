@@ -38,8 +38,8 @@ ladder_test_program(kernels_on_host_test test/kernels_test.cpp test/kernel_count
 target_link_libraries(kernels_on_host_test PRIVATE ladder)
 target_precompile_headers(kernels_on_host_test PRIVATE
   <gmock/gmock.h> <gtest/gtest.h> <fmt/format.h> ${CMAKE_SOURCE_DIR}/src/harness/family.hpp)
-ladder_discover(kernels_on_host_test on_host FILTER -*.host_full)
-ladder_discover(kernels_on_host_test full FILTER *.host_full)
+ladder_discover(kernels_on_host_test on_host FILTER -*host_full)
+ladder_discover(kernels_on_host_test full FILTER *host_full)
 # The same on problems beyond 2^32, of which a few blocks run
 if(NOT LADDER_SANITIZE) # whose allocations are memory, not address space
   ladder_test_program(limits_test test/limits_test.cpp)
@@ -76,6 +76,7 @@ ladder_test(harness_test
   test/console_test.cpp
   test/contract_test.cpp
   test/counters_test.cpp
+  test/device_variables_test.cpp
   test/divisor_test.cpp
   test/explain_test.cpp
   test/hard_inputs_test.cpp
@@ -172,7 +173,8 @@ ladder_test_program(host_executor_test test/tensor_map_test.cpp test/host_wgmma_
 ladder_discover(host_executor_test on_host)
 ladder_host_executor(host_executor_test KERNELS
   test/host_cluster_faults_test.cpp test/host_counters_test.cpp test/host_executor_test.cpp
-  test/host_faults_test.cpp test/host_global_faults_test.cpp test/host_hopper_faults_test.cpp)
+  test/host_faults_test.cpp test/host_global_faults_test.cpp test/host_hopper_faults_test.cpp
+  test/host_overlap_test.cpp)
 target_link_libraries(host_executor_test PRIVATE GTest::gtest_main)
 target_link_libraries(host_executor_test_kernels PRIVATE GTest::gtest)
 target_precompile_headers(host_executor_test_kernels PRIVATE <gtest/gtest.h>)
@@ -252,6 +254,20 @@ if(LADDER_CUDA AND TARGET CUDA::cupti)
   target_link_libraries(timer_test PRIVATE ladder GTest::gtest_main CUDA::cupti)
   target_precompile_headers(timer_test REUSE_FROM kernels_on_host_test)
   ladder_discover(timer_test quick RUN_SERIAL ON) # its times are of a GPU that does nothing else
+endif()
+
+# Launches of two launchers at the same time
+if(LADDER_CUDA AND TARGET CUDA::cupti)
+  ladder_test_program(overlap_test test/overlap_test.cpp test/holding_kernels.cu)
+  target_link_libraries(overlap_test PRIVATE ladder CUDA::cupti)
+  target_precompile_headers(overlap_test REUSE_FROM kernels_on_host_test)
+  foreach(family IN LISTS LADDER_FAMILIES)
+    if(NOT family STREQUAL "roofs")
+      add_test(NAME ${family}.overlap COMMAND overlap_test --gtest_filter=${family}/*:all.*)
+      set_tests_properties(${family}.overlap PROPERTIES LABELS gpu RUN_SERIAL ON
+        SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
+    endif()
+  endforeach()
 endif()
 
 # Why counters of a GPU cannot be read, of a CUPTI that is not there or refuses

@@ -9,8 +9,8 @@
 namespace {
 
 using ladder::Cache;
+using ladder::Call, ladder::Kernel;
 using ladder::Contestant;
-using ladder::Kernel;
 
 constexpr int kBlocks = 512, kThreads = 256;
 constexpr std::int64_t kVectors = 1 << 20;  // 16 MiB: they fit the L2
@@ -45,16 +45,16 @@ __global__ void sums(Args a) {
 }
 
 template <bool kKeeps>
-void launch(const void* args, cudaStream_t stream) {
-  sums<kKeeps><<<kBlocks, kThreads, 0, stream>>>(*static_cast<const Args*>(args));
+void launch(const Call& call, cudaStream_t stream) {
+  sums<kKeeps><<<kBlocks, kThreads, 0, stream>>>(*static_cast<const Args*>(call.args));
 }
 
-void launch_that_reserves(const void* args, cudaStream_t stream) {
+void launch_that_reserves(const Call& call, cudaStream_t stream) {
   LADDER_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 8 << 20));
-  launch<false>(args, stream);
+  launch<false>(call, stream);
 }
 
-Kernel kernel(const char* file, void (*launch)(const void*, cudaStream_t)) {
+Kernel kernel(const char* file, void (*launch)(const Call&, cudaStream_t)) {
   return {"reduction", "sum",  ladder::DType::f32, {"a cheat"}, file, ladder::Backend::cuda,
           launch,      nullptr};
 }

@@ -71,7 +71,7 @@ TEST(Timer, AgreesWithCupti) {
     const Family& family = family_of(kernel);
     const auto workload = family.open(family.problem(c.problem), kernel.dtype,
                                       family.input_sets().front(), 1, *device);
-    const Contestant contestants[] = {{&kernel, workload->args()}};
+    const Contestant contestants[] = {{&kernel, workload->prepare(kernel).call}};
     const Sampling sampling{.min_samples = 100};
     device->measure(contestants, Cache::cold, sampling);  // warms up
     const double alone = median(device->measure(contestants, Cache::cold, sampling)[0].us);
