@@ -83,6 +83,7 @@ RUNS = [
     ["--benchmark_filter=layernorm/(add/)?(f32|bf16)", "--layernorm=1x33000,1x33001"],
     ["--benchmark_filter=rmsnorm/(add/)?(f32|bf16)", "--rmsnorm=1x33000,1x33001"],
     ["--benchmark_filter=rmsnorm/(f32|bf16)/v14", "--rmsnorm=1x524289"],  # the whole GPU's
+    ["--benchmark_filter=rmsnorm/backward/(f32|bf16)/v36", "--rmsnorm=1x98312,1x98305"],  # likewise
     ["--benchmark_filter=^softmax/f32", "--softmax=3x2048"],  # whole vectors, a block for a row
     # Several short rows in a warp: whole vectors, and not.
     ["--benchmark_filter=short_rows|row_short|rmsnorm/.*by_shape", "--layernorm=9x31,9x32",

@@ -80,7 +80,8 @@ class InStep {
     __threadfence();  // the steps it has counted come before that it has left
     const unsigned last = gridDim.x - 1;
     if (atomicInc(&counters_->left.number, last) == last) {  // from the limit on to 0
-      __threadfence();  // the others' steps, too
+      // The others' steps come before.
+      __threadfence();
       for (auto& blocks : counters_->blocks) blocks.number = 0;
     }
   }

@@ -58,7 +58,8 @@ class RowScheduler {
     __threadfence();  // what it has drawn comes before that it has left
     const unsigned last = clusters() - 1;
     if (atomicInc(&counters_->left, last) != last) return;  // from the limit on to 0
-    __threadfence();  // the others' draws, too
+    // The others' draws come before.
+    __threadfence();
     counters_->drawn = 0;
   }
 
