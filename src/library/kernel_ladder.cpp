@@ -220,6 +220,7 @@ const void* plan_for(kl_launcher& launcher, std::size_t alignment, bool may_time
     if (of == alignment) return plan.get();
   }
   bind_somewhere(launcher, alignment);
+  const std::lock_guard lock(launching);  // choices that are timed are launched
   return launcher.plans
       .emplace_back(alignment, make_plan(launcher.kernel, launcher.binding->args(), may_time))
       .second.get();
