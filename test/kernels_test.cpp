@@ -12,6 +12,7 @@
 #include "harness/host/api.hpp"
 #include "harness/registry.hpp"
 #include "kernel_counts.hpp"
+#include "result_bits.hpp"
 
 #include <gtest/gtest.h>
 
@@ -160,11 +161,7 @@ class RepeatTest : public testing::Test {
     for (int run = 0; run < 100; ++run) {
       workload->reset_results(0xFF);
       device_.run(kernel_, call);
-      std::vector<std::uint64_t> bits;
-      for (const Workload::Result& result : workload->results()) {
-        if (kernel_.version.unordered_sum == std::string_view(result.array.name)) continue;
-        bits.push_back(device_.checksum(result.written->data(), result.written->bytes()));
-      }
+      const std::vector<std::uint64_t> bits = result_bits(kernel_, *workload, device_);
       if (first.empty()) first = bits;
       const bool has_unordered_sum = *kernel_.version.unordered_sum != 0;
       ASSERT_EQ(bits.size() + has_unordered_sum, workload->results().size());
@@ -202,32 +199,25 @@ class OverlapTest : public testing::Test {
       const Call call = sides[i]->prepare(kernel_).call;
       streams[static_cast<std::size_t>(i)] = [this, call] { kernel_.launch(call, nullptr); };
       device_.run(kernel_, call);
-      alone[i] = bits(*sides[i]);
+      alone[i] = result_bits(kernel_, *sides[i], device_);
     }
     for (unsigned order = 0; order < 3; ++order) {
       device_.set_lane_order(order);
       for (auto& side : sides) side->reset_results(0xFF);
       ladder_host_api()->run_together(streams);
       device_.set_lane_order(0);
-      for (int i = 0; i < 2; ++i) EXPECT_EQ(bits(*sides[i]), alone[i]) << "lane order " << order;
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_EQ(result_bits(kernel_, *sides[i], device_), alone[i]) << "lane order " << order;
+      }
     }
     for (int i = 0; i < 2; ++i) {
       sides[i]->reset_results(0xFF);
       device_.run(kernel_, sides[i]->prepare(kernel_).call);
-      EXPECT_EQ(bits(*sides[i]), alone[i]) << "afterwards";
+      EXPECT_EQ(result_bits(kernel_, *sides[i], device_), alone[i]) << "afterwards";
     }
   }
 
  private:
-  std::vector<std::uint64_t> bits(Workload& workload) {
-    std::vector<std::uint64_t> all;
-    for (const Workload::Result& result : workload.results()) {
-      if (kernel_.version.unordered_sum == std::string_view(result.array.name)) continue;
-      all.push_back(device_.checksum(result.written->data(), result.written->bytes()));
-    }
-    return all;
-  }
-
   Kernel kernel_;
   Device& device_;
 };

@@ -7,6 +7,7 @@
 #include "harness/cuda/event.hpp"
 #include "harness/family.hpp"
 #include "holding_kernels.hpp"
+#include "result_bits.hpp"
 
 #include <cupti.h>
 #include <gtest/gtest.h>
@@ -109,15 +110,6 @@ struct Side {
   std::unique_ptr<Workload> workload;
   Call call{};
   std::vector<std::uint64_t> alone{};
-
-  std::vector<std::uint64_t> bits(const Kernel& kernel, Device& device) {
-    std::vector<std::uint64_t> all;
-    for (const Workload::Result& result : workload->results()) {
-      if (kernel.version.unordered_sum == std::string_view(result.array.name)) continue;
-      all.push_back(device.checksum(result.written->data(), result.written->bytes()));
-    }
-    return all;
-  }
 };
 
 /// The workloads of one ladder, which its versions share.
@@ -198,12 +190,12 @@ class OverlapTest : public testing::Test {
       side.call = side.workload->prepare(kernel_).call;
       side.workload->reset_results(0xFF);
       device_.run(kernel_, side.call);
-      side.alone = side.bits(kernel_, device_);
+      side.alone = result_bits(kernel_, *side.workload, device_);
     }
   }
   void expect_same(std::array<Side, 2>& sides, const char* what, int round) {
     for (int i = 0; i < 2; ++i) {
-      EXPECT_EQ(sides[i].bits(kernel_, device_), sides[i].alone)
+      EXPECT_EQ(result_bits(kernel_, *sides[i].workload, device_), sides[i].alone)
           << what << ", round " << round << ", launcher " << i;
     }
   }

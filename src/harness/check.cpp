@@ -20,14 +20,6 @@ CheckResult incorrect(std::string reason) {
   return {.verdict = Verdict::incorrect, .reason = std::move(reason)};
 }
 
-double number_at(const Array& array, const void* at, Device& device) {
-  return with_type(array.dtype, [&]<class T>(std::type_identity<T>) {
-    T number{};
-    device.download(&number, at, sizeof number);
-    return widen(number);
-  });
-}
-
 /// By the family's own judgement, or each element by the answer.
 CheckResult judge(Workload& workload, Device& device) {
   if (workload.judges_itself()) {
@@ -40,7 +32,7 @@ CheckResult judge(Workload& workload, Device& device) {
     const Array& array = result.array;
     std::size_t size = array.size;
     if (result.count) {
-      const double valid = number_at(result.count->array, result.count->written->data(), device);
+      const double valid = valid_elements(result, device);
       if (!(valid >= 0 && valid <= static_cast<double>(size))) {
         return incorrect(fmt::format("{} is {:.0f}, and {} has {} elements", array.count, valid,
                                      array.name, size));
@@ -106,6 +98,15 @@ CheckResult check_with_poison(unsigned char byte, const Kernel& kernel, Workload
 }
 
 }  // namespace
+
+double valid_elements(const Workload::Result& result, Device& device) {
+  if (!result.count) return static_cast<double>(result.array.size);
+  return with_type(result.count->array.dtype, [&]<class T>(std::type_identity<T>) -> double {
+    T number{};
+    device.download(&number, result.count->written->data(), sizeof number);
+    return widen(number);
+  });
+}
 
 CheckResult check(const Kernel& kernel, Workload& workload, Device& device,
                   std::optional<Counters>* counters) {

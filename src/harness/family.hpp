@@ -320,6 +320,10 @@ class Workload {
   std::uint64_t input_checksum_ = 0;
 };
 
+/// How many elements of a result are right or wrong, as the kernel says that wrote it: all of them, or
+/// what is in its count, which may be any number.
+double valid_elements(const Workload::Result& result, Device& device);
+
 /// A family (or one op of it) behind one type for the programs.
 struct Family {
   std::string_view name, op, problem_help;
