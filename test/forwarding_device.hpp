@@ -14,6 +14,7 @@ struct ForwardingDevice : Device {
 
   Backend backend() const override { return host->backend(); }
   const DeviceInfo& info() const override { return host->info(); }
+  Rank rank() override { return host->rank(); }
   const std::vector<Kernel>& kernels() const override { return host->kernels(); }
   std::size_t free_memory() const override { return host->free_memory(); }
   std::size_t canary_bytes() const override { return host->canary_bytes(); }
@@ -38,6 +39,7 @@ struct ForwardingDevice : Device {
                                const Sampling& sampling) override {
     return host->measure(contestants, cache, sampling);
   }
+  std::unique_ptr<Device> open_peer() override { return open_host_device(); }
 };
 
 /// The host device, but with canaries, for kernels whose accesses nothing watches.

@@ -96,7 +96,8 @@ class KernelTest : public testing::Test {
     const Family& family = family_of(kernel_);
     std::vector<Problem> problems = family.test_problems();
     std::ranges::move(family.own_test_problems(kernel_), std::back_inserter(problems));
-    std::erase_if(problems, [&](const Problem& one) { return !supports(kernel_, one).ok; });
+    std::erase_if(problems,
+                  [&](const Problem& one) { return !supports(kernel_, one, device_.info()).ok; });
     EXPECT_FALSE(problems.empty()) << "supports no test problem";
 
     const std::vector<InputSet> sets = family.input_sets();
@@ -151,7 +152,7 @@ class RepeatTest : public testing::Test {
     std::vector<Problem> problems = family.bench_problems(Backend::cuda);
     std::ranges::move(family.own_test_problems(kernel_), std::back_inserter(problems));
     const auto problem = std::find_if(problems.begin(), problems.end(), [&](const Problem& one) {
-      return supports(kernel_, one).ok;
+      return supports(kernel_, one, device_.info()).ok;
     });
     ASSERT_NE(problem, problems.end()) << "supports no problem of ./bench, and has none of its own";
     const auto workload =
@@ -161,7 +162,7 @@ class RepeatTest : public testing::Test {
     for (int run = 0; run < 100; ++run) {
       workload->reset_results(0xFF);
       device_.run(kernel_, call);
-      const std::vector<std::uint64_t> bits = result_bits(kernel_, *workload, device_);
+      const std::vector<std::uint64_t> bits = result_bits(kernel_, *workload);
       if (first.empty()) first = bits;
       const bool has_unordered_sum = *kernel_.version.unordered_sum != 0;
       ASSERT_EQ(bits.size() + has_unordered_sum, workload->results().size());
@@ -187,8 +188,9 @@ class OverlapTest : public testing::Test {
     const Family& family = family_of(kernel_);
     std::vector<Problem> problems = family.own_test_problems(kernel_);
     std::ranges::move(family.bench_problems(Backend::host), std::back_inserter(problems));
-    const auto problem = std::ranges::find_if(
-        problems, [&](const Problem& one) { return supports(kernel_, one).ok; });
+    const auto problem = std::ranges::find_if(problems, [&](const Problem& one) {
+      return supports(kernel_, one).ok && family.devices(one, kernel_.dtype) == 1;
+    });
     ASSERT_NE(problem, problems.end());
     const InputSet set = family.input_sets().front();
     std::unique_ptr<Workload> sides[2];
@@ -199,7 +201,7 @@ class OverlapTest : public testing::Test {
       const Call call = sides[i]->prepare(kernel_).call;
       streams[static_cast<std::size_t>(i)] = [this, call] { kernel_.launch(call, nullptr); };
       device_.run(kernel_, call);
-      alone[i] = result_bits(kernel_, *sides[i], device_);
+      alone[i] = result_bits(kernel_, *sides[i]);
     }
     for (unsigned order = 0; order < 3; ++order) {
       device_.set_lane_order(order);
@@ -207,13 +209,13 @@ class OverlapTest : public testing::Test {
       ladder_host_api()->run_together(streams);
       device_.set_lane_order(0);
       for (int i = 0; i < 2; ++i) {
-        EXPECT_EQ(result_bits(kernel_, *sides[i], device_), alone[i]) << "lane order " << order;
+        EXPECT_EQ(result_bits(kernel_, *sides[i]), alone[i]) << "lane order " << order;
       }
     }
     for (int i = 0; i < 2; ++i) {
       sides[i]->reset_results(0xFF);
       device_.run(kernel_, sides[i]->prepare(kernel_).call);
-      EXPECT_EQ(result_bits(kernel_, *sides[i], device_), alone[i]) << "afterwards";
+      EXPECT_EQ(result_bits(kernel_, *sides[i]), alone[i]) << "afterwards";
     }
   }
 

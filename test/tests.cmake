@@ -218,6 +218,18 @@ target_link_libraries(attention_reference_test PRIVATE
   fmt::fmt GTest::gtest_main Threads::Threads)
 target_link_libraries(attention_reference_test_kernels PRIVATE GTest::gtest)
 
+# Problems on several devices, of a family of the test's own
+add_subdirectory(test/ring)
+if(LADDER_CUDA)
+  ladder_test_program(devices_on_gpu_test test/devices_test.cpp test/ring/family.cpp test/ring/v01_push.cu
+    test/ring/v02_flags.cu)
+  target_link_libraries(devices_on_gpu_test PRIVATE ladder GTest::gtest_main)
+  target_compile_definitions(devices_on_gpu_test PRIVATE LADDER_TEST_GPU)
+  add_test(NAME devices.gpu COMMAND devices_on_gpu_test)
+  set_tests_properties(devices.gpu PROPERTIES LABELS gpu RUN_SERIAL ON
+    SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
+endif()
+
 # What gemm_tensor's v20 chooses from, of the kernels as the host executor's library has them
 if(NOT LADDER_SANITIZE) # under which it has no clusters
   foreach(program gemm_choice_test gemm_estimates)

@@ -52,8 +52,8 @@ class Places {
                                                       : "in place";
       add(array.name, to_string(array.dtype), role, workload.buffers()[i]);
     }
-    if (prepared.workspace) add("workspace", "", "scratch", *prepared.workspace);
-    if (prepared.state) add("state", "", "state", *prepared.state);
+    for (const Buffer& workspace : prepared.workspaces) add("workspace", "", "scratch", workspace);
+    for (const Buffer& state : prepared.states) add("state", "", "state", state);
     std::uintptr_t last = 0;
     const auto end = recording.static_shared + recording.static_shared_bytes;
     const auto see = [&](std::uintptr_t address, std::uintptr_t bytes) {

@@ -140,8 +140,8 @@ std::vector<Group> select_groups(const Options& options, Backend backend) {
 std::string memory_shortfall(const Family& family, const Problem& problem, DType dtype,
                              const Device& device, double extra_bytes) {
   // The inputs and the answer are made outside the device first: on the host executor that is the
-  // same memory.
-  const int copies = device.backend() == Backend::host ? 2 : 1;
+  // same memory, and so is that of all devices.
+  const int copies = device.backend() == Backend::host ? 2 * family.devices(problem, dtype) : 1;
   const double needed = copies * (family.memory(problem, dtype) + extra_bytes);
   const auto free = static_cast<double>(device.free_memory());
   if (needed <= 0.95 * free) return "";

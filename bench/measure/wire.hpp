@@ -156,7 +156,7 @@ void transfer(auto& io, Like<Group> auto& group) {
 
 void transfer(auto& io, Like<DeviceInfo> auto& info) {
   each(io, info.name, info.compute_capability, info.sm_count, info.l2_bytes, info.toolkit,
-       info.driver, info.pin_gbps, info.pin_gflops);
+       info.driver, info.pin_gbps, info.pin_gflops, info.count);
 }
 
 void transfer(auto& io, Like<GpuState> auto& state) {

@@ -1,6 +1,7 @@
 // How a version makes itself known.
 #pragma once
 
+#include "device/ranks.hpp"
 #include "device/types.hpp"
 
 #include <cstddef>
@@ -44,6 +45,7 @@ struct Call {
   /// As many bytes as the version asks for, which were zero before its first launch with them; a launch
   /// leaves them as it found them. After one that failed or was ended they have to be zero again.
   void* state = nullptr;
+  Ranks ranks{};  ///< the devices of the problem; the stream of a launch is the first one's
 };
 
 /// A registered version of one family, op and element type; args and problem are the family's
@@ -85,6 +87,9 @@ void register_kernel(const Kernel& kernel);
 ///                                                        device; it then has a workspace, which
 ///                                                        like launch takes a `const Plan&` behind
 ///                                                        args
+///   static void launch(const Args<T>&, Ranks)            instead, where it runs on several devices
+///                                                        (device/on_each.hpp): workspace and state are
+///                                                        then bytes on each, to which the ranks point
 ///   static constexpr Contract::Problem test_problems[]   tested with it alone: what its family's
 ///                                                        leave untried of its branches
 /// None of them but launch does anything that others can see, and launch only launches.
@@ -127,7 +132,9 @@ struct Register {
     const host::LaunchStream given(stream);
 #endif
     const Args<T>& a = args_of<T>(call);
-    if constexpr (kPlans<T>) {
+    if constexpr (requires { V::launch(a, call.ranks); }) {
+      V::launch(a, call.ranks);
+    } else if constexpr (kPlans<T>) {
       const auto& plan = plan_of<T>(call);
       if constexpr (requires { V::launch(a, plan, call.state, stream); }) {
         V::launch(a, plan, call.state, stream);

@@ -42,6 +42,7 @@ struct Array {
   Tolerance tolerance{};  ///< of what is written
   Generator generator{};
   std::string count{};  ///< see valid_by
+  int device = 0;       ///< see on
 
   bool is_read() const { return role != Role::output; }
   bool is_written() const { return role != Role::input; }
@@ -70,6 +71,13 @@ struct Array {
   /// Of the array only the first elements are right or wrong, as many as a kernel writes to `count`:
   /// an array of one integer, which is compared as all are.
   Array valid_by(std::string count) const;
+
+  /// The same array on another device, of a problem that lies on several: from 0 on.
+  Array on(int index) const {
+    Array moved = *this;
+    moved.device = index;
+    return moved;
+  }
 };
 
 /// Arrays of elements of type T.

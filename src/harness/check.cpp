@@ -21,7 +21,7 @@ CheckResult incorrect(std::string reason) {
 }
 
 /// By the family's own judgement, or each element by the answer.
-CheckResult judge(Workload& workload, Device& device) {
+CheckResult judge(Workload& workload) {
   if (workload.judges_itself()) {
     const std::string mistake = workload.mistake();
     return mistake.empty() ? CheckResult{} : incorrect(mistake);
@@ -32,18 +32,19 @@ CheckResult judge(Workload& workload, Device& device) {
     const Array& array = result.array;
     std::size_t size = array.size;
     if (result.count) {
-      const double valid = valid_elements(result, device);
+      const double valid = valid_elements(result);
       if (!(valid >= 0 && valid <= static_cast<double>(size))) {
         return incorrect(fmt::format("{} is {:.0f}, and {} has {} elements", array.count, valid,
                                      array.name, size));
       }
       double expected = 0;
-      device.download(&expected, result.count->expected_values(), sizeof expected);
+      result.count->written->device().download(&expected, result.count->expected_values(),
+                                               sizeof expected);
       size = static_cast<std::size_t>(std::min(valid, expected));
     }
-    const Comparison found =
-        device.compare(array.dtype, result.written->data(), result.expected_values(),
-                       result.magnitudes(), size, array.tolerance);
+    const Comparison found = result.written->device().compare(
+        array.dtype, result.written->data(), result.expected_values(), result.magnitudes(), size,
+        array.tolerance);
     all.max_error = std::max(all.max_error, found.max_error);
     if (found.worst_ratio > worst_ratio) {
       worst_ratio = found.worst_ratio;
@@ -59,9 +60,9 @@ CheckResult judge(Workload& workload, Device& device) {
   return all;
 }
 
-bool is_zero(const Buffer& buffer, Device& device) {
+bool is_zero(const Buffer& buffer) {
   std::vector<unsigned char> bytes(buffer.bytes());
-  device.download(bytes.data(), buffer.data(), bytes.size());
+  buffer.device().download(bytes.data(), buffer.data(), bytes.size());
   return std::ranges::all_of(bytes, [](unsigned char byte) { return byte == 0; });
 }
 
@@ -71,20 +72,20 @@ CheckResult check_with_poison(unsigned char byte, const Kernel& kernel, Workload
   Workload::Prepared prepared{};
   try {
     prepared = workload.prepare(kernel);
-    if (prepared.workspace) prepared.workspace->poison(byte);
+    for (Buffer& workspace : prepared.workspaces) workspace.poison(byte);
     if (counters) *counters = device.count(kernel, prepared.call);
     if (!counters || !*counters) device.run(kernel, prepared.call);
   } catch (const std::exception& error) {
     if (!device.lost()) workload.forget(kernel);
     return {.verdict = Verdict::failed, .reason = error.what()};
   }
-  if (prepared.workspace && !prepared.workspace->canaries_intact()) {
+  if (!std::ranges::all_of(prepared.workspaces, &Buffer::canaries_intact)) {
     return incorrect("wrote outside its workspace");
   }
-  if (prepared.state && !prepared.state->canaries_intact()) {
+  if (!std::ranges::all_of(prepared.states, &Buffer::canaries_intact)) {
     return incorrect("wrote outside its state");
   }
-  if (prepared.state && !is_zero(*prepared.state, device)) {
+  if (!std::ranges::all_of(prepared.states, is_zero)) {
     workload.forget(kernel);
     return incorrect("left its state other than zero");
   }
@@ -94,16 +95,17 @@ CheckResult check_with_poison(unsigned char byte, const Kernel& kernel, Workload
     return incorrect(is_written ? "wrote outside its output" : "wrote outside an input");
   }
   if (!workload.inputs_are_intact()) return incorrect("changed its inputs");
-  return judge(workload, device);
+  return judge(workload);
 }
 
 }  // namespace
 
-double valid_elements(const Workload::Result& result, Device& device) {
+double valid_elements(const Workload::Result& result) {
   if (!result.count) return static_cast<double>(result.array.size);
   return with_type(result.count->array.dtype, [&]<class T>(std::type_identity<T>) -> double {
     T number{};
-    device.download(&number, result.count->written->data(), sizeof number);
+    const Buffer& count = *result.count->written;
+    count.device().download(&number, count.data(), sizeof number);
     return widen(number);
   });
 }

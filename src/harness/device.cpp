@@ -47,6 +47,12 @@ Launch largest_launch(std::span<const Launch> launches) {
   return largest;
 }
 
+Device& Device::peer(int i) {
+  if (i == 0) return *this;
+  while (peers_.size() < static_cast<std::size_t>(i)) peers_.push_back(open_peer());
+  return *peers_[static_cast<std::size_t>(i - 1)];
+}
+
 Buffer::Buffer(Device& device, std::size_t bytes)
     : device_(&device),
       canary_(device.canary_bytes()),

@@ -26,6 +26,7 @@ struct DeviceInfo {
   std::string toolkit, driver;  ///< CUDA versions; empty on the host executor
   double pin_gbps = 0;          ///< DRAM: memory clock times bus width, GB/s
   double pin_gflops = 0;        ///< fp32 FMA: lanes times the highest SM clock, GFLOP/s
+  int count = 1;                ///< how many there are for one problem
 };
 
 /// What the compiler and the launch made of a kernel.
@@ -59,6 +60,13 @@ class Device {
   virtual ~Device() = default;
   virtual Backend backend() const = 0;
   virtual const DeviceInfo& info() const = 0;
+
+  /// Number i of the devices of a problem, of which this is number 0: of GPUs the next one, after the last the
+  /// first. All of them reach the memory of all. Opened when it is first asked for.
+  Device& peer(int i);
+
+  /// As number 0, without state and workspace.
+  virtual Rank rank() = 0;
 
   /// Kernels registered for this device's backend.
   virtual const std::vector<Kernel>& kernels() const = 0;
@@ -122,6 +130,14 @@ class Device {
   /// Like run, as what a profiler waiting for cudaProfilerStart sees, in an NVTX range called `name`
   /// of the domain "ladder".
   virtual void profile(const Kernel& kernel, const Call& call, const std::string& name) = 0;
+
+ protected:
+  /// The next one; peers() are open already.
+  virtual std::unique_ptr<Device> open_peer() = 0;
+  const std::vector<std::unique_ptr<Device>>& peers() const { return peers_; }
+
+ private:
+  std::vector<std::unique_ptr<Device>> peers_;
 };
 
 /// The host executor.
@@ -149,6 +165,7 @@ class Buffer {
   Buffer(Buffer&& other) noexcept;
   Buffer& operator=(Buffer&&) = delete;
 
+  Device& device() const { return *device_; }
   void* data() const { return base_ + canary_; }
   std::size_t bytes() const { return bytes_; }
 

@@ -85,6 +85,9 @@ Binding::Binding(std::vector<Array> arrays) : arrays_(std::move(arrays)) {
     if (std::ranges::count(arrays_, array.name, &Array::name) > 1) {
       throw std::logic_error("two arrays are called " + array.name);
     }
+    if (array.device < 0) {
+      throw std::logic_error(fmt::format("{} is on device {}", array.name, array.device));
+    }
     const auto count = std::ranges::find(arrays_, array.count, &Array::name);
     const bool is_counted = array.is_written() && count != arrays_.end() && count->is_written() &&
                             is_integer(count->dtype) && count->size == 1;
@@ -95,15 +98,22 @@ Binding::Binding(std::vector<Array> arrays) : arrays_(std::move(arrays)) {
   }
 }
 
+int Binding::devices() const {
+  int most = 1;
+  for (const Array& array : arrays_) most = std::max(most, array.device + 1);
+  return most;
+}
+
 double memory_of(const Binding& binding) {
-  double bytes = 0;
+  std::vector<double> bytes(static_cast<std::size_t>(binding.devices()));
   for (const Array& array : binding.arrays()) {
     const double copies = array.role == Role::in_place ? 2 : 1;
     const double of_answer = array.is_written() ? 2 * sizeof(double) : 0;  // expected and magnitude
-    bytes += static_cast<double>(array.size) *
-             (copies * static_cast<double>(size_of(array.dtype)) + of_answer);
+    bytes[static_cast<std::size_t>(array.device)] +=
+        static_cast<double>(array.size) *
+        (copies * static_cast<double>(size_of(array.dtype)) + of_answer);
   }
-  return bytes;
+  return std::ranges::max(bytes);
 }
 
 Cost cost_of(const Binding& binding, double flops) {
@@ -123,14 +133,15 @@ Workload::Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::u
   std::vector<void*> addresses;
   buffers_.reserve(arrays().size());
   for (const Array& array : arrays()) {
-    Buffer& buffer = buffers_.emplace_back(device, array.size * size_of(array.dtype));
+    Buffer& buffer =
+        buffers_.emplace_back(device.peer(array.device), array.size * size_of(array.dtype));
     addresses.push_back(buffer.data());
     if (!array.is_written()) continue;
     Result& result = results_.emplace_back(Result{.array = array, .written = &buffer});
     if (set.exact) {
       result.array.tolerance = {.relative = set.rounded ? unit_roundoff(array.dtype) : 0};
     }
-    if (array.role == Role::in_place) result.before.emplace(device, buffer.bytes());
+    if (array.role == Role::in_place) result.before.emplace(buffer.device(), buffer.bytes());
   }
   for (Result& result : results_) {
     for (const Result& other : results_) {
@@ -191,12 +202,13 @@ void Workload::refill(std::uint64_t seed) {
   binding_->arrange_inputs(seed, !answer_is_made_on_gpu(), addresses);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (!arrays()[i].is_read()) continue;
-    device_.upload(buffers_[i].data(), values[i].data(), values[i].size());
+    buffers_[i].device().upload(buffers_[i].data(), values[i].data(), values[i].size());
   }
   if (answer_is_made_on_gpu()) binding_->derive_inputs_on_gpu();
   for (Result& result : results_) {
     if (!result.before) continue;
-    device_.copy(result.before->data(), result.written->data(), result.written->bytes());
+    result.written->device().copy(result.before->data(), result.written->data(),
+                                  result.written->bytes());
   }
   input_checksum_ = checksum_of_inputs();
   if (judges_itself()) return;
@@ -204,7 +216,7 @@ void Workload::refill(std::uint64_t seed) {
     std::vector<AnswerOnGpu> answers;
     for (Result& result : results_) {
       const auto make = [&](std::optional<Buffer>& buffer) {
-        buffer.emplace(device_, result.array.size * sizeof(double));
+        buffer.emplace(result.written->device(), result.array.size * sizeof(double));
         return static_cast<double*>(buffer->data());
       };
       answers.push_back({make(result.expected), make(result.magnitude)});
@@ -213,11 +225,12 @@ void Workload::refill(std::uint64_t seed) {
     return;
   }
   const auto answers = in_host_memory([&] { return binding_->reference(addresses); });
-  const auto put = [&](std::optional<Buffer>& to, const Doubles& from) {
-    to.emplace(device_, from.size() * sizeof(double));
-    device_.upload(to->data(), from.data(), from.size() * sizeof(double));
-  };
   for (std::size_t i = 0; i < results_.size(); ++i) {
+    const auto put = [&](std::optional<Buffer>& to, const Doubles& from) {
+      Device& device = results_[i].written->device();
+      to.emplace(device, from.size() * sizeof(double));
+      device.upload(to->data(), from.data(), from.size() * sizeof(double));
+    };
     const Result& of = results_[i];
     const double size =
         of.count ? answers.at(static_cast<std::size_t>(of.count - &results_[0])).values.at(0)
@@ -234,7 +247,8 @@ void Workload::refill(std::uint64_t seed) {
 void Workload::reset_results(unsigned char byte) {
   for (Result& result : results_) {
     if (result.before) {
-      device_.copy(result.written->data(), result.before->data(), result.written->bytes());
+      result.written->device().copy(result.written->data(), result.before->data(),
+                                    result.written->bytes());
     } else {
       result.written->poison(byte);
     }
@@ -245,7 +259,7 @@ std::string Workload::mistake() const {
   std::vector<LargeArray<std::byte>> values;
   const auto on_host = [&](const Buffer& buffer) -> void* {
     values.push_back(in_host_memory([&] { return LargeArray<std::byte>(buffer.bytes()); }));
-    device_.download(values.back().data(), buffer.data(), buffer.bytes());
+    buffer.device().download(values.back().data(), buffer.data(), buffer.bytes());
     return values.back().data();
   };
   std::vector<void*> before, after;
@@ -264,6 +278,12 @@ Plan make_plan(const Kernel& kernel, const void* args, bool may_time) {
   return Plan(kernel.plan(args, may_time), kernel.forget);
 }
 
+std::vector<Buffer> Workload::on_each_device(std::size_t bytes) const {
+  std::vector<Buffer> buffers;
+  for (int i = 0; i < binding_->devices(); ++i) buffers.emplace_back(device_.peer(i), bytes);
+  return buffers;
+}
+
 Workload::Prepared Workload::prepare(const Kernel& kernel) {
   const auto key = std::make_pair(kernel.launch, std::string_view(kernel.file));
   auto known = of_kernels_.find(key);
@@ -272,19 +292,34 @@ Workload::Prepared Workload::prepare(const Kernel& kernel) {
     OfKernel made{.plan = make_plan(kernel, binding_->args(), true)};
     const std::chrono::duration<double, std::micro> us = std::chrono::steady_clock::now() - begin;
     if (made.plan) made.plan_us = us.count();
+    const std::size_t bytes = kernel.state ? kernel.state(binding_->args()) : 0;
+    if (bytes > 0) made.states = on_each_device(bytes);
+    for (int i = 0; i < binding_->devices(); ++i) {
+      Rank& rank = made.ranks.emplace_back(device_.peer(i).rank());
+      rank.index = i;
+      if (bytes == 0) continue;
+      Buffer& state = made.states[static_cast<std::size_t>(i)];
+      state.poison(0);
+      rank.state = state.data();
+    }
     known = of_kernels_.emplace(key, std::move(made)).first;
   }
   OfKernel& own = known->second;
-  Prepared prepared{{binding_->args(), own.plan.get()}, nullptr, nullptr, own.plan_us};
-  if (const std::size_t bytes = kernel.state ? kernel.state(binding_->args()) : 0; bytes > 0) {
-    if (!own.state) own.state.emplace(device_, bytes).poison(0);
-    prepared.state = &*own.state;
-    prepared.call.state = own.state->data();
-  }
+  const Ranks ranks{own.ranks.data(), binding_->devices()};
+  Prepared prepared{
+      {binding_->args(), own.plan.get(), ranks[0].state, ranks}, {}, own.states, own.plan_us};
   if (const std::size_t bytes = kernel.workspace ? kernel.workspace(prepared.call) : 0; bytes > 0) {
-    if (!workspace_ || workspace_->bytes() < bytes) workspace_.emplace(device_, bytes);
-    binding_->set_workspace(workspace_->data());
-    prepared.workspace = &*workspace_;
+    if (workspaces_.empty() || workspaces_.front().bytes() < bytes) {
+      workspaces_.clear();
+      workspaces_ = on_each_device(bytes);
+    }
+    binding_->set_workspace(workspaces_.front().data());
+    prepared.workspaces = workspaces_;
+    for (auto& [launch, of] : of_kernels_) {
+      for (Rank& rank : of.ranks) {
+        rank.workspace = workspaces_[static_cast<std::size_t>(rank.index)].data();
+      }
+    }
   }
   return prepared;
 }
@@ -297,7 +332,8 @@ std::uint64_t Workload::checksum_of_inputs() const {
   std::uint64_t sum = 0;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     if (arrays()[i].role != Role::input) continue;
-    sum = random_bits(sum, 0, device_.checksum(buffers_[i].data(), buffers_[i].bytes()));
+    const Buffer& buffer = buffers_[i];
+    sum = random_bits(sum, 0, buffer.device().checksum(buffer.data(), buffer.bytes()));
   }
   return sum;
 }
@@ -348,13 +384,23 @@ Problem Family::problem(std::string_view text) const {
   throw std::invalid_argument(std::string(text) + " is no problem of " + std::string(name));
 }
 
+int Family::devices(const Problem& problem, DType dtype) const {
+  const auto binding = bind(problem, dtype);
+  return binding ? binding->devices() : 1;
+}
+
 Support supports(const Kernel& kernel, const Problem& problem) {
   return kernel.supports(problem.own());
 }
 
 Support supports(const Kernel& kernel, const Problem& problem, const DeviceInfo& device) {
   const Support architecture = architecture_supports(kernel.file, device);
-  return architecture.ok ? supports(kernel, problem) : architecture;
+  const Support own = architecture.ok ? supports(kernel, problem) : architecture;
+  if (!own.ok) return own;
+  const int needed = family_of(kernel).devices(problem, kernel.dtype);
+  if (needed <= device.count) return own;
+  return unsupported("needs %d GPUs, there %s %d", needed, device.count == 1 ? "is" : "are",
+                     device.count);
 }
 
 }  // namespace ladder

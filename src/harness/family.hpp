@@ -210,10 +210,12 @@ Plan make_plan(const Kernel& kernel, const void* args, bool may_time);
 /// addresses that someone else owns, one for each of arrays().
 class Binding {
  public:
-  /// Throws std::logic_error where two arrays have one name, or valid_by names none that is a count.
+  /// Throws std::logic_error where two arrays have one name, or valid_by names none that is a count, or
+  /// one lies on no device.
   explicit Binding(std::vector<Array> arrays);
   virtual ~Binding() = default;
   const std::vector<Array>& arrays() const { return arrays_; }
+  int devices() const;  ///< that the arrays lie on, up to the last
 
   /// Makes args of the arrays' addresses; without a workspace.
   virtual void bind(std::span<void* const> addresses) = 0;
@@ -245,7 +247,8 @@ class Binding {
   std::vector<Array> arrays_;
 };
 
-/// One problem on a device: its arrays, and the answers to compare with.
+/// One problem on a device, or on its peers too: its arrays, and the answers to compare with, each on its
+/// array's device.
 class Workload {
  public:
   Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::uint64_t seed,
@@ -286,8 +289,8 @@ class Workload {
   /// scratch memory that all kernels share. Valid as long as this is.
   struct Prepared {
     Call call;
-    Buffer *workspace, *state;  ///< null: it needs none
-    double plan_us;             ///< that its plan took, on the CPU; 0 without one
+    std::span<Buffer> workspaces, states;  ///< one on each device; none: it needs none
+    double plan_us;                        ///< that its plan took, on the CPU; 0 without one
   };
   Prepared prepare(const Kernel& kernel);
 
@@ -307,22 +310,25 @@ class Workload {
   struct OfKernel {
     Plan plan;
     double plan_us = 0;
-    std::optional<Buffer> state{};
+    std::vector<Buffer> states{};
+    std::vector<Rank> ranks{};
   };
+
+  std::vector<Buffer> on_each_device(std::size_t bytes) const;
 
   Device& device_;
   std::unique_ptr<Binding> binding_;
   InputSet set_;
   std::vector<Buffer> buffers_;
   std::vector<Result> results_;
-  std::optional<Buffer> workspace_;
+  std::vector<Buffer> workspaces_;
   std::map<std::pair<decltype(Kernel::launch), std::string_view>, OfKernel> of_kernels_;
   std::uint64_t input_checksum_ = 0;
 };
 
 /// How many elements of a result are right or wrong, as the kernel says that wrote it: all of them, or
 /// what is in its count, which may be any number.
-double valid_elements(const Workload::Result& result, Device& device);
+double valid_elements(const Workload::Result& result);
 
 /// A family (or one op of it) behind one type for the programs.
 struct Family {
@@ -337,11 +343,13 @@ struct Family {
   const char* (*best)(const Problem&);  ///< "" where the family doesn't say
   Cost (*cost)(const Problem&, DType);
   ComputeRoof (*compute_roof)(DType);
-  double (*memory)(const Problem&, DType);                  ///< device bytes a check needs
+  double (*memory)(const Problem&, DType);  ///< bytes a check needs on the device that holds most
   std::unique_ptr<Binding> (*bind)(const Problem&, DType);  ///< null: not of this type
 
   /// Throws std::invalid_argument where the text is no problem.
   Problem problem(std::string_view text) const;
+
+  int devices(const Problem& problem, DType dtype) const;  ///< as Binding
 
   /// Null as bind.
   std::unique_ptr<Workload> open(const Problem& problem, DType dtype, const InputSet& set,
@@ -355,7 +363,8 @@ struct Family {
 const std::vector<Family>& families();
 const Family& family_of(const Kernel& kernel);
 
-/// Whether a kernel can run a problem, by its own limits; on a device, by its file's suffix first.
+/// Whether a kernel can run a problem, by its own limits; on a device, by its file's suffix first, and last by
+/// how many such devices there are.
 Support supports(const Kernel& kernel, const Problem& problem);
 Support supports(const Kernel& kernel, const Problem& problem, const DeviceInfo& device);
 void add_family(Family family);
@@ -367,7 +376,7 @@ const Kernel* best_version(const Family& family, const Problem& problem, DType d
                            std::span<const Kernel> kernels, const DeviceInfo& device,
                            std::string* why = nullptr);
 
-/// Device bytes of the arrays and the answers.
+/// Bytes of the arrays and the answers, on the device that has most of them.
 double memory_of(const Binding& binding);
 
 /// With the arrays' bytes.

@@ -12,7 +12,8 @@ namespace ladder {
 /// State of the L2 cache at the start of every sample.
 ///   cold: twice the L2's size is overwritten, then one launch is timed between two events; and both
 ///         up to four times, as often as fits into a millisecond, because a short kernel's time goes
-///         up and down by turns, launch by launch;
+///         up and down by turns, launch by launch; on several GPUs the L2 of each, and the time is
+///         from the first one's start to the end of all;
 ///   hot:  a CUDA graph of many launches on the same data is timed, per launch.
 enum class Cache { cold, hot };
 

@@ -1056,7 +1056,9 @@ void run_threads(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsign
   grids.run();
 }
 
-void run_together(std::span<const std::function<void()>> work) {
+namespace {
+
+void run_streams(std::span<const std::function<void()>> work, bool of_one_problem) {
   if (running_stream) throw std::runtime_error("streams are running together already");
   if (work.size() > kMostStreams) throw std::runtime_error("at most 64 streams run together");
   if (!kBesideEachOther) {
@@ -1075,7 +1077,7 @@ void run_together(std::span<const std::function<void()>> work) {
   random_block = lane_order;
   prepare_shared();
   const OverflowWatch watch;
-  begin_overlap();
+  begin_overlap(of_one_problem);
   std::exception_ptr failure;
   try {
     Grids grids;
@@ -1103,6 +1105,11 @@ void run_together(std::span<const std::function<void()>> work) {
   streams_end = false;
   fail_stream(last, failure);
 }
+
+}  // namespace
+
+void run_together(std::span<const std::function<void()>> work) { run_streams(work, false); }
+void run_on_devices(std::span<const std::function<void()>> work) { run_streams(work, true); }
 
 void set_sm_count(int count) { sm_count_of_kernels = count; }
 int sm_count() { return sm_count_of_kernels; }

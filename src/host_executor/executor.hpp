@@ -52,6 +52,9 @@ void run(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsigned clust
 /// number. (Under AddressSanitizer streams run one after another.)
 void run_together(std::span<const std::function<void()>> streams);
 
+/// The same of one problem's launches on several devices: they may share memory, and wait for each other.
+void run_on_devices(std::span<const std::function<void()>> streams);
+
 /// The blocks of a grid that run, in their order.
 using BlockChoice = std::function<std::vector<uint3>(dim3 grid)>;
 

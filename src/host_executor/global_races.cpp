@@ -27,6 +27,7 @@ constexpr std::size_t kMostCopied = 1 << 24;  // pieces, when they are made narr
 struct Block {
   Epoch began;
   uint3 index;
+  unsigned launch;
 };
 std::vector<Block> blocks;  // of launches in progress, that have begun or, after others, gone on
 uint3 own_index;
@@ -34,6 +35,7 @@ PerBlock per_block_index(own_index);
 
 Epoch launch_began = 1;
 Epoch overlap_began = 1;  // the first of the launches that may overlap
+bool of_one_problem = false;
 PerLaunch per_launch_began(launch_began);
 
 // --- What blocks know of each other ------------------------------------------------------------
@@ -53,16 +55,19 @@ PerBlock per_block_clock_at_fence(clock_at_fence);
 PerBlock per_block_fences(fences_in_block);
 
 /// Whose access it was.
-uint3 block_of(const Touch& past) {
-  return std::prev(std::partition_point(blocks.begin(), blocks.end(),
-                                        [&](const Block& b) { return b.began <= past.epoch; }))
-      ->index;
+const Block& block_of(const Touch& past) {
+  return *std::prev(std::partition_point(blocks.begin(), blocks.end(),
+                                         [&](const Block& b) { return b.began <= past.epoch; }));
 }
-bool same(uint3 a, uint3 b) { return a.x == b.x && a.y == b.y && a.z == b.z; }
+Block own_block() { return {epoch, own_index, LaunchNumber::selected()}; }
+bool same(const Block& a, const Block& b) {
+  return a.index.x == b.index.x && a.index.y == b.index.y && a.index.z == b.index.z &&
+         a.launch == b.launch;
+}
 
 /// Of an access of this launch that is no older than the running block, or its cluster.
 bool is_own(const Touch& past) {
-  return !interleaved || in_cluster || past.epoch == epoch || same(block_of(past), own_index);
+  return !interleaved || in_cluster || past.epoch == epoch || same(block_of(past), own_block());
 }
 
 /// An address by which blocks meet, and how many of its releases someone knows.
@@ -72,7 +77,7 @@ using Known = std::vector<std::pair<const Place*, std::size_t>>;
 /// A thread of a block has met whoever accesses the same address next.
 struct Release {
   Epoch cluster_began, epoch;
-  uint3 block;
+  Block block;
   unsigned thread;
   std::uint32_t time;
   Clock clock, clock_at_fence;  // the thread's
@@ -97,8 +102,10 @@ struct Release {
 struct Place {
   std::vector<Release> releases;  // in the order of time
 };
-std::unordered_map<std::uintptr_t, Place> places;
+using Places = std::unordered_map<std::uintptr_t, Place>;
+Places places, places_of_problem;
 PerLaunch per_launch_places(places);
+Places& places_to_meet() { return of_one_problem ? places_of_problem : places; }
 
 void add(Known& known, const Place* place, std::size_t count) {
   for (auto& [other, most] : known) {
@@ -135,7 +142,7 @@ bool passed_on(const Known& known, const Touch& past,
     if (!asked.emplace(place, count).second) continue;
     const auto begin = place->releases.begin(), end = begin + static_cast<std::ptrdiff_t>(count);
     if (interleaved && !in_cluster) {  // the epochs of releases don't ascend
-      const uint3 block = block_of(past);
+      const Block block = block_of(past);
       for (auto at = begin; at != end; ++at) {
         const bool of_block = at->epoch >= past.epoch && same(at->block, block);
         if (of_block && at->passes_on(past)) return true;
@@ -170,9 +177,11 @@ std::string text(uint3 v) {
 }
 
 [[noreturn, gnu::cold]] void fail_between_blocks(const Touch& past, const Touch& now) {
+  const Block& block = block_of(past);
   fail_thread(std::string("race in global memory: the ") + name_of(now.access()) + " at " +
               source_text(now.address()) + " and the " + name_of(past.access()) + " of block " +
-              text(block_of(past)) + " thread " + thread_text(past.thread) + " at " +
+              text(block.index) + " thread " + thread_text(past.thread) +
+              (of_one_problem ? " of stream " + std::to_string(block.launch) : "") + " at " +
               source_text(past.address()) +
               " are in no order: between blocks that takes a __threadfence and an atomic operation "
               "on both sides, or a release and an acquire");
@@ -181,7 +190,7 @@ std::string text(uint3 v) {
 [[noreturn, gnu::cold]] void fail_between_launches(const Touch& past, const Touch& now) {
   fail_thread(std::string("race in global memory: the ") + name_of(now.access()) + " at " +
               source_text(now.address()) + " and the " + name_of(past.access()) + " of block " +
-              text(block_of(past)) + " of stream " + std::to_string(past.launch) + " at " +
+              text(block_of(past).index) + " of stream " + std::to_string(past.launch) + " at " +
               source_text(past.address()) +
               " are of two launches that may overlap: they may share no memory that one of them "
               "writes, be it a workspace or state");
@@ -195,7 +204,9 @@ std::string text(uint3 v) {
 }
 
 [[gnu::always_inline]] inline void expect_order(const Touch& past, const Touch& now) {
-  if (past.epoch < launch_began || (past.strong && now.strong)) return;
+  const bool is_others = of_one_problem && past.launch != now.launch;
+  if (past.epoch < (is_others ? overlap_began : launch_began)) return;
+  if (past.strong && now.strong) return;
   const bool same_cluster = past.epoch >= cluster_began && is_own(past);
   if ((same_cluster && ordered(past, now.thread)) || passed_on(now.thread, past)) [[likely]] {
     if (past.pending) [[unlikely]]
@@ -300,7 +311,7 @@ void GlobalShadow::note(const void* pc, std::size_t offset, std::size_t bytes, A
   last_ = std::max(last_, end - 1);
   if (launches_overlap) [[unlikely]] {
     now.launch = static_cast<std::uint8_t>(LaunchNumber::selected()) & ((1 << kLaunchBits) - 1);
-    expect_own_memory(begin, end, now);
+    if (!of_one_problem) expect_own_memory(begin, end, now);
   }
   const bool loads = access == Access::load;
   if (loads && !reads_[0]) {
@@ -334,13 +345,15 @@ void GlobalShadow::complete(std::size_t offset, std::size_t bytes) {
   }
 }
 
-void begin_overlap() {
+void begin_overlap(bool one_problem) {
   launches_overlap = interleaved = true;
+  of_one_problem = one_problem;
+  places_of_problem.clear();
   overlap_began = last_epoch + 1;
   blocks.clear();
 }
 
-void end_overlap() { launches_overlap = interleaved = false; }
+void end_overlap() { launches_overlap = interleaved = of_one_problem = false; }
 
 void begin_launch() {
   launch_began = last_epoch + 1;
@@ -361,7 +374,7 @@ void begin_block_of_launch(uint3 index) {
   for (Seen& seen : seen_by) seen = {};
 }
 
-void note_epoch() { blocks.push_back({epoch, own_index}); }
+void note_epoch() { blocks.push_back(own_block()); }
 
 void fence() {
   const unsigned thread = thread_number();
@@ -380,9 +393,10 @@ void fence() {
 void meet_blocks(const void* address, Access access) {
   const auto key = reinterpret_cast<std::uintptr_t>(address);
   const unsigned thread = thread_number();
-  if (access != Access::store && !places.empty()) {
-    const auto place = places.find(key);
-    if (place != places.end()) {
+  Places& known = places_to_meet();
+  if (access != Access::store && !known.empty()) {
+    const auto place = known.find(key);
+    if (place != known.end()) {
       add(seen_by[thread].unfenced, &place->second, place->second.releases.size());
       anything_seen = true;
     }
@@ -390,7 +404,7 @@ void meet_blocks(const void* address, Access access) {
   if (access == Access::load || fences_in_block == 0) return;
   Release release{.cluster_began = cluster_began,
                   .epoch = epoch,
-                  .block = own_index,
+                  .block = own_block(),
                   .thread = thread,
                   .time = own_time(thread),
                   .clock = clocks[thread],
@@ -403,7 +417,7 @@ void meet_blocks(const void* address, Access access) {
     release.fences.push_back(last_fence[i]);
     --left;
   }
-  places[key].releases.push_back(std::move(release));
+  known[key].releases.push_back(std::move(release));
 }
 
 void share_in_block() {

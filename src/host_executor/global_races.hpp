@@ -14,7 +14,8 @@
 // ordered with each other; what they race for among themselves is found in shared memory alone.
 //
 // Of two launches that may overlap nothing is in order, not even atomic operations: they may share no
-// memory that one of them writes.
+// memory that one of them writes. Those of one problem on several devices may: their blocks are in order
+// as those of a launch are.
 #pragma once
 
 #include "host_executor/counts.hpp"
@@ -30,8 +31,8 @@ struct Touch;
 
 /// Whether launches are in progress that may overlap those of other numbers (per_block.hpp).
 inline bool launches_overlap = false;
-/// Such ones begin, or have ended.
-void begin_overlap();
+/// Such ones begin, of one problem or not, or have ended.
+void begin_overlap(bool of_one_problem);
 void end_overlap();
 
 /// What is known of the accesses to an allocation. Loads count from the first store on: most

@@ -1,4 +1,5 @@
 // A GPU as a Device.
+#include "device/current_device.hpp"
 #include "harness/cuda/error.hpp"
 #include "harness/cuda/hardware_counters.hpp"
 #include "harness/cuda/memory.hpp"
@@ -89,6 +90,28 @@ int fma_lanes(int compute_capability) {
   return compute_capability == 75 || compute_capability == 80 ? 64 : 128;
 }
 
+int device_count() {
+  int count = 0;
+  LADDER_CUDA(cudaGetDeviceCount(&count));
+  return count;
+}
+
+/// Lets each of two GPUs reach the other's memory.
+void connect(int a, int b) {
+  for (const auto [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+    int can = 0;
+    LADDER_CUDA(cudaDeviceCanAccessPeer(&can, from, to));
+    if (!can) {
+      throw std::runtime_error("GPU number " + std::to_string(from) +
+                               " cannot reach the memory of number " + std::to_string(to));
+    }
+    const CurrentDevice current(from);
+    const cudaError_t error = cudaDeviceEnablePeerAccess(to, 0);
+    if (error != cudaErrorPeerAccessAlreadyEnabled) LADDER_CUDA(error);
+    cudaGetLastError();
+  }
+}
+
 int choose(int ordinal) {
   int count = 0;
   int driver = 0;
@@ -138,6 +161,7 @@ class CudaDevice final : public Device {
   CudaDevice(int ordinal, Placement placement)
       : ordinal_(choose(ordinal)), placement_(placement), nvml_(pci_bus_id(ordinal_)) {
     LADDER_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    LADDER_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
     cudaDeviceProp properties{};
     LADDER_CUDA(cudaGetDeviceProperties(&properties, ordinal_));
     info_.name = properties.name;
@@ -149,6 +173,7 @@ class CudaDevice final : public Device {
                      attribute(cudaDevAttrGlobalMemoryBusWidth, ordinal_) / 8 / 1e9;
     info_.pin_gflops = 2e3 * attribute(cudaDevAttrClockRate, ordinal_) * info_.sm_count *
                        fma_lanes(info_.compute_capability) / 1e9;
+    info_.count = device_count();
     int version = 0;
     LADDER_CUDA(cudaRuntimeGetVersion(&version));
     info_.toolkit = version_text(version);
@@ -166,29 +191,37 @@ class CudaDevice final : public Device {
     cudaFree(clean_);
     staging_.reset();
     cudaFree(parts_);
+    cudaEventDestroy(event_);
     cudaStreamDestroy(stream_);
   }
 
   Backend backend() const override { return Backend::cuda; }
   const DeviceInfo& info() const override { return info_; }
+  Rank rank() override { return {.device = ordinal_, .stream = stream_, .event = event_}; }
   const std::vector<Kernel>& kernels() const override { return registered_kernels(); }
 
   std::size_t free_memory() const override {
+    const CurrentDevice current(ordinal_);
     std::size_t free = 0, total = 0;
     LADDER_CUDA(cudaMemGetInfo(&free, &total));
     return free;
   }
   bool lost() override {
+    if (std::any_of(peers().begin(), peers().end(), [](const auto& p) { return p->lost(); })) {
+      return true;
+    }
     // Errors of a call are its own; those of a fault come back from every call that follows.
     return cudaStreamSynchronize(stream_) != cudaSuccess;
   }
   void* allocate(std::size_t bytes) override {
+    const CurrentDevice current(ordinal_);
     if (placement_ == Placement::own_pages) bytes = ceil_div(bytes, kPage) * kPage;
     return allocate_on_gpu(bytes, "an array on the GPU");
   }
   void release(void* pointer) noexcept override { cudaFree(pointer); }
   // By way of pinned memory, which all cores fill: the driver's own way there has one.
   void upload(void* to, const void* from, std::size_t bytes) override {
+    const CurrentDevice current(ordinal_);
     if (!staging_) staging_.emplace();
     for (std::size_t done = 0, part = 0; done < bytes; part = 1 - part) {
       Staging::Half& half = staging_->halves[part];
@@ -209,6 +242,7 @@ class CudaDevice final : public Device {
     wait();
   }
   void fill(void* to, unsigned char byte, std::size_t bytes) override {
+    const CurrentDevice current(ordinal_);
     LADDER_CUDA(cudaMemsetAsync(to, byte, bytes, stream_));
     wait();
   }
@@ -219,6 +253,7 @@ class CudaDevice final : public Device {
   }
 
   std::uint64_t checksum(const void* data, std::size_t bytes) override {
+    const CurrentDevice current(ordinal_);
     auto* sum = reinterpret_cast<unsigned long long*>(parts_);
     fill(sum, 0, sizeof *sum);
     checksum_kernel<<<kBlocks, kThreads, 0, stream_>>>(static_cast<const unsigned char*>(data),
@@ -231,6 +266,7 @@ class CudaDevice final : public Device {
 
   Comparison compare(DType dtype, const void* actual, const double* expected,
                      const double* magnitude, std::size_t n, Tolerance tolerance) override {
+    const CurrentDevice current(ordinal_);
     with_type(dtype, [&](auto type) {
       using T = typename decltype(type)::type;
       compare_kernel<<<kBlocks, kThreads, 0, stream_>>>(static_cast<const T*>(actual), expected,
@@ -255,6 +291,7 @@ class CudaDevice final : public Device {
     }
     LADDER_CUDA(cudaGetLastError());
     wait();
+    for (const Rank& rank : call.ranks) LADDER_CUDA(cudaStreamSynchronize(rank.stream));
   }
 
   const std::vector<Launch>& launches() const override { return recorded_launches(); }
@@ -285,6 +322,7 @@ class CudaDevice final : public Device {
 
   std::optional<HardwareCounts> count_by_hardware(const Kernel& kernel, const Call& call,
                                                   Cache cache) override {
+    if (call.ranks.count > 1) return {};
     if (!hardware_counters_) hardware_counters_.emplace(ordinal_);
     const auto prepare = [&] {
       if (cache == Cache::hot) return run(kernel, call);
@@ -308,6 +346,14 @@ class CudaDevice final : public Device {
   }
 
  private:
+  std::unique_ptr<Device> open_peer() override {
+    const int next = (ordinal_ + 1 + static_cast<int>(peers().size())) % info_.count;
+    const CurrentDevice current(next);
+    auto opened = std::make_unique<CudaDevice>(next, placement_);
+    connect(ordinal_, next);
+    for (const auto& peer : peers()) connect(peer->rank().device, next);
+    return opened;
+  }
   /// Of a buffer twice its size. It is cold then, and has nothing to write back while a kernel is counted.
   void fill_l2_with_clean_lines() {
     const std::size_t bytes = 2 * std::max<std::size_t>(info_.l2_bytes, 1 << 20);
@@ -330,6 +376,7 @@ class CudaDevice final : public Device {
   Nvml nvml_;
   DeviceInfo info_;
   cudaStream_t stream_ = nullptr;
+  cudaEvent_t event_ = nullptr;
   Comparison* parts_ = nullptr;
   uint4* clean_ = nullptr;
   std::optional<Staging> staging_;

@@ -1,5 +1,6 @@
 #include "harness/cuda/timer.hpp"
 
+#include "device/on_each.hpp"
 #include "harness/cuda/error.hpp"
 #include "harness/cuda/event.hpp"
 #include "harness/cuda/memory.hpp"
@@ -101,7 +102,8 @@ struct Runner {
 /// One measurement.
 class Rounds {
  public:
-  Rounds(cudaStream_t stream, const Nvml& nvml, std::function<void()> flush, std::mt19937& random)
+  Rounds(cudaStream_t stream, const Nvml& nvml, std::function<void(Ranks)> flush,
+         std::mt19937& random)
       : stream_(stream), nvml_(nvml), flush_(std::move(flush)), random_(random) {}
 
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
@@ -205,7 +207,7 @@ class Rounds {
       for (Runner* runner : order) {
         const std::size_t first = events;
         for (int i = 0; i < runner->launches; ++i, ++events) {
-          if (!runner->graph) flush_();
+          if (!runner->graph) flush_(runner->contestant.call.ranks);
           events_[events].start.record(stream_);
           runner->launch(stream_);
           events_[events].stop.record(stream_);
@@ -243,14 +245,14 @@ class Rounds {
     if (runner.sample_us() < kSlow * reference.sample_us()) return;
     const double launch_us = reference.sample_us() / reference.launches;
     for (double us = kTimesAsLong * runner.sample_us(); us > 0; us -= launch_us) {
-      if (!reference.graph) flush_();
+      if (!reference.graph) flush_(reference.contestant.call.ranks);
       reference.launch(stream_);
     }
   }
 
   /// Keeps the GPU busy until the first sample is enqueued.
   void lead() {
-    for (int i = 0; i < 4; ++i) flush_();
+    for (int i = 0; i < 4; ++i) flush_({});
   }
 
   bool power_limits() const {
@@ -307,7 +309,7 @@ class Rounds {
 
   cudaStream_t stream_;
   const Nvml& nvml_;
-  std::function<void()> flush_;
+  std::function<void(Ranks)> flush_;
   std::mt19937& random_;
   std::vector<Runner> runners_;
   std::vector<Runner>::iterator reference_;
@@ -324,9 +326,21 @@ Timer::Timer(cudaStream_t stream, std::size_t l2_bytes, const Nvml& nvml)
   if (l2_can_be_reserved()) LADDER_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0));
 }
 
-Timer::~Timer() { cudaFree(flush_buffer_); }
+Timer::~Timer() {
+  cudaFree(flush_buffer_);
+  for (const auto& [device, buffer] : buffers_of_peers_) cudaFree(buffer);
+}
 
-void Timer::flush() { LADDER_CUDA(cudaMemsetAsync(flush_buffer_, 0, flush_bytes_, stream_)); }
+void Timer::flush(Ranks ranks) {
+  LADDER_CUDA(cudaMemsetAsync(flush_buffer_, 0, flush_bytes_, stream_));
+  if (ranks.count <= 1) return;
+  on_each(ranks, [&](const Rank& rank) {
+    if (rank.index == 0) return;
+    void*& buffer = buffers_of_peers_[rank.device];
+    if (!buffer) buffer = allocate_on_gpu(flush_bytes_, "the buffer that overwrites a peer's L2");
+    LADDER_CUDA(cudaMemsetAsync(buffer, 0, flush_bytes_, rank.stream));
+  });
+}
 
 void Timer::warm_up() {
   using namespace std::chrono;
@@ -336,7 +350,7 @@ void Timer::warm_up() {
   while (true) {
     const auto slice = steady_clock::now();
     while (steady_clock::now() - slice < milliseconds(100)) {
-      for (int i = 0; i < 50; ++i) flush();
+      for (int i = 0; i < 50; ++i) flush({});
       LADDER_CUDA(cudaStreamSynchronize(stream_));
     }
     const double now = nvml_.read().sm_mhz;
@@ -350,7 +364,7 @@ std::vector<Samples> Timer::measure(std::span<const Contestant> contestants, Cac
                                     const Sampling& sampling) {
   warm_up();
   return Rounds(
-             stream_, nvml_, [this] { flush(); }, random_)
+             stream_, nvml_, [this](Ranks ranks) { flush(ranks); }, random_)
       .measure(contestants, cache, sampling);
 }
 

@@ -5,6 +5,7 @@
 #include "harness/cuda/nvml.hpp"
 #include "harness/timer.hpp"
 
+#include <map>
 #include <random>
 #include <span>
 #include <vector>
@@ -31,12 +32,13 @@ class Timer {
 
  private:
   void warm_up();
-  void flush();
+  void flush(Ranks ranks);
 
   cudaStream_t stream_;
   const Nvml& nvml_;
   std::size_t flush_bytes_;
   void* flush_buffer_ = nullptr;
+  std::map<int, void*> buffers_of_peers_;  ///< by CUDA's numbers of them
   bool warm_ = false;
   std::mt19937 random_;  ///< for the rounds' orders
 };

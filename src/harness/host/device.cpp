@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -54,10 +55,12 @@ class HostDevice final : public Device {
   HostDevice() {
     info_.name = cpu_name();
     info_.sm_count = api_.sm_count();
+    info_.count = std::numeric_limits<int>::max();
   }
 
   Backend backend() const override { return Backend::host; }
   const DeviceInfo& info() const override { return info_; }
+  Rank rank() override { return {.stream = stream_}; }
   const std::vector<Kernel>& kernels() const override { return api_.kernels(); }
 
   std::size_t free_memory() const override { return free_host_memory(); }
@@ -108,13 +111,16 @@ class HostDevice final : public Device {
   }
 
   std::optional<Counters> count(const Kernel& kernel, const Call& call) override {
-    if (!api_.count) return {};
+    if (!api_.count || call.ranks.count > 1) return {};
     return api_.count([&] { run(kernel, call); });
   }
 
   std::optional<Recording> record(const Kernel& kernel, const Call& call,
                                   const RecordingChoice& choice) override {
     if (!api_.record) return {};
+    if (call.ranks.count > 1) {
+      throw std::runtime_error("launches on several devices are not recorded");
+    }
     return api_.record(choice, [&] { run(kernel, call); });
   }
 
@@ -145,6 +151,8 @@ class HostDevice final : public Device {
   }
 
  private:
+  std::unique_ptr<Device> open_peer() override { return open_host_device(); }
+
   const host::Api& api_ = *ladder_host_api();
   const cudaStream_t stream_ = reinterpret_cast<cudaStream_t>(this);  // not the null stream
   DeviceInfo info_;
