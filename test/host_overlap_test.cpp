@@ -16,6 +16,7 @@
 
 #include "device/ptx/cluster.hpp"
 #include "device/ptx/mbarrier.hpp"
+#include "device/ptx/memory_order.hpp"
 #include "device/ptx/tma.hpp"
 #include "device/ptx/wgmma.hpp"
 #include "host_executor/counting.hpp"
@@ -599,6 +600,79 @@ TEST_P(Overlap, ADeadlockOfABlockNamesItsStream) {
   EXPECT_TRUE(error.starts_with("stream 1: block (")) << error;
   EXPECT_TRUE(contains(error, "deadlock: "));
   EXPECT_TRUE(contains(error, "1 thread waits at __syncwarp with mask 0x00000003"));
+}
+
+// --- Several devices -----------------------------------------------------------------------------
+
+enum class Flag { is_waited_for, is_not, is_raised_early };
+
+/// Leaves a number for the launch on another device, and takes what that leaves.
+template <Flag flag>
+__global__ void swap_numbers(const unsigned* x, unsigned* to, unsigned* raised,
+                             const unsigned* from, unsigned* awaited, unsigned* y) {
+  const unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (flag == Flag::is_raised_early && threadIdx.x == 0) {
+    store_release<Scope::system>(&raised[blockIdx.x], 1u);
+  }
+  to[i] = x[i];
+  __syncthreads();
+  if (threadIdx.x == 0 && flag != Flag::is_raised_early) {
+    store_release<Scope::system>(&raised[blockIdx.x], 1u);
+  }
+  if (threadIdx.x == 0 && flag != Flag::is_not) {
+    while (load_acquire<Scope::system>(&awaited[blockIdx.x]) == 0) continue;
+  }
+  __syncthreads();
+  y[i] = from[i];
+}
+
+template <Flag flag>
+std::string error_of_swap() {
+  constexpr unsigned kBlocks = 5, kThreads = 64, kSize = kBlocks * kThreads;
+  Array<unsigned> x(2 * kSize), between(2 * kSize), flags(2 * kBlocks), y(2 * kSize);
+  std::iota(x.begin(), x.end(), 0u);
+  const auto on = [&](unsigned device) {
+    return [&, device] {
+      const unsigned other = 1 - device;
+      launch(swap_numbers<flag>, kBlocks, kThreads, 0, nullptr, x + device * kSize,
+             between + other * kSize, flags + other * kBlocks, between + device * kSize,
+             flags + device * kBlocks, y + device * kSize);
+    };
+  };
+  const std::string error = error_of([&] { ladder::host::run_on_devices(Streams{on(0), on(1)}); });
+  if (error.empty()) {
+    for (unsigned i = 0; i < kSize; ++i) EXPECT_EQ(y[i], kSize + i);
+    for (unsigned i = 0; i < kSize; ++i) EXPECT_EQ(y[kSize + i], i);
+  }
+  return error;
+}
+
+TEST_P(Overlap, LaunchesOnSeveralDevicesMeetByFlags) {
+  EXPECT_EQ(error_of_swap<Flag::is_waited_for>(), "");
+  for (const std::string& error :
+       {error_of_swap<Flag::is_not>(), error_of_swap<Flag::is_raised_early>()}) {
+    EXPECT_TRUE(contains(error, "race in global memory: the ")) << error;
+    EXPECT_TRUE(contains(error, " of stream ")) << error;
+    EXPECT_TRUE(contains(error, "or a release and an acquire")) << error;
+  }
+  EXPECT_EQ(error_of_swap<Flag::is_waited_for>(), "") << "afterwards";
+}
+
+TEST_P(Overlap, LaunchesOnADeviceAreInOrder) {
+  constexpr unsigned kSize = 5 * 32;
+  Array<unsigned> a(kSize), b(kSize), c(kSize), d(kSize);
+  const auto there_and_back = [](unsigned* in, unsigned* out) {
+    return [=] {
+      launch(add_to_each, 5, 32, 0, nullptr, 0, in, out, 1u);
+      launch(add_to_each, 5, 32, 0, nullptr, 0, out, in, 10u);
+    };
+  };
+  const Streams apart{there_and_back(a, b), there_and_back(c, d)};
+  EXPECT_EQ(error_of([&] { ladder::host::run_on_devices(apart); }), "");
+  EXPECT_EQ(a[3], 11u);
+  const Streams same{there_and_back(a, b), there_and_back(a, d)};
+  EXPECT_TRUE(contains(error_of([&] { ladder::host::run_on_devices(same); }), "race in global"));
+  note_count = 0;
 }
 
 // --- Errors --------------------------------------------------------------------------------------

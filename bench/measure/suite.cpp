@@ -230,7 +230,8 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
   const Cost& cost = rows.front().cost;
   std::vector<Contestant> streams;
   const Roofs::Arithmetic* arithmetic = nullptr;
-  if (group.family->limit == Limit::none) {
+  const bool on_one = group.family->devices(group.problem, group.dtype) == 1;
+  if (group.family->limit == Limit::none && on_one) {  // as the roofs are
     on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
     streams = roofs.memory(cost);
     contestants.insert(contestants.end(), streams.begin(), streams.end());

@@ -160,7 +160,7 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
 
 /// What a family (or one op of it) must define. text is the last part of a benchmark's name, and parse
 /// its inverse. For an element type T of its kernels, with the arrays where they lie as operands:
-///   arrays<T>(p)                              lists what they read and write
+///   arrays<T>(p)                              lists what they read and write, and where it lies
 ///   bind<T>(p, operands)                      makes their Args, which have a member `void* workspace`
 ///                                             where versions need scratch memory
 ///   reference<T>(p, operands)                 says what is right, for each array that is written, in

@@ -52,7 +52,9 @@ void run(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, unsigned clust
 /// number. (Under AddressSanitizer streams run one after another.)
 void run_together(std::span<const std::function<void()>> streams);
 
-/// The same of one problem's launches on several devices: they may share memory, and wait for each other.
+/// The same of one problem's launches on several devices: they may share memory, and wait for each other. What
+/// blocks of a launch have released or acquired orders that launch's accesses alone, not those of others of its
+/// stream.
 void run_on_devices(std::span<const std::function<void()>> streams);
 
 /// The blocks of a grid that run, in their order.

@@ -63,7 +63,7 @@ struct kl_launcher {
   std::size_t state_bytes = 0, workspace_bytes = 0;
   std::vector<std::pair<std::size_t, Plan>> plans = {};  ///< by alignment
   ladder::Call call = {};                                ///< of the arrays that are bound
-  bool has_workspace = false;
+  void* workspace = nullptr;
 
   // On the host executor
   std::vector<HostArray> host_arrays = {};
@@ -183,16 +183,27 @@ void copy(void* to, const void* from, std::size_t bytes) {
   if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
-/// By `launch`, which is given what runs the kernel.
-template <class Launch>
-void launch_on_host(const kl_launcher& launcher, Launch launch) {
+/// On the one device.
+void launch(const kl_launcher& launcher, cudaStream_t stream) {
+  const Rank rank{.device = launcher.device,
+                  .stream = stream,
+                  .state = launcher.call.state,
+                  .workspace = launcher.workspace};
+  Call call = launcher.call;
+  call.ranks = {&rank, 1};
+  launcher.kernel.launch(call, stream);
+}
+
+/// By `carry_out`, which is given what runs the kernel.
+template <class CarryOut>
+void launch_on_host(const kl_launcher& launcher, CarryOut carry_out) {
   const std::lock_guard lock(launching);
   std::vector<const HostArray*> all;
   for (const HostArray& array : launcher.host_arrays) all.push_back(&array);
   if (launcher.host_state) all.push_back(&*launcher.host_state);
   for (const HostArray* array : all) copy(array->copy.get(), array->original, array->bytes);
   ladder_host_api()->launches().clear();
-  launch([&] { launcher.kernel.launch(launcher.call, nullptr); });
+  carry_out([&] { launch(launcher, nullptr); });
   for (const HostArray* array : all) {
     if (array->is_written) copy(array->original, array->copy.get(), array->bytes);
   }
@@ -241,7 +252,7 @@ kl_launcher& on_its_device(kl_launcher* launcher) {
 const kl_launcher& ready(kl_launcher* launcher) {
   const kl_launcher& l = on_its_device(launcher);
   if (!l.call.args) throw Refused{KL_INVALID, "no arrays are bound: call kl_bind first"};
-  if (l.workspace_bytes > 0 && !l.has_workspace) {
+  if (l.workspace_bytes > 0 && !l.workspace) {
     throw Refused{KL_INVALID,
                   fmt::format("{} bytes of scratch memory are needed: call kl_set_workspace",
                               l.workspace_bytes)};
@@ -257,7 +268,7 @@ void launch_on_gpu(const kl_launcher& launcher, void* stream) {
   const std::lock_guard lock(launching);
   recorded_launches().clear();
   try {
-    launcher.kernel.launch(launcher.call, static_cast<cudaStream_t>(stream));
+    launch(launcher, static_cast<cudaStream_t>(stream));
   } catch (...) {
 #if defined(LADDER_CUDA_BACKEND)
     cudaGetLastError();  // or the caller's next call would be blamed
@@ -419,7 +430,7 @@ kl_status kl_bind(kl_launcher* launcher, void* const* arrays, size_t count,
     }
     const Call call{l.binding->args(), plan, state};
     l.workspace_bytes = l.kernel.workspace ? l.kernel.workspace(call) : 0;
-    l.has_workspace = false;
+    l.workspace = nullptr;
     given(workspace_bytes, "workspace_bytes") = l.workspace_bytes;
     l.call = call;
   });
@@ -434,7 +445,7 @@ kl_status kl_set_workspace(kl_launcher* launcher, void* workspace) {
       workspace = l.host_workspace.get();
     }
     l.binding->set_workspace(workspace);
-    l.has_workspace = true;
+    l.workspace = workspace;
   });
 }
 

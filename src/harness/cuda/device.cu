@@ -98,7 +98,7 @@ int device_count() {
 
 /// Lets each of two GPUs reach the other's memory.
 void connect(int a, int b) {
-  for (const auto [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+  for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
     int can = 0;
     LADDER_CUDA(cudaDeviceCanAccessPeer(&can, from, to));
     if (!can) {
