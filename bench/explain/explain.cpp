@@ -296,10 +296,13 @@ bool explain(const Options& options, Device& device) {
   bool all_passed = true;
   Roofs roofs(device, options.seed);
   for (const Group& group : groups) {
-    const std::vector<Row> rows = measure(group, device, options.seed, roofs);
-    for (const Row& row : rows) {
+    std::vector<Row> rows = measure(group, device, options.seed, roofs);
+    for (Row& row : rows) {
       all_passed = all_passed && row.check.verdict != Verdict::incorrect &&
                    row.check.verdict != Verdict::failed;
+      if (row.check.verdict != Verdict::passed || row.counters) continue;
+      row.check = {.verdict = Verdict::unsupported,
+                   .reason = "launches on several devices are not counted"};
     }
     switch (form) {
       case Explanation::table:
