@@ -121,11 +121,12 @@ Explanation parse_explanation(const std::string& text) {
 
 /// The names of families that take problems of the user's own, and what these are. Not the roofs:
 /// each of their operations has problems of another kind.
-std::map<std::string, std::string_view> families_with_flag() {
-  std::map<std::string, std::string_view> found;
+std::map<std::string, std::string> families_with_flag() {
+  std::map<std::string, std::string> found, fields;
   for (const Family& family : families()) {
-    std::string_view& help = found.emplace(family.name, family.problem_help).first->second;
-    if (help != family.problem_help) help = {};
+    const std::string name(family.name), of = help_of(family.fields);
+    if (fields.emplace(name, of).second) found[name] = family.problem_help();
+    if (fields.at(name) != of) found[name].clear();
   }
   std::erase_if(found, [](const auto& one) { return one.second.empty(); });
   return found;

@@ -34,7 +34,7 @@ std::vector<Selected> select_name(const std::string& flag, const std::string& wa
       if (const auto problem = family_of(kernel).parse(text)) return {{&kernel, *problem}};
       if (text.find_first_of(".*+?|()[]{}^$\\") == std::string::npos) {  // no pattern either
         throw UsageError(fmt::format("{}={}: a problem of {} is {}.", flag, wanted, kernel.family,
-                                     family_of(kernel).problem_help));
+                                     family_of(kernel).problem_help()));
       }
     }
   }

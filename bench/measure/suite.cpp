@@ -160,6 +160,8 @@ Row unmeasured_row(const Group& group, const Kernel& kernel) {
   row.dtype = kernel.dtype;
   row.backend = kernel.backend;
   row.problem = group.problem.text();
+  row.values = values_text(group.family->fields, group.problem.own());
+  row.file_hash = hashes_text(group.family->fields, group.problem.own());
   row.cache = group.cache;
   row.cost = group.family->cost(group.problem, group.dtype);
   return row;

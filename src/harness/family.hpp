@@ -5,6 +5,7 @@
 #include "harness/array.hpp"
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
+#include "harness/fields.hpp"
 #include "support/large_array.hpp"
 #include "support/out_of_memory.hpp"
 #include "support/parallel.hpp"
@@ -140,11 +141,6 @@ std::vector<Expected> answers(std::same_as<Expected> auto... of_arrays) {
   return all;
 }
 
-/// Parses "AxBxC" into `count` integers from `least` to 2^40: more than any memory holds, and little
-/// enough for 64 bits to hold what a family makes of one.
-std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
-                                                          std::int64_t least);
-
 template <class C>
 concept AnswersOrJudges = requires(const typename C::Problem& p, Operands operands) {
   { C::template reference<float>(p, operands) } -> std::same_as<std::vector<Expected>>;
@@ -158,8 +154,9 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
   { C::cost(p, dtype) } -> std::same_as<Cost>;
 };
 
-/// What a family (or one op of it) must define. text is the last part of a benchmark's name, and parse
-/// its inverse. For an element type T of its kernels, with the arrays where they lie as operands:
+/// What a family (or one op of it) must define. fields() are those of its Problem; their text is the last
+/// part of a benchmark's name. For an element type T of its kernels, with the arrays where they lie as
+/// operands:
 ///   arrays<T>(p)                              lists what they read and write
 ///   bind<T>(p, operands)                      makes their Args, which have a member `void* workspace`
 ///                                             where versions need scratch memory
@@ -170,8 +167,11 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
 ///                                             and says what is wrong, or nothing
 /// And flops(p), the useful ones, or where not all bytes of the arrays move once, cost(p, dtype).
 /// A family may add:
+///   static bool valid(p)                      if not all values that the fields may have go together
 ///   static ComputeRoof compute_roof(DType)    if its arithmetic is not fp32 multiply-adds
 ///   static constexpr Limit limit              if it measures a limit of the machine
+///   static constexpr bool gathers = true      if the data says where it reads or writes: tests then
+///                                             don't ask for coalesced accesses
 ///   static Problem smaller(p)                 if its problems may be large, or some of its input
 ///                                             sets do for small ones only: what ./bench tries all
 ///                                             input sets on but the first. What decides which code
@@ -185,14 +185,12 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
 ///   wants_gpu_reference(p)                    if problems may be too large for the CPU: then
 ///   reference_on_gpu(args, answers)           fills an AnswerOnGpu for each array that is written
 template <class C>
-concept Contract = AnswersOrJudges<C> && requires(const typename C::Problem& p, Backend backend,
-                                                  std::string_view text, Operands operands) {
+concept Contract = AnswersOrJudges<C> &&
+    requires(const typename C::Problem& p, Backend backend, Operands operands) {
   requires HasCost<C> || std::same_as<decltype(C::flops(p)), double>;
   { C::family } -> std::convertible_to<std::string_view>;
   { C::op } -> std::convertible_to<std::string_view>;
-  { C::problem_help } -> std::convertible_to<std::string_view>;
-  { C::parse(text) } -> std::same_as<std::optional<typename C::Problem>>;
-  { C::text(p) } -> std::same_as<std::string>;
+  { C::fields() } -> std::same_as<std::vector<Field>>;
   { C::test_problems() } -> std::same_as<std::vector<typename C::Problem>>;
   { C::bench_problems(backend) } -> std::same_as<std::vector<typename C::Problem>>;
   { C::input_sets() } -> std::same_as<std::vector<InputSet>>;
@@ -210,7 +208,8 @@ Plan make_plan(const Kernel& kernel, const void* args, bool may_time);
 /// addresses that someone else owns, one for each of arrays().
 class Binding {
  public:
-  /// Throws std::logic_error where two arrays have one name, or valid_by names none that is a count.
+  /// Throws std::logic_error where two arrays have one name, valid_by names none that is a count, or a
+  /// table one that is not there.
   explicit Binding(std::vector<Array> arrays);
   virtual ~Binding() = default;
   const std::vector<Array>& arrays() const { return arrays_; }
@@ -302,6 +301,7 @@ class Workload {
   void expect_host_memory() const;
   auto in_host_memory(auto f) const;
   std::uint64_t checksum_of_inputs() const;
+  Buffer& buffer_of(std::string_view name);
 
   /// What is a kernel's own, by its launch and its file.
   struct OfKernel {
@@ -326,9 +326,11 @@ double valid_elements(const Workload::Result& result, Device& device);
 
 /// A family (or one op of it) behind one type for the programs.
 struct Family {
-  std::string_view name, op, problem_help;
+  std::string_view name, op;
   Limit limit;
-  std::optional<Problem> (*parse)(std::string_view);
+  bool gathers;
+  std::vector<Field> fields;
+  std::optional<Problem> (*parse)(std::string_view);  ///< throws as parse_fields
   std::vector<Problem> (*test_problems)();
   std::vector<Problem> (*own_test_problems)(const Kernel&);
   std::vector<Problem> (*bench_problems)(Backend);
@@ -342,6 +344,7 @@ struct Family {
 
   /// Throws std::invalid_argument where the text is no problem.
   Problem problem(std::string_view text) const;
+  std::string problem_help() const;  ///< what a problem is, with an example
 
   /// Null as bind.
   std::unique_ptr<Workload> open(const Problem& problem, DType dtype, const InputSet& set,
@@ -454,7 +457,9 @@ struct RegisterFamily {
   using Own = typename C::Problem;
 
   static const Own& own(const Problem& problem) { return problem.as<Own>(); }
-  static Problem erased(const Own& own) { return Problem(own, C::text(own)); }
+  static Problem erased(const Own& own) {
+    return Problem(own, text_of(field_texts(fields(), &own)));
+  }
   static std::vector<Problem> erased(const std::vector<Own>& all) {
     std::vector<Problem> problems;
     for (const Own& one : all) problems.push_back(erased(one));
@@ -466,66 +471,84 @@ struct RegisterFamily {
     return Limit::none;
   }
 
-  RegisterFamily() {
-    add_family({
-        .name = C::family,
-        .op = C::op,
-        .problem_help = C::problem_help,
-        .limit = limit(),
-        .parse = [](std::string_view text) -> std::optional<Problem> {
-          const auto problem = C::parse(text);
-          return problem ? std::optional(erased(*problem)) : std::nullopt;
-        },
-        .test_problems = [] { return erased(C::test_problems()); },
-        .own_test_problems =
-            [](const Kernel& kernel) {
-              const auto* first = static_cast<const Own*>(kernel.test_problems);
-              return erased({first, first + kernel.test_problem_count});
-            },
-        .bench_problems = [](Backend backend) { return erased(C::bench_problems(backend)); },
-        .input_sets = [] { return C::input_sets(); },
-        .smaller = [](const Problem& problem) -> Problem {
-          if constexpr (requires(const Own& p) { C::smaller(p); }) {
-            return erased(C::smaller(own(problem)));
-          } else {
-            return problem;
-          }
-        },
-        .best = [](const Problem& problem) -> const char* {
-          if constexpr (requires(const Own& p) { C::best(p); }) return C::best(own(problem));
-          return "";
-        },
-        .cost = [](const Problem& problem, DType dtype) -> Cost {
-          if constexpr (HasCost<C>) {
-            return C::cost(own(problem), dtype);
-          } else {
-            return cost_of(*bound_or_first(problem, dtype), C::flops(own(problem)));
-          }
-        },
-        .compute_roof = [](DType dtype) -> ComputeRoof {
-          if constexpr (requires { C::compute_roof(dtype); }) return C::compute_roof(dtype);
-          return {};
-        },
-        .memory = [](const Problem& problem,
-                     DType dtype) { return memory_of(*bound_or_first(problem, dtype)); },
-        .bind = &bound,
-    });
+  static const std::vector<Field>& fields() {
+    static const std::vector<Field> all = C::fields();
+    return all;
+  }
+  static std::optional<Problem> parse(std::string_view text) {
+    Own own{};
+    if (!parse_fields(fields(), text, &own)) return std::nullopt;
+    if constexpr (requires { C::valid(own); }) {
+      if (!C::valid(own)) return std::nullopt;
+    }
+    return erased(own);
+  }
+  static std::vector<Problem> bench_problems(Backend backend) {
+    std::vector<Own> all = C::bench_problems(backend);
+    for (const Field& field : fields()) {
+      for (std::size_t i = 0, before = all.size(); i < before * field.words.size(); ++i) {
+        const std::size_t word = i / before;
+        if (word > 0) field.set(&all.emplace_back(all[i % before]), static_cast<double>(word));
+      }
+    }
+    return erased(all);
   }
 
- private:
-  static std::unique_ptr<Binding> bound(const Problem& problem, DType dtype) {
-    std::unique_ptr<Binding> binding;
-    ((DTypeOf<Ts>::value == dtype ? void(binding = std::make_unique<BindingOf<C, Ts>>(own(problem)))
-                                  : void()),
-     ...);
-    return binding;
+  RegisterFamily() { add_family(made()); }
+  static Family made() {
+    return {
+        .name = C::family, .op = C::op, .limit = limit(), .gathers = requires {requires C::gathers;
   }
-  static std::unique_ptr<Binding> bound_or_first(const Problem& problem, DType dtype) {
-    using First = std::tuple_element_t<0, std::tuple<Ts...>>;
-    auto binding = bound(problem, dtype);
-    return binding ? std::move(binding) : bound(problem, DTypeOf<First>::value);
-  }
+  , .fields = fields(), .parse = &parse, .test_problems = [] { return erased(C::test_problems()); },
+    .own_test_problems =
+        [](const Kernel& kernel) {
+          const auto* first = static_cast<const Own*>(kernel.test_problems);
+          return erased({first, first + kernel.test_problem_count});
+        },
+    .bench_problems = &bench_problems, .input_sets = [] { return C::input_sets(); },
+    .smaller = [](const Problem& problem) -> Problem {
+      if constexpr (requires(const Own& p) { C::smaller(p); }) {
+        return erased(C::smaller(own(problem)));
+      } else {
+        return problem;
+      }
+    },
+    .best = [](const Problem& problem) -> const char* {
+      if constexpr (requires(const Own& p) { C::best(p); }) return C::best(own(problem));
+      return "";
+    },
+    .cost = [](const Problem& problem, DType dtype) -> Cost {
+      if constexpr (HasCost<C>) {
+        return C::cost(own(problem), dtype);
+      } else {
+        return cost_of(*bound_or_first(problem, dtype), C::flops(own(problem)));
+      }
+    },
+    .compute_roof = [](DType dtype) -> ComputeRoof {
+      if constexpr (requires { C::compute_roof(dtype); }) return C::compute_roof(dtype);
+      return {};
+    },
+    .memory = [](const Problem& problem,
+                 DType dtype) { return memory_of(*bound_or_first(problem, dtype)); },
+    .bind = &bound,
 };
+}
+
+private:
+static std::unique_ptr<Binding> bound(const Problem& problem, DType dtype) {
+  std::unique_ptr<Binding> binding;
+  ((DTypeOf<Ts>::value == dtype ? void(binding = std::make_unique<BindingOf<C, Ts>>(own(problem)))
+                                : void()),
+   ...);
+  return binding;
+}
+static std::unique_ptr<Binding> bound_or_first(const Problem& problem, DType dtype) {
+  using First = std::tuple_element_t<0, std::tuple<Ts...>>;
+  auto binding = bound(problem, dtype);
+  return binding ? std::move(binding) : bound(problem, DTypeOf<First>::value);
+}
+}
+;
 
 #endif
 

@@ -16,15 +16,10 @@ struct Contract : Op {
 };
 
 struct L2 : Contract<l2> {
-  static constexpr const char* problem_help =
-      "B bytes read again and again, a multiple of 4096, e.g. 16777216";
-
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 1, 1);
-    const bool valid = d && d->front() % (4 * kTile) == 0 && d->front() < std::int64_t{1} << 32;
-    return valid ? std::optional(Problem{d->front()}) : std::nullopt;
+  static std::vector<ladder::Field> fields() {
+    constexpr std::int64_t kMost = (std::int64_t{1} << 32) - 4096;
+    return {ladder::size<&Problem::bytes>("BYTES").from(1).to(kMost).multiple_of(4 * kTile)};
   }
-  static std::string text(const Problem& p) { return std::to_string(p.bytes); }
   static std::vector<Problem> test_problems() {
     return {{4096}, {2 * 4096}, {36 * 4096}, {37 * 4096}, {101 * 4096}};
   }
@@ -64,13 +59,9 @@ struct L2 : Contract<l2> {
 };
 
 struct Shared : Contract<shared> {
-  static constexpr const char* problem_help = "N blocks, which read 16 MiB each, e.g. 1056";
-
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 1, 1);
-    return d ? std::optional(Problem{d->front()}) : std::nullopt;
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::blocks>("BLOCKS").from(1)};
   }
-  static std::string text(const Problem& p) { return std::to_string(p.blocks); }
   static std::vector<Problem> test_problems() { return {{1}, {2}}; }
   // One wave of eight blocks for each of 132 SMs.
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
