@@ -109,7 +109,7 @@ int sweep(Options options) {
   const Machine& machine = sweep.machine();
   if (earlier) earlier->expect_same(machine);
   options.draw_problems(machine.backend);
-  std::vector<Group> groups = select_groups(options, machine.backend);
+  std::vector<Group> groups = select_groups(options, machine.backend, machine.info);
   const std::size_t all = groups.size();
   if (earlier) std::erase_if(groups, [&](const Group& group) { return earlier->complete(group); });
 
@@ -192,7 +192,7 @@ int run(int argc, char** argv) {
   if (!options.trace.empty()) return trace(options, *device) ? 0 : 1;
   if (!options.assembly.empty()) return show_assembly(options, *device) ? 0 : 1;
   if (options.explain) return explain(options, *device) ? 0 : 1;
-  for (const Group& group : select_groups(options, device->backend())) {
+  for (const Group& group : select_groups(options, device->backend(), device->info())) {
     for (const std::string& name : group.selected) fmt::print("{}\n", name);
   }
   return 0;

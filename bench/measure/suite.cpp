@@ -1,5 +1,6 @@
 #include "measure/suite.hpp"
 
+#include "cli/best.hpp"
 #include "cli/nearest.hpp"
 #include "harness/host/api.hpp"
 #include "harness/registry.hpp"
@@ -104,23 +105,28 @@ const std::vector<Kernel>& kernels_for(Backend backend) {
   return backend == Backend::cuda ? registered_kernels() : ladder_host_api()->kernels();
 }
 
-std::vector<Group> select_groups(const Options& options, Backend backend) {
+std::vector<Group> select_groups(const Options& options, Backend backend,
+                                 const DeviceInfo& device) {
   std::vector<Group> groups;
   std::set<std::string> names;
   const bool gpu = backend == Backend::cuda;
+  const bool for_best = asks_for_best(options.filter);
   for (const Family& family : families()) {
     const std::vector<Problem> problems = options.problems_of(family, backend);
     for (DType dtype : options.dtypes) {
       const auto kernels = ladder_of(family, dtype, backend);
       for (const Problem& problem : problems) {
+        const Kernel* const best =
+            for_best ? best_version(family, problem, dtype, kernels_for(backend), device) : nullptr;
         for (Cache cache : gpu ? options.caches : std::vector{Cache::cold}) {
           Group group{&family, dtype, problem, cache, {}, {}};
           for (const Kernel* kernel : kernels) {
             if (cache == Cache::hot && !kernel->version.capturable) continue;
-            const std::string name = group.name_of(*kernel);
-            names.insert(name);
-            const bool selected = options.selects(name);
-            if (selected) group.selected.push_back(name);
+            std::vector<std::string> called{group.name_of(*kernel)};
+            if (kernel == best) called.push_back(with_best(*kernel, called.front()));
+            names.insert(called.begin(), called.end());
+            const bool selected = options.selects(called);
+            if (selected) group.selected.push_back(called.front());
             if (selected || kernel->version.baseline) group.kernels.push_back(kernel);
           }
           if (!group.selected.empty()) groups.push_back(std::move(group));

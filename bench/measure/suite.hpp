@@ -30,9 +30,9 @@ struct Group {
 /// The kernels that this program has for a backend.
 const std::vector<Kernel>& kernels_for(Backend backend);
 
-/// The groups that the options select on a backend, in the order of family, problem and version.
+/// The groups that the options select on a device, in the order of family, problem and version.
 /// Throws UsageError when there are none.
-std::vector<Group> select_groups(const Options& options, Backend backend);
+std::vector<Group> select_groups(const Options& options, Backend backend, const DeviceInfo& device);
 
 /// Why a problem does not fit into a device's free memory, its reference and other bytes included;
 /// empty if it does.
