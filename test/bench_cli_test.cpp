@@ -149,10 +149,11 @@ TEST_F(BenchCli, BestMayBeAnotherVersionForEachProblem) {
 }
 
 TEST_F(BenchCli, TheBestVersionRunsUnderItsOwnName) {
-  const Result result = bench("--benchmark_filter=elementwise/relu/f32/best --elementwise=100");
+  const Result result =
+      bench("--benchmark_filter=elementwise/relu/f32/best --elementwise=100,random:2");
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(slurp(file("results.csv")), HasSubstr("\nelementwise,relu,v07_by_size,"));
-  EXPECT_EQ(lines(slurp(file("results.csv"))), 1 + 1);
+  EXPECT_EQ(lines(slurp(file("results.csv"))), 1 + 1 + 2);
 
   const Result profiled = bench(
       "'--profile=softmax/f32/best,softmax/f16/best/2x3,softmax/l.*/bf16/best' --softmax=3x5,4x7");

@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
-"""Whether the version that the registry calls the best for a problem is the fastest, by the rows in
-results/ that are of today's code: best_test.py BEST_VERSIONS. A row is of today's code if its commit has
-the version's file, and what that includes, as the tree has them, but for comments. Exits with 77 without
-git's history."""
+"""Whether the version that the library calls the best for a problem is the fastest, by the rows in
+results/ that are of today's code: best_test.py LIBRARY. A row is of today's code if its commit has the
+version's file, and what that includes, as the tree has them, but for comments. Exits with 77 without git's
+history."""
 
 from __future__ import annotations
 
-import csv
 import functools
 import hashlib
 import re
@@ -24,6 +23,7 @@ sys.dont_write_bytecode = True
 
 import ladder_csv  # noqa: E402
 from ladder_csv import Row  # noqa: E402
+from peers.library import HOST, Library, LibraryError  # noqa: E402
 
 # The best version may take this much longer than the fastest, beyond what its run can't tell apart: it is
 # chosen for a whole operation, or by an estimate.
@@ -153,40 +153,25 @@ def slower(rows: Sequence[Row], best: str) -> str | None:
     return f"{name} takes {ratio:.2f} times as long as {fastest.kernel} on {ours.device} ({ours.git_sha[:10]})"
 
 
-def capabilities(path: Path) -> dict[str, str]:
-    """The compute capability of each device in a CSV."""
-    with open(path, newline="", encoding="utf-8") as file:
-        return {row["device"]: row["cc"] for row in csv.DictReader(file)}
-
-
-def question(row: Row, capability: str) -> str:
+def best_of(library: Library, row: Row) -> str:
+    """For its problem, of the host executor's kernels, which have all that versions need of a GPU; empty if
+    there is none."""
     operation = "/".join(filter(None, (row.family, row.op)))
-    return f"{operation} {row.dtype} {capability} {row.problem}"
-
-
-def ask(program: str, questions: Sequence[str]) -> tuple[bool, list[str]]:
-    """Whether it knows the kernels for GPUs, and its answers."""
-    asked = subprocess.run([program], input="".join(f"{one}\n" for one in questions),
-                           capture_output=True, text=True, check=True)  # fmt: skip
-    backend, *labels = asked.stdout.splitlines()
-    return backend == "cuda", labels
-
-
-def is_for_gpus_only(row: Row) -> bool:
-    file = ladder_csv.file_of(row.family, row.kernel)
-    return file is not None and ".gpu." in file.name
+    try:
+        return library.best(operation, row.dtype, HOST, row.problem).version
+    except LibraryError:
+        return ""
 
 
 class Results(unittest.TestCase):
-    program: ClassVar[str]
+    library: ClassVar[Library]
 
     def test_the_best_is_the_fastest(self) -> None:
         try:
             tree = Tree(ROOT)
         except NoHistory as why:
             self.skipTest(f"which code the rows are of is not known: {why}")
-        kept: list[list[Row]] = []
-        questions: list[str] = []
+        found: list[str] = []
         counts = Counter[str]()
         for path in sorted(ROOT.glob("results/*/*.csv")):
             if NOT_LADDERS.search(path.name):
@@ -194,20 +179,10 @@ class Results(unittest.TestCase):
             rows = rungs(ladder_csv.read(path))
             todays = [row for row in rows if tree.is_of_today(row)]
             counts.update(todays=len(todays), stale=len(rows) - len(todays))
-            groups, of = groups_of(todays), capabilities(path)
-            kept += groups
-            questions += [question(group[0], of[group[0].device]) for group in groups]
-        knows_all, labels = ask(self.program, questions)
-        self.assertEqual(len(labels), len(kept))
-        found = []
-        for group, best in zip(kept, labels):
-            if not knows_all and any(map(is_for_gpus_only, group)):  # the best may be one of those
-                counts["unknown"] += 1
-            elif (said := slower(group, best)) is not None:
-                found.append(said)
+            said = (slower(group, best_of(self.library, group[0])) for group in groups_of(todays))
+            found += (one for one in said if one is not None)
         print(f"{len(found)} groups have times of the best version and of others by today's code; "
-              f"{counts['todays']} rows are of today's code, {counts['stale']} are stale; of "
-              f"{counts['unknown']} groups the best is not known without kernels for GPUs.")  # fmt: skip
+              f"{counts['todays']} rows are of today's code, {counts['stale']} are stale.")  # fmt: skip
         self.assertEqual(list(filter(None, found)), [])
 
 
@@ -256,12 +231,10 @@ class MadeUp(unittest.TestCase):
                 row("v01_a", 1, cache="hot"), row("v01_a", 1, problem="9x9x9")]  # fmt: skip
         self.assertEqual([len(group) for group in groups_of(rows)], [2, 1, 1, 1])
 
-    def test_the_program_tells_the_best(self) -> None:
-        questions = [question(row("", 1, "softmax", problem="8x100", op="log", dtype="bf16"), "90"),
-                     "softmax f32 75 8x100", "softmax f32 90 8", "softmax f99 90 8x8", "none f32 90 8"]  # fmt: skip
-        self.assertEqual(questions[0], "softmax/log bf16 90 8x100")
-        _, labels = ask(Results.program, questions)
-        self.assertEqual(labels, ["v13_log_by_length", "v10c_split_rows", "-", "-", "-"])
+    def test_the_library_tells_the_best(self) -> None:
+        one = row("", 1, "softmax", op="log", dtype="bf16", problem="8x100")
+        self.assertEqual(best_of(Results.library, one), "v13_log_by_length")
+        self.assertEqual(best_of(Results.library, one._replace(family="gone")), "")
 
 
 class TodaysCode(unittest.TestCase):
@@ -342,6 +315,6 @@ class TodaysCode(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    Results.program = sys.argv.pop()
+    Results.library = Library(Path(sys.argv.pop()))
     result = unittest.main(exit=False).result
     sys.exit(77 if result.skipped and result.wasSuccessful() else not result.wasSuccessful())

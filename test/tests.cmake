@@ -99,17 +99,6 @@ list(JOIN names "\",\"" names)
 target_compile_definitions(harness_test PRIVATE "LADDER_KERNEL_FILES=\"${names}\""
                                                 "LADDER_SOURCE_DIR=\"${CMAKE_SOURCE_DIR}\"")
 
-# The version that the registry calls the best, against the rows of today's code in results/
-if(Python3_Interpreter_FOUND)
-  add_executable(best_versions test/best_versions.cpp)
-  target_link_libraries(best_versions PRIVATE ladder)
-  set_target_properties(best_versions PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  add_test(NAME registry.best_is_the_fastest
-    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/best_test.py $<TARGET_FILE:best_versions>)
-  set_tests_properties(registry.best_is_the_fastest PROPERTIES SKIP_RETURN_CODE 77)
-  add_dependencies(quick_tests best_versions)
-endif()
-
 # What holds for the results of sums and of functions of rows whatever the inputs
 ladder_test_program(properties_test test/attention_gradients_test.cpp test/properties_test.cpp
   test/reduction_test.cpp)
@@ -335,6 +324,9 @@ if(Python3_Interpreter_FOUND)
     add_test(NAME library.from_python
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/library_test.py
               $<TARGET_FILE:kernel_ladder>)
+    add_test(NAME library.best_is_the_fastest
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/best_test.py $<TARGET_FILE:kernel_ladder>)
+    set_tests_properties(library.best_is_the_fastest PROPERTIES SKIP_RETURN_CODE 77)
   endif()
   if(LADDER_CUDA)
     add_test(NAME scripts.peers_agree_with_bench.gpu
