@@ -326,6 +326,9 @@ if(Python3_Interpreter_FOUND)
     add_test(NAME library.from_python
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/library_test.py
               $<TARGET_FILE:kernel_ladder>)
+    add_test(NAME library.best_is_the_fastest
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/best_test.py $<TARGET_FILE:kernel_ladder>)
+    set_tests_properties(library.best_is_the_fastest PROPERTIES SKIP_RETURN_CODE 77)
   endif()
   if(LADDER_CUDA)
     add_test(NAME scripts.peers_agree_with_bench.gpu

@@ -1,5 +1,6 @@
 #include "measure/suite.hpp"
 
+#include "cli/best.hpp"
 #include "cli/nearest.hpp"
 #include "harness/host/api.hpp"
 #include "harness/registry.hpp"
@@ -104,9 +105,31 @@ const std::vector<Kernel>& kernels_for(Backend backend) {
   return backend == Backend::cuda ? registered_kernels() : ladder_host_api()->kernels();
 }
 
-std::vector<Group> select_groups(const Options& options, Backend backend) {
+std::vector<std::string> best_benchmarks(Options options, const Device& device) {
+  std::vector<std::string> names;
+  if (!asks_for_best(options.filter)) return names;
+  options.draw_problems(device.backend());
+  for (const Family& family : families()) {
+    for (const Problem& problem : options.problems_of(family, device.backend())) {
+      for (DType dtype : options.dtypes) {
+        const Kernel* const best =
+            best_version(family, problem, dtype, device.kernels(), device.info());
+        if (best) names.push_back(full_name(*best) + "/" + problem.text());
+      }
+    }
+  }
+  return names;
+}
+
+std::vector<Group> select_groups(const Options& options, const Device& device) {
+  return select_groups(options, device.backend(), best_benchmarks(options, device));
+}
+
+std::vector<Group> select_groups(const Options& options, Backend backend,
+                                 std::span<const std::string> best) {
   std::vector<Group> groups;
   std::set<std::string> names;
+  const std::set<std::string> best_names(best.begin(), best.end());
   const bool gpu = backend == Backend::cuda;
   for (const Family& family : families()) {
     const std::vector<Problem> problems = options.problems_of(family, backend);
@@ -117,10 +140,13 @@ std::vector<Group> select_groups(const Options& options, Backend backend) {
           Group group{&family, dtype, problem, cache, {}, {}};
           for (const Kernel* kernel : kernels) {
             if (cache == Cache::hot && !kernel->version.capturable) continue;
-            const std::string name = group.name_of(*kernel);
-            names.insert(name);
-            const bool selected = options.selects(name);
-            if (selected) group.selected.push_back(name);
+            std::vector<std::string> called{group.name_of(*kernel)};
+            if (best_names.contains(full_name(*kernel) + "/" + problem.text())) {
+              called.push_back(with_best(*kernel, called.front()));
+            }
+            names.insert(called.begin(), called.end());
+            const bool selected = options.selects(called);
+            if (selected) group.selected.push_back(called.front());
             if (selected || kernel->version.baseline) group.kernels.push_back(kernel);
           }
           if (!group.selected.empty()) groups.push_back(std::move(group));

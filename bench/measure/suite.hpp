@@ -30,9 +30,15 @@ struct Group {
 /// The kernels that this program has for a backend.
 const std::vector<Kernel>& kernels_for(Backend backend);
 
-/// The groups that the options select on a backend, in the order of family, problem and version.
-/// Throws UsageError when there are none.
-std::vector<Group> select_groups(const Options& options, Backend backend);
+/// The names of benchmarks that are their problem's best on a device, cold ones; none where the filter
+/// does not ask for `best`. Versions may ask the driver what the device is like.
+std::vector<std::string> best_benchmarks(Options options, const Device& device);
+
+/// The groups that the options select on a backend, in the order of family, problem and version; best:
+/// of best_benchmarks. Throws UsageError when there are none.
+std::vector<Group> select_groups(const Options& options, Backend backend,
+                                 std::span<const std::string> best);
+std::vector<Group> select_groups(const Options& options, const Device& device);
 
 /// Why a problem does not fit into a device's free memory, its reference and other bytes included;
 /// empty if it does.
