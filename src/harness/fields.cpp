@@ -124,7 +124,7 @@ std::string limits_text(const Field& field) {
   if (field.kind != Field::Kind::whole) return "";
   if (!field.choices.empty()) return fmt::format("{}", fmt::join(field.choices, " or "));
   std::string text = field.multiple > 1 ? fmt::format("a multiple of {} ", field.multiple) : "";
-  if (field.least > 1) text += fmt::format("from {} ", field.least);
+  if (field.least > 0) text += fmt::format("from {} ", field.least);
   return text + "up to " + number_text(field.most);
 }
 
@@ -132,9 +132,10 @@ std::string limits_text(const Field& field) {
 
 std::string bytes_of_file(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw std::runtime_error(path + " can't be read: name a file that is there");
-  return bytes;
+  if (!in || !std::filesystem::is_regular_file(path)) {
+    throw std::runtime_error(path + " can't be read: name a file that is there");
+  }
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 std::uint64_t hash_of(std::string_view bytes) {  // FNV-1a

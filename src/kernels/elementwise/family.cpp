@@ -88,8 +88,7 @@ struct Contract : Op {
   }
   static const char* best(const Problem&) {
     if (is_chain) return "v24_";
-    if (std::same_as<Op, add> || std::same_as<Op, silu_mul>) return "v09_";
-    return std::same_as<Op, relu> || std::same_as<Op, gelu> ? "v07_" : "v06_";
+    return std::same_as<Op, add> || std::same_as<Op, silu_mul> ? "v09_" : "v07_";
   }
   static std::vector<ladder::InputSet> input_sets() { return input_sets_of<Op>(); }
   static Problem smaller(const Problem& p) {
