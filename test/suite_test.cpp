@@ -184,7 +184,7 @@ TEST(Stages, AdmitGivesTheRoofsMemoryBackWhereItIsShort) {
   const Group group = group_with(kernels);
   SmallGpu gpu;
   Roofs roofs(gpu, 1);
-  EXPECT_FALSE(roofs.memory({0, 1e5, 1e5}).empty());
+  EXPECT_FALSE(roofs.bounds({0, 1e5, 1e5}, std::vector<Demand>{{"dram", 2e5}}).empty());
   const std::size_t held = gpu.used();
   ASSERT_GT(held, 2e5);
   std::vector<Row> rows = admit(group, gpu, roofs);
@@ -263,8 +263,8 @@ TEST(Stages, ContendTimesThoseThatPassedAndTheRoofs) {
   EXPECT_EQ(contest.versions[0].us.front(), 10);
   EXPECT_EQ(contest.versions[1].us.front(), 5);
   EXPECT_EQ(contest.first_again.us.size(), 20);
-  EXPECT_NEAR(contest.memory_us, middle_mean(contest.versions[1].us) / 5, 1e-9);
-  EXPECT_EQ(contest.arithmetic_us, 0) << "no kernel measures it here";
+  ASSERT_EQ(contest.roof_us.size(), 1) << "no kernel measures fma f32 here";
+  EXPECT_NEAR(contest.roof_us.at("dram"), middle_mean(contest.versions[1].us) / 5, 1e-9);
   EXPECT_EQ(rows[0].plan_us, 0);
   EXPECT_GT(rows[2].plan_us, 0);
   EXPECT_EQ(steps["timing"], gpu.contestants.size());
@@ -276,7 +276,7 @@ TEST(Stages, ContendTimesThoseThatPassedAndTheRoofs) {
   contest = contend({group, *host, 1}, *on_host, none, {}, rows);
   EXPECT_EQ(contest.versions.size(), 2);
   EXPECT_TRUE(contest.first_again.us.empty());
-  EXPECT_EQ(contest.memory_us, 0);
+  EXPECT_TRUE(contest.roof_us.empty());
 }
 
 Samples without_samples(const char* error) {
@@ -376,7 +376,7 @@ struct Compared {
 
 TEST(Stages, CompareTakesTheRoofThatBounds) {
   struct Case {
-    double memory_us, arithmetic_us;
+    std::map<std::string, double> known;
     Cache cache;
     std::size_t l2_bytes;
     const char* roof;
@@ -384,14 +384,15 @@ TEST(Stages, CompareTakesTheRoofThatBounds) {
   };
   constexpr std::size_t kEnough = 1 << 20;
   for (const Case& one :
-       {Case{4, 0, Cache::cold, kEnough, "dram", 4}, Case{4, 5, Cache::cold, kEnough, "fma f32", 5},
-        Case{4, 3, Cache::hot, kEnough, "l2", 4}, Case{4, 0, Cache::hot, 100, "dram", 4},
-        Case{0, 5, Cache::cold, kEnough, "", 0}}) {
+       {Case{{{"dram", 4}}, Cache::cold, kEnough, "dram", 4},
+        Case{{{"dram", 4}, {"fma f32", 5}, {"gather", 3}}, Cache::cold, kEnough, "fma f32", 5},
+        Case{{{"dram", 4}, {"fma f32", 5}, {"gather", 6}}, Cache::hot, kEnough, "gather", 6},
+        Case{{{"dram", 4}, {"fma f32", 3}}, Cache::hot, kEnough, "l2", 4},
+        Case{{{"dram", 4}}, Cache::hot, 100, "dram", 4},
+        Case{{{"fma f32", 5}}, Cache::cold, kEnough, "", 0}}) {
     Compared of({10, 9, 8});
     for (Row& row : of.rows) row.cache = one.cache;
-    of.contest.memory_us = one.memory_us;
-    of.contest.arithmetic_us = one.arithmetic_us;
-    of.contest.arithmetic = "fma f32";
+    of.contest.roof_us = one.known;
     compare(of.contest, one.l2_bytes, of.rows);
     for (const Row& row : of.rows) {
       EXPECT_EQ(row.roof, one.roof);
@@ -410,7 +411,7 @@ TEST(Stages, CompareHoldsRowsAgainstTheBaselineAndTheFastest) {
   EXPECT_FALSE(of.rows[1].fastest || of.rows[0].fastest);
 
   Compared suspect({10, 9, 8});
-  suspect.contest.memory_us = 8.5;
+  suspect.contest.roof_us = {{"dram", 8.5}};
   compare(suspect.contest, 0, suspect.rows);
   EXPECT_TRUE(suspect.rows[2].suspect());
   EXPECT_FALSE(suspect.rows[2].fastest) << "in less time than its bytes take";

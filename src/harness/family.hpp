@@ -5,6 +5,7 @@
 #include "harness/array.hpp"
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
+#include "harness/roof.hpp"
 #include "support/large_array.hpp"
 #include "support/out_of_memory.hpp"
 #include "support/parallel.hpp"
@@ -23,27 +24,6 @@
 #include <vector>
 
 namespace ladder {
-
-/// The work a problem cannot do without: useful floating-point operations, and bytes when what is read
-/// is read once and what is written is written once.
-struct Cost {
-  double flops, bytes_read, bytes_written;
-  double bytes() const { return bytes_read + bytes_written; }
-};
-
-/// The arithmetic that a family's work is held against, as the family `roofs` measures it: products
-/// of `dtype` on the CUDA cores or on the tensor cores, `products` of them for each useful one.
-struct ComputeRoof {
-  enum class Unit { fma, tensor };
-  Unit unit = Unit::fma;
-  DType dtype = DType::f32;
-  int products = 1;
-
-  auto operator<=>(const ComputeRoof&) const = default;
-};
-
-/// Which limit of the machine a family measures, so that others can be held against it; most do work.
-enum class Limit { none, dram, fma, tensor, other };
 
 /// A way to fill the arrays that a kernel reads, but for those that say what is in them. value maps 64
 /// random bits to an element.
@@ -170,8 +150,9 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
 ///                                             and says what is wrong, or nothing
 /// And flops(p), the useful ones, or where not all bytes of the arrays move once, cost(p, dtype).
 /// A family may add:
-///   static ComputeRoof compute_roof(DType)    if its arithmetic is not fp32 multiply-adds
-///   static constexpr Limit limit              if it measures a limit of the machine
+///   demands(p, dtype, cost)                   what the work needs of the machine beside the cost's bytes;
+///                                             without it, that is cost.flops of "fma f32"
+///   measures(dtype)                           the Measurement, if it is one of a limit of the machine
 ///   static Problem smaller(p)                 if its problems may be large, or some of its input
 ///                                             sets do for small ones only: what ./bench tries all
 ///                                             input sets on but the first. What decides which code
@@ -327,7 +308,7 @@ double valid_elements(const Workload::Result& result, Device& device);
 /// A family (or one op of it) behind one type for the programs.
 struct Family {
   std::string_view name, op, problem_help;
-  Limit limit;
+  Measurement (*measures)(DType);  ///< null: it does work
   std::optional<Problem> (*parse)(std::string_view);
   std::vector<Problem> (*test_problems)();
   std::vector<Problem> (*own_test_problems)(const Kernel&);
@@ -336,7 +317,7 @@ struct Family {
   Problem (*smaller)(const Problem&);   ///< or the problem itself
   const char* (*best)(const Problem&);  ///< "" where the family doesn't say
   Cost (*cost)(const Problem&, DType);
-  ComputeRoof (*compute_roof)(DType);
+  std::vector<Demand> (*demands)(const Problem&, DType);
   double (*memory)(const Problem&, DType);                  ///< device bytes a check needs
   std::unique_ptr<Binding> (*bind)(const Problem&, DType);  ///< null: not of this type
 
@@ -461,9 +442,9 @@ struct RegisterFamily {
     return problems;
   }
 
-  static constexpr Limit limit() {
-    if constexpr (requires { C::limit; }) return C::limit;
-    return Limit::none;
+  static constexpr auto measures() -> Measurement (*)(DType) {
+    if constexpr (requires(DType dtype) { C::measures(dtype); }) return C::measures;
+    return nullptr;
   }
 
   RegisterFamily() {
@@ -471,7 +452,7 @@ struct RegisterFamily {
         .name = C::family,
         .op = C::op,
         .problem_help = C::problem_help,
-        .limit = limit(),
+        .measures = measures(),
         .parse = [](std::string_view text) -> std::optional<Problem> {
           const auto problem = C::parse(text);
           return problem ? std::optional(erased(*problem)) : std::nullopt;
@@ -495,16 +476,15 @@ struct RegisterFamily {
           if constexpr (requires(const Own& p) { C::best(p); }) return C::best(own(problem));
           return "";
         },
-        .cost = [](const Problem& problem, DType dtype) -> Cost {
-          if constexpr (HasCost<C>) {
-            return C::cost(own(problem), dtype);
-          } else {
-            return cost_of(*bound_or_first(problem, dtype), C::flops(own(problem)));
+        .cost = &cost,
+        .demands = [](const Problem& problem, DType dtype) -> std::vector<Demand> {
+          const Cost work = cost(problem, dtype);
+          std::vector<Demand> all{{"fma f32", work.flops}};
+          if constexpr (requires(const Own& p) { C::demands(p, dtype, work); }) {
+            all = C::demands(own(problem), dtype, work);
           }
-        },
-        .compute_roof = [](DType dtype) -> ComputeRoof {
-          if constexpr (requires { C::compute_roof(dtype); }) return C::compute_roof(dtype);
-          return {};
+          all.insert(all.begin(), {"dram", work.bytes()});
+          return all;
         },
         .memory = [](const Problem& problem,
                      DType dtype) { return memory_of(*bound_or_first(problem, dtype)); },
@@ -513,6 +493,13 @@ struct RegisterFamily {
   }
 
  private:
+  static Cost cost(const Problem& problem, DType dtype) {
+    if constexpr (HasCost<C>) {
+      return C::cost(own(problem), dtype);
+    } else {
+      return cost_of(*bound_or_first(problem, dtype), C::flops(own(problem)));
+    }
+  }
   static std::unique_ptr<Binding> bound(const Problem& problem, DType dtype) {
     std::unique_ptr<Binding> binding;
     ((DTypeOf<Ts>::value == dtype ? void(binding = std::make_unique<BindingOf<C, Ts>>(own(problem)))

@@ -9,7 +9,7 @@ namespace {
 
 template <class Op>
 struct Contract : Op {
-  static constexpr ladder::Limit limit = ladder::Limit::other;
+  static ladder::Measurement measures(ladder::DType) { return {Op::op, "B"}; }
   static std::vector<ladder::InputSet> input_sets() {
     return {{"small integers", ladder::small_integer_value, true}};
   }

@@ -14,7 +14,7 @@ ladder::Expected repeated(const std::vector<double>& values, std::int64_t times)
 }
 
 struct FmaContract : fma {
-  static constexpr ladder::Limit limit = ladder::Limit::fma;
+  static ladder::Measurement measures(ladder::DType dtype) { return {{"fma", dtype}, "FLOP"}; }
   static constexpr const char* problem_help =
       "BxS, blocks of 256 threads and steps of each chain, a multiple of 64 up to 1024, e.g. "
       "16896x1024";
@@ -67,7 +67,7 @@ struct FmaContract : fma {
 
 template <class Op>
 struct TensorContract : Op {
-  static constexpr ladder::Limit limit = ladder::Limit::tensor;
+  static ladder::Measurement measures(ladder::DType dtype) { return {{"tensor", dtype}, "FLOP"}; }
   using Problem = typename Op::Problem;
   static constexpr const char* problem_help =
       "BxS, blocks and products that each warp or warpgroup adds up, at most 8192, e.g. 264x4096";

@@ -5,7 +5,7 @@ namespace roofs {
 namespace {
 
 struct Contract : dram {
-  static constexpr ladder::Limit limit = ladder::Limit::dram;
+  static ladder::Measurement measures(ladder::DType) { return {"dram", "B"}; }
   static constexpr const char* problem_help =
       "RxW bytes to read and to write, multiples of 16, not both 0, e.g. 1073741824x1073741824";
 
