@@ -1,7 +1,8 @@
-// The roofs of the L2 and of shared memory.
+// The roofs of the L2, of shared memory and its atomics, and of loads from random places.
 #include "harness/family.hpp"
 #include "roofs.hpp"
 
+#include <bit>
 #include <numeric>
 
 namespace roofs {
@@ -97,8 +98,111 @@ struct Shared : Contract<shared> {
   }
 };
 
+struct SharedAtomics : shared_atomics {
+  static ladder::Measurement measures(ladder::DType) { return {"shared atomics", "atomic"}; }
+  static constexpr const char* problem_help =
+      "BxC, blocks of 262144 additions and their counters, a power of two from 32 to 4096, e.g. "
+      "1056x1024";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 2, 1);
+    if (!d || (*d)[1] < 32 || (*d)[1] > kMostCounters) return std::nullopt;
+    const Problem p{(*d)[0], static_cast<int>((*d)[1])};
+    return std::has_single_bit(static_cast<unsigned>(p.counters)) ? std::optional(p) : std::nullopt;
+  }
+  static std::string text(const Problem& p) {
+    return std::to_string(p.blocks) + "x" + std::to_string(p.counters);
+  }
+  static std::vector<Problem> test_problems() { return {{1, 32}, {2, 256}, {1, 512}, {3, 4096}}; }
+  // One wave of eight blocks for each of 132 SMs.
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    if (backend == ladder::Backend::host) return {{1, 1024}};
+    return {{8 * 132, 32}, {8 * 132, 1024}};
+  }
+  static std::vector<ladder::InputSet> input_sets() {
+    return {{"none", ladder::small_integer_value, true}};
+  }
+  /// flops are the additions.
+  static ladder::Cost cost(const Problem& p, ladder::DType) {
+    const auto blocks = static_cast<double>(p.blocks);
+    return {.flops = blocks * kBlock * kSteps,
+            .bytes_read = 0,
+            .bytes_written = blocks * p.counters * sizeof(std::int32_t)};
+  }
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::output<T>("y", {p.blocks, p.counters})};
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {.y = of["y"], .blocks = p.blocks, .counters = p.counters};
+  }
+  template <class T>
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands) {
+    const double each = kBlock * kSteps / p.counters;
+    return ladder::answers(ladder::Expected{ladder::filled({p.blocks, p.counters}, each), {}});
+  }
+};
+
+struct Gather : Contract<gather> {
+  static ladder::Measurement measures(ladder::DType) { return {"gather", "load"}; }
+  static constexpr const char* problem_help =
+      "BxN, bytes of the array, a multiple of 4 up to 2^32, and loads, a multiple of 4096, e.g. "
+      "1073741824x16777216";
+
+  static std::optional<Problem> parse(std::string_view text) {
+    const auto d = ladder::parse_dimensions(text, 2, 1);
+    const bool valid =
+        d && (*d)[0] % 4 == 0 && (*d)[0] <= std::int64_t{1} << 32 && (*d)[1] % kTile == 0;
+    return valid ? std::optional(Problem{(*d)[0], (*d)[1]}) : std::nullopt;
+  }
+  static std::string text(const Problem& p) {
+    return std::to_string(p.bytes) + "x" + std::to_string(p.loads);
+  }
+  static std::vector<Problem> test_problems() {
+    return {{4, 4096}, {124, 4096}, {4 * 1021, 3 * 4096}, {1 << 20, 2 * 4096}};
+  }
+  // Many times the L2.
+  static std::vector<Problem> bench_problems(ladder::Backend backend) {
+    if (backend == ladder::Backend::host) return {{1 << 22, 4096}};
+    return {{1 << 30, 1 << 24}};
+  }
+  /// flops are the loads. Bytes are those that are wanted of them, and the indices.
+  static ladder::Cost cost(const Problem& p, ladder::DType) {
+    const auto loads = static_cast<double>(p.loads);
+    return {.flops = loads, .bytes_read = 8 * loads, .bytes_written = 4 * loads / kLoads};
+  }
+  template <class T>
+  static std::vector<ladder::Array> arrays(const Problem& p) {
+    return {ladder::input<T>("x", p.bytes / 4),
+            ladder::input<std::int32_t>("index", p.loads).below(p.bytes / 4),
+            ladder::output<T>("y", p.loads / kLoads)};
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, ladder::Operands of) {
+    return {.x = of["x"], .index = of["index"], .y = of["y"], .loads = p.loads};
+  }
+  template <class T>
+  static std::vector<ladder::Expected> reference(const Problem& p, ladder::Operands of) {
+    const T* const x = of["x"];
+    const std::int32_t* const index = of["index"];
+    ladder::Expected sums{.values = ladder::filled(p.loads / kLoads), .magnitude = {}};
+    ladder::parallel_for(sums.values.size(), 1 << 14, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t thread = begin; thread < end; ++thread) {
+        const std::size_t first = thread / kBlock * kTile + thread % kBlock * 4;
+        for (std::size_t load = 0; load < kLoads; ++load) {
+          sums.values[thread] += x[index[first + load / 4 * 4 * kBlock + load % 4]];
+        }
+      }
+    });
+    return ladder::answers(std::move(sums));
+  }
+};
+
 const ladder::RegisterFamily<L2, float> register_l2;
 const ladder::RegisterFamily<Shared, float> register_shared;
+const ladder::RegisterFamily<SharedAtomics, std::int32_t> register_shared_atomics;
+const ladder::RegisterFamily<Gather, float> register_gather;
 
 }  // namespace
 }  // namespace roofs
