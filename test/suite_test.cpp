@@ -2,6 +2,7 @@
 #include "measure/suite.hpp"
 
 #include "forwarding_device.hpp"
+#include "kernels/roofs/roofs.hpp"
 #include "relu_kernel.hpp"
 
 #include <gmock/gmock.h>
@@ -147,6 +148,89 @@ TEST(Suite, TellsWhatTheRunCanTellApart) {
   EXPECT_TRUE(rows[3].fastest);
   EXPECT_EQ(fastest(rows), &rows[3]);
   EXPECT_NEAR(rows[1].vs_fastest->value, 10 / 10.1, 1e-9);
+}
+
+/// The same with two more roofs.
+struct CountingGpu : FakeGpu {
+  DeviceInfo about = host->info();
+
+  CountingGpu() {
+    about.pin_gbps = 1e3;
+    const auto supports = [](const void*) { return supported(); };
+    const auto count = [](const Call& call, cudaStream_t) {
+      using Op = roofs::shared_atomics;
+      const auto& a = *static_cast<const Op::Args<std::int32_t>*>(call.args);
+      std::fill_n(a.y, a.blocks * a.counters, Op::kBlock * Op::kSteps / a.counters);
+    };
+    const auto multiply = [](const Call& call, cudaStream_t) {
+      using Op = roofs::fma;
+      const auto& a = *static_cast<const Op::Args<float>*>(call.args);
+      for (std::int64_t i = 0; i < a.blocks * Op::kBlock; ++i) {
+        a.y[i] = static_cast<float>(Op::result<float>(a.b[i % Op::kBlock], a.steps));
+      }
+    };
+    roofs.push_back({"roofs",
+                     "shared_atomics",
+                     DType::i32,
+                     {"test"},
+                     "v01_count.cu",
+                     Backend::host,
+                     count,
+                     supports});
+    roofs.push_back({"roofs",
+                     "fma",
+                     DType::f32,
+                     {"test"},
+                     "v01_multiply.cu",
+                     Backend::host,
+                     multiply,
+                     supports});
+  }
+  const DeviceInfo& info() const override { return about; }
+};
+
+TEST(Suite, HoldsRowsAgainstTheRoofsThatTheFamilyDemands) {
+  const Kernel k = relu_kernel("v01_right.cu", right);
+  CountingGpu gpu;
+  gpu.us = {{"v01_right", 40}, {"v01_count", 5}, {"v01_multiply", 10}};
+  Group group = group_with({&k, 1});
+  Family family = *group.family;
+  group.family = &family;
+  static std::vector<Demand> demands;
+  family.demands = [](const Problem&, DType) { return demands; };
+  static constexpr double kWork = 1e12;
+  family.cost = [](const Problem&, DType) { return Cost{kWork, 4000, 4000}; };
+  Roofs roofs(gpu, 1);
+  const auto row = [&](std::vector<Demand> of_family) {
+    demands = std::move(of_family);
+    return measure(group, gpu, 1, roofs).front();
+  };
+
+  const auto launch = [](std::string_view op, const char* problem, DType dtype) {
+    const auto it = std::ranges::find(families(), op, &Family::op);
+    return it->cost(it->problem(problem), dtype).flops;
+  };
+  const double additions = launch("shared_atomics", "1056x1024", DType::i32);
+  const double products = launch("fma", "16896x1024", DType::f32);
+
+  Row found = row({{"dram", 8000}});
+  EXPECT_EQ(found.roof, "dram");
+  EXPECT_NEAR(found.roof_share(), 1. / 40, 1e-9);
+  found = row({{"dram", 8000}, {"shared atomics", 4 * additions}, {"fma f32", products}});
+  EXPECT_EQ(found.roof, "shared atomics");
+  EXPECT_NEAR(found.roof_share(), 4 * 5. / 40, 1e-9);
+  found = row({{"dram", 8000}, {"shared atomics", additions}, {"fma f32", 3 * kWork}});
+  EXPECT_EQ(found.roof, "fma f32 / 3") << "three for each useful one";
+  EXPECT_NEAR(found.roof_share(), 3 * kWork / products * 10 / 40, 1e-9);
+  found = row({{"dram", 8000}, {"link", 1e15}, {"tensor f16", 1e15}});
+  EXPECT_EQ(found.roof, "dram") << "of the others there is no kernel";
+
+  demands.clear();
+  family.demands = [](const Problem&, DType) { return std::vector<Demand>{{"warps", 1}}; };
+  found = measure(group, gpu, 1, roofs).front();
+  EXPECT_EQ(found.check.verdict, Verdict::failed);
+  EXPECT_THAT(found.check.reason,
+              testing::StartsWith("no roof is called \"warps\": there are dram"));
 }
 
 /// The same with little memory.
