@@ -143,6 +143,8 @@ const Exception kExceptions[] = {
     {"transpose/b?f16/v02_.*", {.shared_load = 16}},  // two elements to a bank's word
     // Two accumulators side by side are two stores, also of nvcc.
     {"roofs/wgmma.*/v01_.*", {.global_store = 2}},
+    // After a vector of indices four loads, each of 32 sectors.
+    {"roofs/gather/f32/v01_.*", {.global_load = (16 + 4 * 32) / (16 + 4 * 4.)}},
     // The chain of pointers is laid out before it is followed.
     {"roofs/latency_l[12]/f32/v01_.*", {.global_store = 513. / 129}},
     {"roofs/latency_shared/f32/v01_.*", {.shared_store = 32}},

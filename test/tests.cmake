@@ -212,7 +212,7 @@ target_link_libraries(ptx_on_host_test_kernels PRIVATE GTest::gtest)
 # The GPU's references of attention, on the host executor
 ladder_test_program(attention_reference_test
   src/harness/device.cpp src/harness/dtype.cpp src/harness/family.cpp src/harness/fields.cpp
-  src/harness/inputs.cpp
+  src/harness/inputs.cpp src/harness/roof.cpp
   src/support/large_array.cpp src/support/parallel.cpp)
 ladder_discover(attention_reference_test on_host)
 ladder_host_executor(attention_reference_test HEADERS_OF host_executor_test KERNELS test/attention_reference_test.cpp)

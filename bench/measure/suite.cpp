@@ -255,15 +255,13 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
   }
   const auto versions = static_cast<std::ptrdiff_t>(contestants.size());
   if (gpu) contestants.push_back(contestants.front());  // A/A
-  const Cost& cost = rows.front().cost;
-  std::vector<Contestant> streams;
-  const Roofs::Arithmetic* arithmetic = nullptr;
-  if (group.family->limit == Limit::none) {
+  std::vector<Roofs::Bound> bounds;
+  if (!group.family->measures) {
     on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
-    streams = roofs.memory(cost);
-    contestants.insert(contestants.end(), streams.begin(), streams.end());
-    arithmetic = roofs.arithmetic(group.family->compute_roof(group.dtype), cost);
-    if (arithmetic) contestants.push_back(arithmetic->contestant);
+    bounds = roofs.bounds(rows.front().cost, group.family->demands(group.problem, group.dtype));
+  }
+  for (const Roofs::Bound& bound : bounds) {
+    contestants.insert(contestants.end(), bound.contestants.begin(), bound.contestants.end());
   }
   on_step({.doing = "timing", .kernels = contestants.size()});
   const std::vector<Samples> samples = device.measure(contestants, group.cache, sampling);
@@ -274,14 +272,13 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
   Contest contest{.versions{samples.begin(), samples.begin() + versions}};
   auto next = samples.begin() + versions;
   if (gpu) contest.first_again = *next++;
-  std::vector<double> stream_us;
-  for (std::size_t i = 0; i < streams.size(); ++i, ++next) {
-    if (!next->us.empty()) stream_us.push_back(middle_mean(next->us));
-  }
-  if (!stream_us.empty()) contest.memory_us = std::ranges::min(stream_us);
-  if (arithmetic && !next->us.empty()) {
-    contest.arithmetic = arithmetic->name;
-    contest.arithmetic_us = middle_mean(next->us) * cost.flops / arithmetic->flops;
+  for (const Roofs::Bound& bound : bounds) {
+    for (std::size_t i = 0; i < bound.contestants.size(); ++i, ++next) {
+      if (next->us.empty()) continue;
+      const double us = middle_mean(next->us) * bound.launches;
+      const auto [known, is_new] = contest.roof_us.emplace(bound.name, us);
+      known->second = std::min(known->second, us);
+    }
   }
   return contest;
 }
@@ -319,13 +316,14 @@ void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows) 
     const Estimate aa = paired_ratio(contest.versions.front().us, contest.first_again.us);
     for (Row& row : rows) row.aa = aa;
   }
-  if (contest.memory_us > 0) {
+  if (contest.roof_us.contains("dram")) {  // else the bytes may take longer than all that is known
     const bool in_l2 =
         first.cache == Cache::hot && first.cost.bytes() <= static_cast<double>(l2_bytes);
-    const bool by_arithmetic = contest.arithmetic_us > contest.memory_us;
+    const auto& [name, us] =
+        *std::ranges::max_element(contest.roof_us, {}, [](const auto& one) { return one.second; });
     for (Row& row : rows) {
-      row.roof = by_arithmetic ? contest.arithmetic : in_l2 ? "l2" : "dram";
-      row.roof_us = std::max(contest.arithmetic_us, contest.memory_us);
+      row.roof = name == "dram" && in_l2 ? "l2" : name;
+      row.roof_us = us;
     }
   }
   if (first.kernel->version.baseline && first.timed()) {

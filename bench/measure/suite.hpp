@@ -7,6 +7,7 @@
 #include "measure/row.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -86,8 +87,7 @@ std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows);
 struct Contest {
   std::vector<Samples> versions;            ///< of the rows that had passed
   Samples first_again{};                    ///< of the first of them, again; on a GPU
-  double memory_us = 0, arithmetic_us = 0;  ///< what the problem takes at these roofs; 0: unknown
-  std::string arithmetic{};                 ///< that roof's name
+  std::map<std::string, double> roof_us{};  ///< what the problem takes at each, by its name
 };
 
 /// Times those that passed, of which there are some, together with the roofs. Throws DeviceLost.

@@ -6,6 +6,7 @@
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
 #include "harness/fields.hpp"
+#include "harness/roof.hpp"
 #include "support/large_array.hpp"
 #include "support/out_of_memory.hpp"
 #include "support/parallel.hpp"
@@ -24,27 +25,6 @@
 #include <vector>
 
 namespace ladder {
-
-/// The work a problem cannot do without: useful floating-point operations, and bytes when what is read
-/// is read once and what is written is written once.
-struct Cost {
-  double flops, bytes_read, bytes_written;
-  double bytes() const { return bytes_read + bytes_written; }
-};
-
-/// The arithmetic that a family's work is held against, as the family `roofs` measures it: products
-/// of `dtype` on the CUDA cores or on the tensor cores, `products` of them for each useful one.
-struct ComputeRoof {
-  enum class Unit { fma, tensor };
-  Unit unit = Unit::fma;
-  DType dtype = DType::f32;
-  int products = 1;
-
-  auto operator<=>(const ComputeRoof&) const = default;
-};
-
-/// Which limit of the machine a family measures, so that others can be held against it; most do work.
-enum class Limit { none, dram, fma, tensor, other };
 
 /// A way to fill the arrays that a kernel reads, but for those that say what is in them. value maps 64
 /// random bits to an element.
@@ -168,8 +148,9 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
 /// And flops(p), the useful ones, or where not all bytes of the arrays move once, cost(p, dtype).
 /// A family may add:
 ///   static bool valid(p)                      if not all values that the fields may have go together
-///   static ComputeRoof compute_roof(DType)    if its arithmetic is not fp32 multiply-adds
-///   static constexpr Limit limit              if it measures a limit of the machine
+///   demands(p, dtype, cost)                   what the work needs of the machine beside the cost's bytes;
+///                                             without it, that is cost.flops of "fma f32"
+///   measures(dtype)                           the Measurement, if it is one of a limit of the machine
 ///   static constexpr bool gathers = true      if the data says where it reads or writes: tests then
 ///                                             don't ask for coalesced accesses
 ///   static Problem smaller(p)                 if its problems may be large, or some of its input
@@ -327,7 +308,7 @@ double valid_elements(const Workload::Result& result, Device& device);
 /// A family (or one op of it) behind one type for the programs.
 struct Family {
   std::string_view name, op;
-  Limit limit;
+  Measurement (*measures)(DType);  ///< null: it does work
   bool gathers;
   std::vector<Field> fields;
   std::optional<Problem> (*parse)(std::string_view);  ///< throws as parse_fields
@@ -338,7 +319,7 @@ struct Family {
   Problem (*smaller)(const Problem&);   ///< or the problem itself
   const char* (*best)(const Problem&);  ///< "" where the family doesn't say
   Cost (*cost)(const Problem&, DType);
-  ComputeRoof (*compute_roof)(DType);
+  std::vector<Demand> (*demands)(const Problem&, DType);
   double (*memory)(const Problem&, DType);                  ///< device bytes a check needs
   std::unique_ptr<Binding> (*bind)(const Problem&, DType);  ///< null: not of this type
 
@@ -466,9 +447,13 @@ struct RegisterFamily {
     return problems;
   }
 
-  static constexpr Limit limit() {
-    if constexpr (requires { C::limit; }) return C::limit;
-    return Limit::none;
+  static constexpr bool gathers() {
+    if constexpr (requires { C::gathers; }) return C::gathers;
+    return false;
+  }
+  static constexpr auto measures() -> Measurement (*)(DType) {
+    if constexpr (requires(DType dtype) { C::measures(dtype); }) return C::measures;
+    return nullptr;
   }
 
   static const std::vector<Field>& fields() {
@@ -497,58 +482,68 @@ struct RegisterFamily {
   RegisterFamily() { add_family(made()); }
   static Family made() {
     return {
-        .name = C::family, .op = C::op, .limit = limit(), .gathers = requires {requires C::gathers;
-  }
-  , .fields = fields(), .parse = &parse, .test_problems = [] { return erased(C::test_problems()); },
-    .own_test_problems =
-        [](const Kernel& kernel) {
-          const auto* first = static_cast<const Own*>(kernel.test_problems);
-          return erased({first, first + kernel.test_problem_count});
+        .name = C::family,
+        .op = C::op,
+        .measures = measures(),
+        .gathers = gathers(),
+        .fields = fields(),
+        .parse = &parse,
+        .test_problems = [] { return erased(C::test_problems()); },
+        .own_test_problems =
+            [](const Kernel& kernel) {
+              const auto* first = static_cast<const Own*>(kernel.test_problems);
+              return erased({first, first + kernel.test_problem_count});
+            },
+        .bench_problems = &bench_problems,
+        .input_sets = [] { return C::input_sets(); },
+        .smaller = [](const Problem& problem) -> Problem {
+          if constexpr (requires(const Own& p) { C::smaller(p); }) {
+            return erased(C::smaller(own(problem)));
+          } else {
+            return problem;
+          }
         },
-    .bench_problems = &bench_problems, .input_sets = [] { return C::input_sets(); },
-    .smaller = [](const Problem& problem) -> Problem {
-      if constexpr (requires(const Own& p) { C::smaller(p); }) {
-        return erased(C::smaller(own(problem)));
-      } else {
-        return problem;
-      }
-    },
-    .best = [](const Problem& problem) -> const char* {
-      if constexpr (requires(const Own& p) { C::best(p); }) return C::best(own(problem));
-      return "";
-    },
-    .cost = [](const Problem& problem, DType dtype) -> Cost {
-      if constexpr (HasCost<C>) {
-        return C::cost(own(problem), dtype);
-      } else {
-        return cost_of(*bound_or_first(problem, dtype), C::flops(own(problem)));
-      }
-    },
-    .compute_roof = [](DType dtype) -> ComputeRoof {
-      if constexpr (requires { C::compute_roof(dtype); }) return C::compute_roof(dtype);
-      return {};
-    },
-    .memory = [](const Problem& problem,
-                 DType dtype) { return memory_of(*bound_or_first(problem, dtype)); },
-    .bind = &bound,
-};
-}
+        .best = [](const Problem& problem) -> const char* {
+          if constexpr (requires(const Own& p) { C::best(p); }) return C::best(own(problem));
+          return "";
+        },
+        .cost = &cost,
+        .demands = [](const Problem& problem, DType dtype) -> std::vector<Demand> {
+          const Cost work = cost(problem, dtype);
+          std::vector<Demand> all{{"fma f32", work.flops}};
+          if constexpr (requires(const Own& p) { C::demands(p, dtype, work); }) {
+            all = C::demands(own(problem), dtype, work);
+          }
+          all.insert(all.begin(), {"dram", work.bytes()});
+          return all;
+        },
+        .memory = [](const Problem& problem,
+                     DType dtype) { return memory_of(*bound_or_first(problem, dtype)); },
+        .bind = &bound,
+    };
+  }
 
-private:
-static std::unique_ptr<Binding> bound(const Problem& problem, DType dtype) {
-  std::unique_ptr<Binding> binding;
-  ((DTypeOf<Ts>::value == dtype ? void(binding = std::make_unique<BindingOf<C, Ts>>(own(problem)))
-                                : void()),
-   ...);
-  return binding;
-}
-static std::unique_ptr<Binding> bound_or_first(const Problem& problem, DType dtype) {
-  using First = std::tuple_element_t<0, std::tuple<Ts...>>;
-  auto binding = bound(problem, dtype);
-  return binding ? std::move(binding) : bound(problem, DTypeOf<First>::value);
-}
-}
-;
+ private:
+  static Cost cost(const Problem& problem, DType dtype) {
+    if constexpr (HasCost<C>) {
+      return C::cost(own(problem), dtype);
+    } else {
+      return cost_of(*bound_or_first(problem, dtype), C::flops(own(problem)));
+    }
+  }
+  static std::unique_ptr<Binding> bound(const Problem& problem, DType dtype) {
+    std::unique_ptr<Binding> binding;
+    ((DTypeOf<Ts>::value == dtype ? void(binding = std::make_unique<BindingOf<C, Ts>>(own(problem)))
+                                  : void()),
+     ...);
+    return binding;
+  }
+  static std::unique_ptr<Binding> bound_or_first(const Problem& problem, DType dtype) {
+    using First = std::tuple_element_t<0, std::tuple<Ts...>>;
+    auto binding = bound(problem, dtype);
+    return binding ? std::move(binding) : bound(problem, DTypeOf<First>::value);
+  }
+};
 
 #endif
 

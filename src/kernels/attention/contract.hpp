@@ -86,8 +86,9 @@ struct Common : Op {
     return p;
   }
 
-  static ladder::ComputeRoof compute_roof(ladder::DType dtype) {
-    return {ladder::ComputeRoof::Unit::tensor, dtype, 1};
+  static std::vector<ladder::Demand> demands(const Problem&, ladder::DType dtype,
+                                             const ladder::Cost& cost) {
+    return {{{"tensor", dtype}, cost.flops}};
   }
 
   /// Makes the lengths. The rows behind the keys that are used hold NaNs, which nobody may see.

@@ -52,10 +52,10 @@ struct Contract : Op {
   static double flops(const Problem& p) { return 2.0 * p.m * p.n * p.k; }
 
   /// fp32 is made of TF32, with three products for one (v04).
-  static ladder::ComputeRoof compute_roof(ladder::DType dtype) {
-    using enum ladder::ComputeRoof::Unit;
-    if (dtype == ladder::DType::f32) return {tensor, ladder::DType::tf32, 3};
-    return {tensor, dtype, 1};
+  static std::vector<ladder::Demand> demands(const Problem&, ladder::DType dtype,
+                                             const ladder::Cost& cost) {
+    if (dtype == ladder::DType::f32) return {{{"tensor", ladder::DType::tf32}, 3 * cost.flops}};
+    return {{{"tensor", dtype}, cost.flops}};
   }
 
   // The products are exact. An instruction aligns some of them and the sum so far to the largest,

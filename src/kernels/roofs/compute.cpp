@@ -14,7 +14,7 @@ ladder::Expected repeated(const std::vector<double>& values, std::int64_t times)
 }
 
 struct FmaContract : fma {
-  static constexpr ladder::Limit limit = ladder::Limit::fma;
+  static ladder::Measurement measures(ladder::DType dtype) { return {{"fma", dtype}, "FLOP"}; }
 
   static std::vector<ladder::Field> fields() {
     return {ladder::size<&Problem::blocks>("BLOCKS").from(1),
@@ -60,7 +60,7 @@ struct FmaContract : fma {
 
 template <class Op>
 struct TensorContract : Op {
-  static constexpr ladder::Limit limit = ladder::Limit::tensor;
+  static ladder::Measurement measures(ladder::DType dtype) { return {{"tensor", dtype}, "FLOP"}; }
   using Problem = typename Op::Problem;
 
   static std::vector<ladder::Field> fields() {

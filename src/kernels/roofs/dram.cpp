@@ -5,7 +5,7 @@ namespace roofs {
 namespace {
 
 struct Contract : dram {
-  static constexpr ladder::Limit limit = ladder::Limit::dram;
+  static ladder::Measurement measures(ladder::DType) { return {"dram", "B"}; }
 
   static std::vector<ladder::Field> fields() {
     return {ladder::size<&Problem::read>("READ").multiple_of(16),

@@ -2,6 +2,7 @@
 #include "harness/family.hpp"
 #include "roofs.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace roofs {
@@ -9,7 +10,6 @@ namespace {
 
 template <class Op>
 struct Contract : Op {
-  static constexpr ladder::Limit limit = ladder::Limit::other;
   using Problem = typename Op::Problem;
 
   static std::vector<ladder::Field> fields() {
@@ -41,7 +41,11 @@ struct Contract : Op {
     auto step = [](std::uint64_t, const ladder::Array&) { return Op::kStep * 0x1p-149; };
     return {{"steps", step, true}};
   }
-  /// flops are the loads, so that time over flops is the latency.
+  static ladder::Measurement measures(ladder::DType) {
+    std::string roof = Op::op;
+    std::ranges::replace(roof, '_', ' ');
+    return {roof.c_str(), "load"};
+  }
   static ladder::Cost cost(const Problem& p, ladder::DType) {
     const auto loads = static_cast<double>(p.loads);
     return {.flops = loads, .bytes_read = 8 * loads, .bytes_written = 4};
@@ -67,7 +71,7 @@ struct Contract : Op {
 };
 
 struct Launch : launch {
-  static constexpr ladder::Limit limit = ladder::Limit::other;
+  static ladder::Measurement measures(ladder::DType) { return {"launch", ""}; }
 
   static std::vector<ladder::Field> fields() {
     return {ladder::size<&Problem::blocks>("BLOCKS").from(1)};
