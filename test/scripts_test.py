@@ -353,6 +353,13 @@ class Roofs(Case):
         self.assertAlmostEqual(found["fma f32"].value, FMA)
         self.assertEqual((found["dram"].pin, found["fma f32"].pin), (3352, 66900))
 
+    def test_a_roof_of_neither_kind_is_one_of_the_useful_bytes(self) -> None:
+        judged = [line("v01_naive", 900, roof="shared atomics", roof_pct=50)]
+        found = self.roofs([*judged, *ROOFS], "elementwise")
+        self.assertAlmostEqual(found["shared atomics"].value, 2 * self.rows(judged)[0].gbps)
+        self.assertIn("dram", found)
+        self.assertFalse(found["shared atomics"].is_compute)
+
     def test_the_other_roof_is_the_copy_of_the_nearest_size(self) -> None:
         found = self.roofs(ALL, "gemm")
         self.assertAlmostEqual(found["fma f32"].value, FMA)
