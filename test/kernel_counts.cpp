@@ -198,6 +198,7 @@ void expect_counts(const Kernel& kernel, Device& device, unsigned another_order)
     EXPECT_NEAR(counters.global_store.excess(), expected.global_store, 1e-6);
     EXPECT_NEAR(counters.shared_load.excess(), expected.shared_load, 1e-6);
     EXPECT_NEAR(counters.shared_store.excess(), expected.shared_store, 1e-6);
+    EXPECT_NEAR(counters.shared_atomic.excess(), 1, 1e-6);
   }
   if (std::regex_match(full_name(kernel), kWaiting)) return;
   EXPECT_TRUE(counted(another_order) == counters) << "other counts in lane order " << another_order;

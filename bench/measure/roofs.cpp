@@ -33,6 +33,7 @@ std::vector<Contestant> Roofs::streams(const Cost& cost) {
   const auto dram = std::ranges::find_if(families(), [](const Family& family) {
     return family.measures && family.measures(DType::f32).roof == "dram";
   });
+  if (dram == families().end()) return {};
   const Problem problem = dram->problem(
       fmt::format("{}x{}", whole_vectors(cost.bytes_read), whole_vectors(cost.bytes_written)));
   const auto known = std::ranges::find(streams_, problem, &Prepared::problem);
@@ -66,6 +67,7 @@ std::vector<Roofs::Bound> Roofs::bounds(const Cost& cost, std::span<const Demand
   std::vector<Bound> all;
   if (device_.backend() != Backend::cuda) return all;
   for (const auto& [roof, amount] : demands) {
+    if (amount <= 0) continue;
     if (roof == "dram") {
       all.push_back({.name = roof.name(), .contestants = streams(cost)});
       continue;
