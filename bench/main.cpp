@@ -104,12 +104,16 @@ int sweep(Options options) {
   }
 
   remember_signals();
-  Sweep sweep([&] { return open_device(options); }, options.seed, options.seconds_per_kernel,
-              options.sampling);
+  const auto open = [&] {
+    Opened opened = open_device(options);
+    opened.best = best_benchmarks(options, *opened.device);
+    return opened;
+  };
+  Sweep sweep(open, options.seed, options.seconds_per_kernel, options.sampling);
   const Machine& machine = sweep.machine();
   if (earlier) earlier->expect_same(machine);
   options.draw_problems(machine.backend);
-  std::vector<Group> groups = select_groups(options, machine.backend);
+  std::vector<Group> groups = select_groups(options, machine.backend, machine.best);
   const std::size_t all = groups.size();
   if (earlier) std::erase_if(groups, [&](const Group& group) { return earlier->complete(group); });
 
@@ -185,14 +189,15 @@ int run(int argc, char** argv) {
   }
   if (sweeps) return sweep(options);
 
-  const auto [device, why_host] = open_device(options);
-  options.draw_problems(device->backend());
-  if (!options.profile.empty()) return profile(options, *device, argv[0]);
-  if (options.counters) return show_counters(options, *device, why_host) ? 0 : 1;
-  if (!options.trace.empty()) return trace(options, *device) ? 0 : 1;
-  if (!options.assembly.empty()) return show_assembly(options, *device) ? 0 : 1;
-  if (options.explain) return explain(options, *device) ? 0 : 1;
-  for (const Group& group : select_groups(options, device->backend())) {
+  const Opened opened = open_device(options);
+  Device& device = *opened.device;
+  options.draw_problems(device.backend());
+  if (!options.profile.empty()) return profile(options, device, argv[0]);
+  if (options.counters) return show_counters(options, device, opened.why_host) ? 0 : 1;
+  if (!options.trace.empty()) return trace(options, device) ? 0 : 1;
+  if (!options.assembly.empty()) return show_assembly(options, device) ? 0 : 1;
+  if (options.explain) return explain(options, device) ? 0 : 1;
+  for (const Group& group : select_groups(options, device)) {
     for (const std::string& name : group.selected) fmt::print("{}\n", name);
   }
   return 0;

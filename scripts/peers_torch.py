@@ -3,7 +3,7 @@
 process.
 
   v00_...             the vendors' libraries that ./bench compares with
-  v01_... and up      the suite's fastest version of each problem, or those of --versions
+  v01_... and up      the suite's best version for each problem, or those of --versions
   p01_torch           PyTorch's own functions, eager
   p02_torch_compile   the same operation through torch.compile
   p03_triton          a short Triton kernel of ours, where there is one
@@ -44,7 +44,7 @@ import re
 import statistics
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Callable, Iterable, Mapping, NamedTuple, Protocol, Sequence
 
@@ -153,19 +153,9 @@ def is_version(kernel: str) -> bool:
     return not is_vendor(kernel) and kernel not in PEERS
 
 
-def fastest_version(rows: Sequence[Cells]) -> str:
-    """The simplest of those that ./bench could not tell apart from the fastest; in files that don't
-    say so, the one that took the least time, not at more than its roof if any was not."""
-    tied = [row["kernel"] for row in rows if row.get("fastest") == "yes"]
-    if tied:
-        return min(tied)
-    best = min(rows, key=lambda r: (r.get("suspect") == "yes", time_us(r)))
-    return best["kernel"]
-
-
 def problems(rows: Iterable[Cells], versions: str = "") -> list[Problem]:
     """Those that the suite timed on a GPU with a cold cache, in order. versions: a regular expression
-    for the versions that take part; the fastest one without it."""
+    for the versions that take part; without it they have none yet, and the best is to be asked for."""
     groups: dict[str, list[Cells]] = {}
     for row in rows:
         timed = row["backend"] == "cuda" and row["cache"] == "cold" and row["verdict"] == "passed"
@@ -174,14 +164,11 @@ def problems(rows: Iterable[Cells], versions: str = "") -> list[Problem]:
     found = []
     for group in groups.values():
         like = next((row for row in group if Problem(row).roof_us > 0), group[0])
-        rungs = [row for row in group if not is_vendor(row["kernel"])]
-        if versions:
-            chosen = [r["kernel"] for r in rungs if re.search(versions, r["kernel"])]
-        else:
-            chosen = [fastest_version(rungs)] if rungs else []
-        vendors = (row["kernel"] for row in group if is_vendor(row["kernel"]))
-        if chosen:
-            found.append(Problem(like, tuple(dict.fromkeys(chosen)), tuple(dict.fromkeys(vendors))))
+        kernels = dict.fromkeys(row["kernel"] for row in group)
+        rungs = tuple(one for one in kernels if not is_vendor(one) and re.search(versions, one))
+        vendors = tuple(filter(is_vendor, kernels))
+        if rungs:
+            found.append(Problem(like, rungs if versions else (), vendors))
     return found
 
 
@@ -365,6 +352,8 @@ class Gpu(Protocol):
     git_sha: str
     operations: dict[tuple[str, str], Operation]
 
+    def best(self, problem: Problem) -> str: ...
+
     def measure(self, problem: Problem) -> Group: ...
 
 
@@ -440,6 +429,13 @@ class Torch:
         self.device = self.torch.cuda.get_device_name(0)
         self.clock = Clock(self.torch, memset())
         self.stream = self.torch.cuda.current_stream().cuda_stream
+
+    def best(self, problem: Problem) -> str:
+        operation = "/".join(filter(None, problem.operation))
+        try:
+            return self.library.best(operation, problem.dtype, self.backend, problem.text).version
+        except LibraryError as error:
+            raise LadderError(f"{problem.name}: {error}.") from None
 
     def measure(self, problem: Problem) -> Group:
         """The vendors first, which the others are compared with."""
@@ -803,6 +799,7 @@ def run(results: Path, output: Path, pattern: str, versions: str, gpu: Gpu) -> N
         raise LadderError(
             f"{results} was measured on {elsewhere[0]}, this is {gpu.device}: run ./bench here first."
         )
+    able = [one if one.versions else replace(one, versions=(gpu.best(one),)) for one in able]
     kept = kept_rows(output, able, gpu)
     there = {Problem(row).name for row in kept}
     partial = output.with_name(output.name + ".part")
@@ -840,7 +837,7 @@ def main() -> None:
     parser.add_argument("--filter", default="", metavar="REGEX",
                         help="only problems whose family/op/dtype/problem matches")  # fmt: skip
     parser.add_argument("--versions", default="", metavar="REGEX",
-                        help="the suite's versions that take part (default: the fastest)")  # fmt: skip
+                        help="the suite's versions that take part (default: the best)")  # fmt: skip
     parser.add_argument("--library", type=Path, default=LIBRARY, metavar="PATH",
                         help=f"default: {LIBRARY.relative_to(ladder_csv.ROOT)}")  # fmt: skip
     options = parser.parse_args()

@@ -4,6 +4,7 @@
 
 #include "kernels/attention/attention.hpp"
 #include "kernels/attention/backward_reference.hpp"
+#include "kernels/attention/contract.hpp"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +35,7 @@ double function_of(const attention::Problem& p, bool causal, const Operands64& o
 }
 
 void expect_derivatives(const attention::Problem& p, bool causal) {
-  const attention_problem::Layout at(p);
+  const attention_layout::Layout at(p);
   Operands64 of{some(at.q_size(), 0), some(at.k_size(), 1), some(at.k_size(), 2),
                 some(at.q_size(), 3)};
   const auto o =
@@ -54,8 +55,9 @@ void expect_derivatives(const attention::Problem& p, bool causal) {
       const double below = function_of(p, causal, of);
       x = before;
       ASSERT_NEAR(gradients[input].values[i], (above - below) / (2 * kStep), 1e-7)
-          << attention_problem::text(p) << (causal ? " causal" : "") << ", element " << i
-          << " of input " << input;
+          << ladder::text_of(
+                 ladder::field_texts(attention_contract::Common<attention>::fields(), &p))
+          << (causal ? " causal" : "") << ", element " << i << " of input " << input;
     }
   }
 }

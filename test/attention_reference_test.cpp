@@ -7,7 +7,7 @@
 
 namespace {
 
-using attention_problem::Layout;
+using attention_layout::Layout;
 using namespace attention_reference;
 using ladder::launch;
 using ladder::test::Array;
@@ -110,7 +110,7 @@ void expect_the_cpus(const attention::Problem& p) {
 template <class T>
 void expect_the_cpus(const char* text) {
   SCOPED_TRACE(text);
-  const attention::Problem p = attention_problem::parse(text).value();
+  const attention::Problem p = attention_contract::Common<attention>::problem(text);
   with_head_size(p.d, [&](auto d) {
     expect_the_cpus<attention_backward, T, decltype(d)::value>(p);
     expect_the_cpus<attention_causal_backward, T, decltype(d)::value>(p);

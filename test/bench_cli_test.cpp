@@ -115,6 +115,56 @@ TEST_F(BenchCli, ALeadingMinusInvertsTheFilter) {
               AllOf(HasSubstr("elementwise/relu/f16/v01_naive"), Not(HasSubstr("gemm"))));
 }
 
+TEST_F(BenchCli, BestIsTheVersionThatTheLibraryTakesForAProblem) {
+  const auto names = [&](const std::string& arguments) {
+    return bench("--benchmark_list_tests " + arguments).out;
+  };
+  EXPECT_EQ(names("--benchmark_filter=softmax/bf16/best --softmax=8x100,3x5"),
+            "softmax/bf16/v10d_by_shape/8x100\nsoftmax/bf16/v10d_by_shape/3x5\n");
+  EXPECT_EQ(names("--benchmark_filter=layernorm/add/f16/best/8x --layernorm=3x5,8x100"),
+            "layernorm/add/f16/v22_cluster_add/8x100\n");
+  EXPECT_EQ(names("'--benchmark_filter=^(soft|layer).*/best/' --dtype=f16 --softmax=3x5 "
+                  "--layernorm=3x5"),
+            "layernorm/f16/v13_by_shape/3x5\nlayernorm/add/f16/v22_cluster_add/3x5\n"
+            "layernorm/backward/f16/v36_by_shape_backward/3x5\nsoftmax/f16/v10d_by_shape/3x5\n"
+            "softmax/backward/f16/v35_backward_by_shape/3x5\n"
+            "softmax/causal/f16/v22_causal_by_length/3x5\n"
+            "softmax/log/f16/v13_log_by_length/3x5\n"
+            "softmax/log_backward/f16/v35_backward_by_shape/3x5\n");
+  EXPECT_EQ(names("'--benchmark_filter=softmax/f32/(v01|best|v10d)' --softmax=3x5"),
+            "softmax/f32/v01_naive/3x5\nsoftmax/f32/v10d_by_shape/3x5\n");
+
+  const std::string inverted = names("--benchmark_filter=-/best --softmax=3x5");
+  EXPECT_THAT(inverted, AllOf(HasSubstr("softmax/f32/v10c"), Not(HasSubstr("softmax/f32/v10d"))));
+  EXPECT_EQ(names("--benchmark_filter=softmax/f32/b --softmax=3x5"), "") << "the word is whole";
+}
+
+TEST_F(BenchCli, BestMayBeAnotherVersionForEachProblem) {
+  EXPECT_EQ(bench("--benchmark_list_tests --benchmark_filter=^attention/bf16/best "
+                  "--attention=1x1x1:40x64,1x1x40x64,1x1x40x128")
+                .out,
+            "attention/bf16/v56_one_kernel/1x1x1:40x64\n"
+            "attention/bf16/v17_three_warpgroups/1x1x40x64\n"
+            "attention/bf16/v16_no_maximum/1x1x40x128\n");
+}
+
+TEST_F(BenchCli, TheBestVersionRunsUnderItsOwnName) {
+  const Result result =
+      bench("--benchmark_filter=elementwise/relu/f32/best --elementwise=100,random:2");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(slurp(file("results.csv")), HasSubstr("\nelementwise,relu,v07_by_size,"));
+  EXPECT_EQ(lines(slurp(file("results.csv"))), 1 + 1 + 2);
+
+  const Result profiled = bench(
+      "'--profile=softmax/f32/best,softmax/f16/best/2x3,softmax/l.*/bf16/best' --softmax=3x5,4x7");
+  EXPECT_EQ(profiled.exit_code, 0) << profiled.err;
+  EXPECT_THAT(profiled.out, AllOf(HasSubstr("softmax/f32/v10d_by_shape/3x5: passed"),
+                                  HasSubstr("softmax/f32/v10d_by_shape/4x7: passed"),
+                                  HasSubstr("softmax/f16/v10d_by_shape/2x3: passed"),
+                                  HasSubstr("softmax/log/bf16/v13_log_by_length/3x5: passed")));
+  EXPECT_EQ(lines(profiled.out), 2 + 1 + 2 * 2 + 1);
+}
+
 TEST_F(BenchCli, AFilterThatTriesEveryWayIsReadInNoTime) {
   const Result names = bench("--benchmark_list_tests '--benchmark_filter=gemm/f32/v01.**/128'");
   EXPECT_EQ(names.out, "gemm/f32/v01_naive/128x128x128\n");
@@ -744,6 +794,9 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--csv=/no/such/folder/x.csv", "No such file or directory; choose another path");
   expect_refused("--profile=gemm/f32/v99_none", "no such kernel");
   expect_refused("--profile=gem/f32/v01_nave", "no such kernel; near it are gemm/f32/v01_naive, ");
+  expect_refused("--profile=softmax/f33/best", "no such kernel; near it are softmax/f32/best");
+  expect_refused("--profile=softmax/f32/best/12", "ROWSxCOLS");
+  expect_refused("--benchmark_filter=sofmax/bf16/best", "near it are softmax/bf16/best");
   expect_refused("--profile=,", "NAME|REGEX,… is expected");
   expect_refused("--profile=gemm/f32/v01_naive,", "NAME|REGEX,… is expected");
   expect_refused("--profile=gemm/f32/v01_naive/12", "MxNxK");

@@ -126,6 +126,25 @@ TEST(Console, VersionsThatAreNotToldApartAreTied) {
   EXPECT_THAT(in_a_pipe(example), HasSubstr(" resolution 0.13 %, at the power limit\n"));
 }
 
+TEST(Console, ARoofIsToldInItsOwnUnit) {
+  const auto text = [](const char* op, DType dtype, const char* problem) {
+    Example example;
+    const Kernel kernel{"roofs",       op,      dtype,  {"idea"}, "v01_roof.cu",
+                        Backend::cuda, nullptr, nullptr};
+    const Family& family = family_of(kernel);
+    example.group = {&family, dtype, family.problem(problem), Cache::cold, {}, {}};
+    example.rows = {unmeasured_row(example.group, kernel)};
+    example.rows[0].samples.us = {1000};
+    return in_a_pipe(example);
+  };
+  EXPECT_THAT(text("shared_atomics", DType::i32, "1056x1024"), HasSubstr(", 277 Gatomic/s. "));
+  EXPECT_THAT(text("gather", DType::f32, "1073741824x16777216"), HasSubstr(", 16.8 Gload/s. "));
+  EXPECT_THAT(text("dram", DType::f32, "2147483648x0"), HasSubstr(", 2.15 TB/s. "));
+  EXPECT_THAT(text("fma", DType::f16, "16896x1024"), HasSubstr(", 142 TFLOP/s. "));
+  EXPECT_THAT(text("latency_l2", DType::f32, "4194304x16384"), HasSubstr(", 61.0 ns/load. "));
+  EXPECT_THAT(text("launch", DType::f32, "1"), Not(HasSubstr("/s")));
+}
+
 TEST(Console, ATerminalHasColours) {
   const Example example;
   const Terminal terminal;

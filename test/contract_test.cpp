@@ -165,9 +165,8 @@ struct Compact {
 template <class Own>
 struct Contract : Own {
   using typename Own::Problem;
-  static constexpr const char *family = "test", *op = "", *problem_help = "";
-  static std::optional<Problem> parse(std::string_view) { return {}; }
-  static std::string text(const Problem&) { return ""; }
+  static constexpr const char *family = "test", *op = "";
+  static std::vector<Field> fields() { return {}; }
   static std::vector<Problem> test_problems() { return {}; }
   static std::vector<Problem> bench_problems(Backend) { return {}; }
   static std::vector<InputSet> input_sets() { return {}; }
@@ -309,6 +308,22 @@ TEST(Arrays, ThatContradictEachOtherAreRefused) {
     EXPECT_EQ(refused({y, n}), "y is valid by n, which is no integer that is written");
   }
   EXPECT_NE(refused({input<float>("x", 5).valid_by("n"), output<std::int32_t>("n", 1)}), "");
+  EXPECT_EQ(refused({input<float>("x", 1), table<float>("all", {"x", "y"})}),
+            "all has the address of y, which is no array of f32");
+  EXPECT_EQ(refused({input<double>("x", 1), table<float>("all", {"x"})}),
+            "all has the address of x, which is no array of f32");
+}
+
+TEST(Table, IsOfPointersToWhatItSays) {
+  float x = 0;
+  void* addresses[] = {&x};
+  const Array all = table<float>("all", {"x"}), numbers = input<std::int64_t>("numbers", 1);
+  const float* const* pointers = Operand(all, addresses);
+  EXPECT_EQ(*pointers, &x);
+  EXPECT_THROW(static_cast<void>(static_cast<const double* const*>(Operand(all, addresses))),
+               std::logic_error);
+  EXPECT_THROW(static_cast<void>(static_cast<const float* const*>(Operand(numbers, addresses))),
+               std::logic_error);
 }
 
 TEST(Arrays, AreTheBytesOfACost) {

@@ -4,7 +4,8 @@
 // On the host executor a kernel has two tests. The quick one runs every problem twice: with the
 // first inputs, the threads in the order of their numbers, and with one of the other sets of inputs,
 // another one in each run of the test, under a random order; and it looks at what the kernel does to
-// memory. The full one runs every problem with every set of inputs under a random order.
+// memory. The full one runs every problem with every set of inputs under a random order. Both run it
+// beside another launch of itself.
 //
 // On the GPU, kernels whose copies and products no sanitizer watches (vNN_name.sm90a.cu) run 100
 // times more, and must give the same bits each time, but for a sum that they add up in any order.
@@ -83,6 +84,52 @@ std::vector<Kernel> in_ladders(std::vector<Kernel> kernels) {
 
 enum class Part { quick, full };
 
+#if !defined(LADDER_TEST_GPU)
+
+/// Two launches at the same time, each with inputs, scratch memory and state of its own, under a random
+/// order of their blocks, give the bits that each gives alone, then and afterwards. What they share and
+/// one of them writes the executor names.
+void expect_the_same_beside_another(const Kernel& kernel, Device& device, unsigned order) {
+  const Family& family = family_of(kernel);
+  std::vector<Problem> problems = family.bench_problems(Backend::host);
+  std::ranges::stable_sort(problems, {},
+                           [&](const Problem& one) { return family.memory(one, kernel.dtype); });
+  std::ranges::move(family.own_test_problems(kernel), std::back_inserter(problems));
+  const auto problem = std::ranges::find_if(problems, [&](const Problem& one) {
+    return supports(kernel, one).ok && family.devices(one, kernel.dtype) == 1;
+  });
+  ASSERT_NE(problem, problems.end());
+  const InputSet set = family.input_sets().front();
+  std::unique_ptr<Workload> sides[2];
+  std::vector<std::uint64_t> alone[2];
+  std::vector<std::function<void()>> streams;
+  device.set_lane_order(0);
+  for (int i = 0; i < 2; ++i) {
+    sides[i] = family.open(*problem, kernel.dtype, set, seed() + static_cast<unsigned>(i), device);
+    const Call call = sides[i]->prepare(kernel).call;
+    streams.emplace_back([&kernel, call] { kernel.launch(call, nullptr); });
+    device.run(kernel, call);
+    alone[i] = result_bits(kernel, *sides[i]);
+    sides[i]->reset_results(0xFF);
+  }
+  const auto expect_the_same = [&](const char* when) {
+    for (int i = 0; i < 2; ++i) {
+      EXPECT_EQ(result_bits(kernel, *sides[i]), alone[i])
+          << when << ", " << problem->text() << ", lane order " << order
+          << ", LADDER_SEED=" << seed();
+      sides[i]->reset_results(0xFF);
+    }
+  };
+  device.set_lane_order(order);
+  ladder_host_api()->run_together(streams);
+  expect_the_same("beside another launch");
+  device.set_lane_order(0);
+  for (const auto& side : sides) device.run(kernel, side->prepare(kernel).call);
+  expect_the_same("after launches that overlapped");
+}
+
+#endif
+
 class KernelTest : public testing::Test {
  public:
   KernelTest(const Kernel& kernel, Device& device, Part part)
@@ -115,6 +162,7 @@ class KernelTest : public testing::Test {
     }
 #if !defined(LADDER_TEST_GPU)
     if (part_ == Part::quick) expect_counts(kernel_, device_, random_order);
+    expect_the_same_beside_another(kernel_, device_, random_order);
 #endif
     note_checks(on_host ? "host" : device_.info().name, kernel_, checks_);
   }
@@ -174,57 +222,6 @@ class RepeatTest : public testing::Test {
   Kernel kernel_;
   Device& device_;
 };
-
-#if !defined(LADDER_TEST_GPU)
-
-/// Two launches at the same time, each with inputs, scratch memory and state of its own, under random
-/// orders of their blocks: they give the bits that each gives alone, then and afterwards. What they share
-/// and one of them writes the executor names.
-class OverlapTest : public testing::Test {
- public:
-  OverlapTest(const Kernel& kernel, Device& device) : kernel_(kernel), device_(device) {}
-
-  void TestBody() override {
-    const Family& family = family_of(kernel_);
-    std::vector<Problem> problems = family.own_test_problems(kernel_);
-    std::ranges::move(family.bench_problems(Backend::host), std::back_inserter(problems));
-    const auto problem = std::ranges::find_if(problems, [&](const Problem& one) {
-      return supports(kernel_, one).ok && family.devices(one, kernel_.dtype) == 1;
-    });
-    ASSERT_NE(problem, problems.end());
-    const InputSet set = family.input_sets().front();
-    std::unique_ptr<Workload> sides[2];
-    std::vector<std::uint64_t> alone[2];
-    std::vector<std::function<void()>> streams(2);
-    for (int i = 0; i < 2; ++i) {
-      sides[i] = family.open(*problem, kernel_.dtype, set, seed() + i, device_);
-      const Call call = sides[i]->prepare(kernel_).call;
-      streams[static_cast<std::size_t>(i)] = [this, call] { kernel_.launch(call, nullptr); };
-      device_.run(kernel_, call);
-      alone[i] = result_bits(kernel_, *sides[i]);
-    }
-    for (unsigned order = 0; order < 3; ++order) {
-      device_.set_lane_order(order);
-      for (auto& side : sides) side->reset_results(0xFF);
-      ladder_host_api()->run_together(streams);
-      device_.set_lane_order(0);
-      for (int i = 0; i < 2; ++i) {
-        EXPECT_EQ(result_bits(kernel_, *sides[i]), alone[i]) << "lane order " << order;
-      }
-    }
-    for (int i = 0; i < 2; ++i) {
-      sides[i]->reset_results(0xFF);
-      device_.run(kernel_, sides[i]->prepare(kernel_).call);
-      EXPECT_EQ(result_bits(kernel_, *sides[i]), alone[i]) << "afterwards";
-    }
-  }
-
- private:
-  Kernel kernel_;
-  Device& device_;
-};
-
-#endif
 
 #if defined(LADDER_TEST_GPU)
 
@@ -291,9 +288,6 @@ void register_tests(std::unique_ptr<Device>& device) {
     };
     if (is_quick) add("host", Part::quick);
     add("host_full", Part::full);
-    testing::RegisterTest(full_name(kernel).c_str(), "overlap_host_full", nullptr, nullptr,
-                          kernel.file, 1,
-                          [&]() -> testing::Test* { return new OverlapTest(kernel, *device); });
   }
 }
 

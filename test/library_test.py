@@ -34,6 +34,12 @@ class Calls(unittest.TestCase):
         self.assertTrue(one.idea)
         self.assertRegex(self.library.git_sha, "^[0-9a-f]{12,40}(-dirty)?$|^unknown$")
 
+    def test_the_best_version_for_a_problem(self) -> None:
+        best = self.library.best("softmax/log", "bf16", HOST, "8x100")
+        self.assertEqual(best, self.kernels["softmax/log/bf16/v13_log_by_length"])
+        with self.assertRaisesRegex(LibraryError, "ROWSxCOLS"):
+            self.library.best("softmax", "bf16", HOST, "8")
+
     def test_arrays_of_several_results(self) -> None:
         launcher = self.library.open(
             self.kernels["layernorm/backward/f16/v31_block_backward"], "3x7"

@@ -20,6 +20,7 @@
 #include <random>
 #include <regex>
 #include <set>
+#include <sstream>
 
 #include "harness/family.hpp"
 #include "harness/host/api.hpp"
@@ -198,10 +199,8 @@ using Dimensions = std::map<char, std::size_t>;
 
 Dimensions extents_of(const Operation& operation, std::string_view problem) {
   Dimensions extents{{'r', 1}, {'c', 1}, {'k', 1}};
-  const auto sizes = parse_dimensions(problem, std::strlen(operation.problem), 0).value();
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    extents[operation.problem[i]] = static_cast<std::size_t>(sizes[i]);
-  }
+  std::istringstream text{std::string(problem)};
+  for (const char* d = operation.problem; *d; ++d, text.get()) text >> extents[*d];
   return extents;
 }
 

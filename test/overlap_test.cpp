@@ -298,7 +298,7 @@ void register_tests(std::unique_ptr<Device>& device) {
   }
   if (cuptiActivityRegisterCallbacks(give_buffer, take_buffer) != CUPTI_SUCCESS) std::abort();
   for (const Kernel& kernel : device->kernels()) {
-    if (family_of(kernel).limit != Limit::none) continue;  // roofs are no operators
+    if (family_of(kernel).measures) continue;  // roofs are no operators
     testing::RegisterTest(full_name(kernel).c_str(), "overlap", nullptr, nullptr, kernel.file, 1,
                           [&]() -> testing::Test* { return new OverlapTest(kernel, *device); });
   }

@@ -23,26 +23,43 @@ Texts drawn(std::string_view family, std::size_t count, Backend backend, std::ui
   return draw_problems(operations_of(family), {{}, count}, backend, seed);
 }
 
-Texts stub_problems;
-bool (*is_stub_problem)(std::string_view);
+/// A family whose problems are numbers, any or one of two, and which orders of keys it has.
+template <bool kOneOfTwo>
+struct Sort {
+  static constexpr const char *family = "stub", *op = "";
+  enum class Order { random, sorted, reversed };
+  struct Problem {
+    std::int64_t n;
+    Order order = Order::random;
+  };
+  template <class T>
+  struct Args {};
 
-/// A family of one operation, whose problems are these, and some more that `is_problem` knows.
-Family stub(const Texts& bench_problems, bool (*is_problem)(std::string_view)) {
-  stub_problems = bench_problems;
-  is_stub_problem = is_problem;
-  Family family{};
-  family.name = "stub";
-  family.parse = [](std::string_view text) {
-    return is_stub_problem(text) ? std::optional(Problem(0, std::string(text))) : std::nullopt;
-  };
-  family.bench_problems = [](Backend) {
-    std::vector<Problem> problems;
-    for (const std::string& text : stub_problems) problems.emplace_back(0, text);
-    return problems;
-  };
-  family.cost = [](const Problem&, DType) { return Cost{1, 1, 1}; };
-  family.memory = [](const Problem&, DType) { return 1.0; };
-  return family;
+  static std::vector<Field> fields() {
+    Field n = size<&Problem::n>("N");
+    if (kOneOfTwo) n = std::move(n).among({7, 50});
+    return {n, word<&Problem::order>("ORDER", {"random", "sorted", "reversed"})};
+  }
+  static std::vector<Problem> test_problems() { return {}; }
+  static std::vector<Problem> bench_problems(Backend) { return {{7}, {50}}; }
+  static std::vector<InputSet> input_sets() { return {}; }
+  static Cost cost(const Problem&, DType) { return {1, 1, 1}; }
+  template <class T>
+  static std::vector<Array> arrays(const Problem&) {
+    return {};
+  }
+  template <class T>
+  static Args<T> bind(const Problem&, Operands) {
+    return {};
+  }
+  template <class T>
+  static std::vector<Expected> reference(const Problem&, Operands) {
+    return {};
+  }
+};
+template <bool kOneOfTwo>
+Family stub() {
+  return RegisterFamily<Sort<kOneOfTwo>, float>::made();
 }
 
 TEST(Problems, RangesAreTheirNumbers) {
@@ -54,6 +71,7 @@ TEST(Problems, RangesAreTheirNumbers) {
   EXPECT_THAT(expand_ranges("[3:50:*3]"), ElementsAre("3", "9", "27"));
   EXPECT_THAT(expand_ranges("[3:27:*3]"), ElementsAre("3", "9", "27"));
   EXPECT_THAT(expand_ranges("[5,1,3]x2"), ElementsAre("5x2", "1x2", "3x2"));
+  EXPECT_THAT(expand_ranges("9@[sorted,random]"), ElementsAre("9@sorted", "9@random"));
   EXPECT_THAT(expand_ranges("[1,2]x[3:4]"), ElementsAre("1x3", "1x4", "2x3", "2x4"));
   EXPECT_THAT(expand_ranges("[1:1099511627776:*1099511627776]"), ElementsAre("1", "1099511627776"));
   EXPECT_EQ(expand_ranges("[1:100]x[1:100]").size(), 10'000);
@@ -117,7 +135,7 @@ TEST(RandomProblems, AreTheSameOnEveryMachine) {
 
 TEST(RandomProblems, AreWithinTheFamilysLimits) {
   for (const Family& family : families()) {
-    if (family.limit != Limit::none) continue;
+    if (family.measures) continue;
     for (const Backend backend : {Backend::host, Backend::cuda}) {
       double flops = 0, bytes = 0, memory = 0, least = 1e300;
       for (const Problem& problem : family.bench_problems(backend)) {
@@ -167,37 +185,46 @@ TEST(RandomProblems, AreLogUniform) {
   EXPECT_NEAR(odd, count / 2., 5 * std::sqrt(count / 4.));
 }
 
+TEST(Problems, AreTimedInEachOfTheirOrders) {
+  Texts texts;
+  for (const Problem& problem : stub<false>().bench_problems(Backend::host)) {
+    texts.push_back(problem.text());
+  }
+  EXPECT_THAT(texts, ElementsAre("7", "50", "7@sorted", "50@sorted", "7@reversed", "50@reversed"));
+}
+
 TEST(RandomProblems, HaveNoLargerNumbersAndNeedNoMoreMemory) {
-  Family family = stub({"n7", "n50"}, [](std::string_view text) { return text[0] == 'n'; });
+  Family family = stub<false>();
   const auto numbers = [&](std::size_t count) {
-    std::set<int> all;
-    for (const std::string& problem : draw_problems({&family, 1}, {{}, count}, Backend::host, 1)) {
-      all.insert(std::stoi(problem.substr(1)));
+    std::map<std::string, std::set<int>> all;  // by what stands behind the number
+    for (const std::string& text : draw_problems({&family, 1}, {{}, count}, Backend::host, 1)) {
+      std::size_t end = 0;
+      const int number = std::stoi(text, &end);
+      all[text.substr(end)].insert(number);
     }
     return all;
   };
   std::set<int> expected;
   for (int n = 1; n <= 50; ++n) expected.insert(n);
-  EXPECT_EQ(numbers(50), expected);
-  EXPECT_THROW(numbers(51), UsageError);
+  EXPECT_THAT(numbers(150), ElementsAre(std::pair("", expected), std::pair("@reversed", expected),
+                                        std::pair("@sorted", expected)));
+  EXPECT_THROW(numbers(151), UsageError);
 
   family.memory = [](const Problem& problem, DType) {
-    return problem.text().ends_with('9') ? 2. : 1.;
+    return problem.text().find('9') != std::string::npos ? 2. : 1.;
   };
   std::erase_if(expected, [](int n) { return n % 10 == 9; });
-  EXPECT_EQ(numbers(45), expected);
-  EXPECT_THROW(numbers(46), UsageError);
+  EXPECT_EQ(numbers(135)["@sorted"], expected);
+  EXPECT_THROW(numbers(136), UsageError);
 }
 
 TEST(RandomProblems, MayHaveNoNumbers) {
-  const Family family = stub(
-      {"tiny", "huge"}, [](std::string_view text) { return text == "tiny" || text == "huge"; });
+  const Family family = stub<true>();
   const std::span<const Family> operations(&family, 1);
-  EXPECT_THAT(draw_problems(operations, {{}, 2}, Backend::host, 1),
-              testing::UnorderedElementsAre("tiny", "huge"));
-  EXPECT_THAT(draw_problems(operations, {{"tiny"}, 1}, Backend::host, 1),
-              ElementsAre("tiny", "huge"));
-  EXPECT_THROW(draw_problems(operations, {{}, 3}, Backend::host, 1), UsageError);
+  const Texts all{"7", "50", "7@sorted", "50@sorted", "7@reversed", "50@reversed"};
+  EXPECT_THAT(draw_problems(operations, {{}, 6}, Backend::host, 1),
+              testing::UnorderedElementsAreArray(all));
+  EXPECT_THROW(draw_problems(operations, {{}, 7}, Backend::host, 1), UsageError);
 }
 
 }  // namespace

@@ -2,7 +2,7 @@
 // inputs, and kernels with well-known mistakes, which their checks must reject.
 #include "harness/family.hpp"
 
-#include "kernels/attention/problem.hpp"
+#include "kernels/attention/contract.hpp"
 #include "kernels/gemm_tensor/gemm_tensor.hpp"
 #include "kernels/layernorm/layernorm.hpp"
 #include "kernels/rmsnorm/rmsnorm.hpp"
@@ -341,7 +341,7 @@ TEST(AttentionGradient, IsNoneOfOtherSequencesNaNs) {
     return is_nan ? std::numeric_limits<double>::quiet_NaN() : uniform(bits);
   };
   constexpr const char* kSequences = "6x1x1..70x64";
-  const attention_problem::Layout at(*attention_problem::parse(kSequences));
+  const attention_layout::Layout at(attention_contract::Common<attention>::problem(kSequences));
   const auto is_nan = [](double x) { return std::isnan(x); };
   for_each_kernel(
       "attention", {"backward", "causal_backward"}, [&](const Kernel& kernel, Device& device) {

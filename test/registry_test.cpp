@@ -131,16 +131,52 @@ TEST(Family, ProblemsSurviveTheirText) {
   }
 }
 
-TEST(Family, ArithmeticIsFp32UnlessTheFamilySaysOtherwise) {
-  const ComputeRoof fma{}, bf16{ComputeRoof::Unit::tensor, DType::bf16},
-      split{ComputeRoof::Unit::tensor, DType::tf32, 3};
+TEST(Family, DemandsBytesAndFp32UnlessItSaysOtherwise) {
   for (const Family& family : families()) {
+    const Problem problem = family.bench_problems(Backend::host).front();
     const bool gemm_tensor = family.name == "gemm_tensor", attention = family.name == "attention";
-    EXPECT_EQ(family.compute_roof(DType::bf16), gemm_tensor || attention ? bf16 : fma)
-        << family.name;
+    const auto expect_demands = [&](DType dtype, Roof arithmetic, double products) {
+      const Cost cost = family.cost(problem, dtype);
+      EXPECT_THAT(family.demands(problem, dtype),
+                  testing::ElementsAre(Demand{"dram", cost.bytes()},
+                                       Demand{arithmetic, products * cost.flops}))
+          << family.name << " " << family.op;
+    };
+    expect_demands(DType::bf16, gemm_tensor || attention ? "tensor bf16" : "fma f32", 1);
     if (attention) continue;  // not of f32
-    EXPECT_EQ(family.compute_roof(DType::f32), gemm_tensor ? split : fma) << family.name;
+    expect_demands(DType::f32, gemm_tensor ? "tensor tf32" : "fma f32", gemm_tensor ? 3 : 1);
   }
+}
+
+TEST(Roof, IsMeasuredByTheFamilyRoofs) {
+  std::set<std::string> measured;
+  for (const Family& family : families()) {
+    EXPECT_EQ(family.measures != nullptr, family.name == "roofs") << family.name;
+    for (DType dtype : kDTypes) {
+      if (family.measures) measured.insert(family.measures(dtype).roof.name());
+    }
+  }
+  for (const char* name : {"dram", "l2", "latency l1", "fma f64", "tensor bf16"}) {
+    EXPECT_TRUE(measured.contains(name)) << name;
+  }
+  EXPECT_FALSE(measured.contains("link")) << "one GPU has none";
+}
+
+TEST(Roof, OfAnUnknownNameIsRefused) {
+  for (const char* name : {"warps", "", "fma", "fma f8", "tensor", "DRAM"}) {
+    try {
+      const Roof roof(name);
+      ADD_FAILURE() << name;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_EQ(
+          error.what(),
+          "no roof is called \"" + std::string(name) +
+              "\": there are dram, l2, shared, shared atomics, gather, link, latency dram, "
+              "latency l2, latency l1, latency shared, launch, h2d, d2h, overlap, and fma and "
+              "tensor of a type");
+    }
+  }
+  EXPECT_EQ(Roof("tensor", DType::e4m3), "tensor e4m3");
 }
 
 TEST(DType, SurvivesItsText) {

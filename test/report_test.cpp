@@ -38,6 +38,7 @@ TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFiles) {
   row.label = "v05_tile2d";
   row.idea = "an idea, with a comma";
   row.problem = "8x8x8";
+  row.values = "M=8 N=8 K=8";
   row.cost = {1000, 300, 200};
   row.samples.us = {1, 2, 3};
   ResultFile file({"--csv", path});
@@ -45,8 +46,8 @@ TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFiles) {
   EXPECT_EQ(slurp(path), "earlier results\n") << "there is no row yet";
   csv.write(row);
   const std::string text = slurp(path);  // while it is still open
-  EXPECT_THAT(text,
-              testing::HasSubstr("gemm,,v05_tile2d,\"an idea, with a comma\",f32,8x8x8,cuda"));
+  EXPECT_THAT(text, testing::HasSubstr(
+                        "gemm,,v05_tile2d,\"an idea, with a comma\",f32,8x8x8,M=8 N=8 K=8,,cuda"));
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
   EXPECT_EQ(slurp(path + ".1.bak"), "still earlier\n");
   EXPECT_EQ(slurp(path + ".2.bak"), "earlier results\n");

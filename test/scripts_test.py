@@ -96,8 +96,9 @@ def equal_rounds(
 
 
 def roof(op: str, rate: float, size: int, problem: str, **more: Any) -> dict[str, Any]:
-    """A row of the family roofs: so many bytes (or operations, for fma) at 10^9 rate per second."""
-    work = {"flops": size, "bytes": 1e6} if op == "fma" else {"flops": 0, "bytes": size}
+    """A row of the family roofs: so many bytes (or operations, for fma and gather) at 10^9 rate per
+    second."""
+    work = {"flops": size, "bytes": 1e6} if op in ("fma", "gather") else {"flops": 0, "bytes": size}
     of = {"family": "roofs", "op": op, "problem": problem, "roof": ""} | work
     return line("v01_roof", size / rate / 1e3, **(of | more))
 
@@ -351,6 +352,13 @@ class Roofs(Case):
         self.assertAlmostEqual(found["dram"].value, DRAM)
         self.assertAlmostEqual(found["fma f32"].value, FMA)
         self.assertEqual((found["dram"].pin, found["fma f32"].pin), (3352, 66900))
+
+    def test_a_roof_of_neither_kind_is_one_of_the_useful_bytes(self) -> None:
+        judged = [line("v01_naive", 900, roof="shared atomics", roof_pct=50)]
+        found = self.roofs([*judged, *ROOFS], "elementwise")
+        self.assertAlmostEqual(found["shared atomics"].value, 2 * self.rows(judged)[0].gbps)
+        self.assertIn("dram", found)
+        self.assertFalse(found["shared atomics"].is_compute)
 
     def test_the_other_roof_is_the_copy_of_the_nearest_size(self) -> None:
         found = self.roofs(ALL, "gemm")
@@ -893,10 +901,12 @@ class Tables(TreeCase):
 
     def test_the_roofs_have_a_table_of_their_own(self) -> None:
         self.tree("roofs")
-        self.write(ALL, "results/gpu/one.csv")
+        gather = roof("gather", 12.5, 2**24, "1073741824x16777216")
+        self.write([*ALL, gather], "results/gpu/one.csv")
         rows = [row for row in self.pages()["roofs"].splitlines() if "`v" in row]
-        self.assertEqual(len(rows), len(ROOFS))
+        self.assertEqual(len(rows), len(ROOFS) + 1)
         self.assertIn("2900 GB/s | 3352 GB/s | 87 % |", rows[1])
+        self.assertIn("12.5 Gload/s |  |  |", rows[-1])
 
     def test_no_run_no_table(self) -> None:
         self.tree("gemm")

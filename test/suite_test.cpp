@@ -2,6 +2,7 @@
 #include "measure/suite.hpp"
 
 #include "forwarding_device.hpp"
+#include "kernels/roofs/roofs.hpp"
 #include "relu_kernel.hpp"
 
 #include <gmock/gmock.h>
@@ -149,6 +150,89 @@ TEST(Suite, TellsWhatTheRunCanTellApart) {
   EXPECT_NEAR(rows[1].vs_fastest->value, 10 / 10.1, 1e-9);
 }
 
+/// The same with two more roofs.
+struct CountingGpu : FakeGpu {
+  DeviceInfo about = host->info();
+
+  CountingGpu() {
+    about.pin_gbps = 1e3;
+    const auto supports = [](const void*) { return supported(); };
+    const auto count = [](const Call& call, cudaStream_t) {
+      using Op = roofs::shared_atomics;
+      const auto& a = *static_cast<const Op::Args<std::int32_t>*>(call.args);
+      std::fill_n(a.y, a.blocks * a.counters, Op::kBlock * Op::kSteps / a.counters);
+    };
+    const auto multiply = [](const Call& call, cudaStream_t) {
+      using Op = roofs::fma;
+      const auto& a = *static_cast<const Op::Args<float>*>(call.args);
+      for (std::int64_t i = 0; i < a.blocks * Op::kBlock; ++i) {
+        a.y[i] = static_cast<float>(Op::result<float>(a.b[i % Op::kBlock], a.steps));
+      }
+    };
+    roofs.push_back({"roofs",
+                     "shared_atomics",
+                     DType::i32,
+                     {"test"},
+                     "v01_count.cu",
+                     Backend::host,
+                     count,
+                     supports});
+    roofs.push_back({"roofs",
+                     "fma",
+                     DType::f32,
+                     {"test"},
+                     "v01_multiply.cu",
+                     Backend::host,
+                     multiply,
+                     supports});
+  }
+  const DeviceInfo& info() const override { return about; }
+};
+
+TEST(Suite, HoldsRowsAgainstTheRoofsThatTheFamilyDemands) {
+  const Kernel k = relu_kernel("v01_right.cu", right);
+  CountingGpu gpu;
+  gpu.us = {{"v01_right", 40}, {"v01_count", 5}, {"v01_multiply", 10}};
+  Group group = group_with({&k, 1});
+  Family family = *group.family;
+  group.family = &family;
+  static std::vector<Demand> demands;
+  family.demands = [](const Problem&, DType) { return demands; };
+  static constexpr double kWork = 1e12;
+  family.cost = [](const Problem&, DType) { return Cost{kWork, 4000, 4000}; };
+  Roofs roofs(gpu, 1);
+  const auto row = [&](std::vector<Demand> of_family) {
+    demands = std::move(of_family);
+    return measure(group, gpu, 1, roofs).front();
+  };
+
+  const auto launch = [](std::string_view op, const char* problem, DType dtype) {
+    const auto it = std::ranges::find(families(), op, &Family::op);
+    return it->cost(it->problem(problem), dtype).flops;
+  };
+  const double additions = launch("shared_atomics", "1056x1024", DType::i32);
+  const double products = launch("fma", "16896x1024", DType::f32);
+
+  Row found = row({{"dram", 8000}});
+  EXPECT_EQ(found.roof, "dram");
+  EXPECT_NEAR(found.roof_share(), 1. / 40, 1e-9);
+  found = row({{"dram", 8000}, {"shared atomics", 4 * additions}, {"fma f32", products}});
+  EXPECT_EQ(found.roof, "shared atomics");
+  EXPECT_NEAR(found.roof_share(), 4 * 5. / 40, 1e-9);
+  found = row({{"dram", 8000}, {"shared atomics", additions}, {"fma f32", 3 * kWork}});
+  EXPECT_EQ(found.roof, "fma f32 / 3") << "three for each useful one";
+  EXPECT_NEAR(found.roof_share(), 3 * kWork / products * 10 / 40, 1e-9);
+  found = row({{"dram", 8000}, {"link", 1e15}, {"tensor f16", 1e15}});
+  EXPECT_EQ(found.roof, "dram") << "of the others there is no kernel";
+
+  demands.clear();
+  family.demands = [](const Problem&, DType) { return std::vector<Demand>{{"warps", 1}}; };
+  found = measure(group, gpu, 1, roofs).front();
+  EXPECT_EQ(found.check.verdict, Verdict::failed);
+  EXPECT_THAT(found.check.reason,
+              testing::StartsWith("no roof is called \"warps\": there are dram"));
+}
+
 /// The same with little memory.
 struct SmallGpu : FakeGpu {
   std::size_t memory = std::size_t{1} << 30;
@@ -184,7 +268,7 @@ TEST(Stages, AdmitGivesTheRoofsMemoryBackWhereItIsShort) {
   const Group group = group_with(kernels);
   SmallGpu gpu;
   Roofs roofs(gpu, 1);
-  EXPECT_FALSE(roofs.memory({0, 1e5, 1e5}).empty());
+  EXPECT_FALSE(roofs.bounds({0, 1e5, 1e5}, std::vector<Demand>{{"dram", 2e5}}).empty());
   const std::size_t held = gpu.used();
   ASSERT_GT(held, 2e5);
   std::vector<Row> rows = admit(group, gpu, roofs);
@@ -263,8 +347,8 @@ TEST(Stages, ContendTimesThoseThatPassedAndTheRoofs) {
   EXPECT_EQ(contest.versions[0].us.front(), 10);
   EXPECT_EQ(contest.versions[1].us.front(), 5);
   EXPECT_EQ(contest.first_again.us.size(), 20);
-  EXPECT_NEAR(contest.memory_us, middle_mean(contest.versions[1].us) / 5, 1e-9);
-  EXPECT_EQ(contest.arithmetic_us, 0) << "no kernel measures it here";
+  ASSERT_EQ(contest.roof_us.size(), 1) << "no kernel measures fma f32 here";
+  EXPECT_NEAR(contest.roof_us.at("dram"), middle_mean(contest.versions[1].us) / 5, 1e-9);
   EXPECT_EQ(rows[0].plan_us, 0);
   EXPECT_GT(rows[2].plan_us, 0);
   EXPECT_EQ(steps["timing"], gpu.contestants.size());
@@ -276,7 +360,7 @@ TEST(Stages, ContendTimesThoseThatPassedAndTheRoofs) {
   contest = contend({group, *host, 1}, *on_host, none, {}, rows);
   EXPECT_EQ(contest.versions.size(), 2);
   EXPECT_TRUE(contest.first_again.us.empty());
-  EXPECT_EQ(contest.memory_us, 0);
+  EXPECT_TRUE(contest.roof_us.empty());
 }
 
 Samples without_samples(const char* error) {
@@ -376,7 +460,7 @@ struct Compared {
 
 TEST(Stages, CompareTakesTheRoofThatBounds) {
   struct Case {
-    double memory_us, arithmetic_us;
+    std::map<std::string, double> known;
     Cache cache;
     std::size_t l2_bytes;
     const char* roof;
@@ -384,14 +468,15 @@ TEST(Stages, CompareTakesTheRoofThatBounds) {
   };
   constexpr std::size_t kEnough = 1 << 20;
   for (const Case& one :
-       {Case{4, 0, Cache::cold, kEnough, "dram", 4}, Case{4, 5, Cache::cold, kEnough, "fma f32", 5},
-        Case{4, 3, Cache::hot, kEnough, "l2", 4}, Case{4, 0, Cache::hot, 100, "dram", 4},
-        Case{0, 5, Cache::cold, kEnough, "", 0}}) {
+       {Case{{{"dram", 4}}, Cache::cold, kEnough, "dram", 4},
+        Case{{{"dram", 4}, {"fma f32", 5}, {"gather", 3}}, Cache::cold, kEnough, "fma f32", 5},
+        Case{{{"dram", 4}, {"fma f32", 5}, {"gather", 6}}, Cache::hot, kEnough, "gather", 6},
+        Case{{{"dram", 4}, {"fma f32", 3}}, Cache::hot, kEnough, "l2", 4},
+        Case{{{"dram", 4}}, Cache::hot, 100, "dram", 4},
+        Case{{{"fma f32", 5}}, Cache::cold, kEnough, "", 0}}) {
     Compared of({10, 9, 8});
     for (Row& row : of.rows) row.cache = one.cache;
-    of.contest.memory_us = one.memory_us;
-    of.contest.arithmetic_us = one.arithmetic_us;
-    of.contest.arithmetic = "fma f32";
+    of.contest.roof_us = one.known;
     compare(of.contest, one.l2_bytes, of.rows);
     for (const Row& row : of.rows) {
       EXPECT_EQ(row.roof, one.roof);
@@ -410,7 +495,7 @@ TEST(Stages, CompareHoldsRowsAgainstTheBaselineAndTheFastest) {
   EXPECT_FALSE(of.rows[1].fastest || of.rows[0].fastest);
 
   Compared suspect({10, 9, 8});
-  suspect.contest.memory_us = 8.5;
+  suspect.contest.roof_us = {{"dram", 8.5}};
   compare(suspect.contest, 0, suspect.rows);
   EXPECT_TRUE(suspect.rows[2].suspect());
   EXPECT_FALSE(suspect.rows[2].fastest) << "in less time than its bytes take";

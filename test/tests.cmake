@@ -79,6 +79,7 @@ ladder_test(harness_test
   test/device_variables_test.cpp
   test/divisor_test.cpp
   test/explain_test.cpp
+  test/fields_test.cpp
   test/hard_inputs_test.cpp
   test/nearest_test.cpp
   test/options_test.cpp
@@ -210,7 +211,8 @@ target_link_libraries(ptx_on_host_test_kernels PRIVATE GTest::gtest)
 
 # The GPU's references of attention, on the host executor
 ladder_test_program(attention_reference_test
-  src/harness/device.cpp src/harness/dtype.cpp src/harness/family.cpp src/harness/inputs.cpp
+  src/harness/device.cpp src/harness/dtype.cpp src/harness/family.cpp src/harness/fields.cpp
+  src/harness/inputs.cpp src/harness/roof.cpp
   src/support/large_array.cpp src/support/parallel.cpp)
 ladder_discover(attention_reference_test on_host)
 ladder_host_executor(attention_reference_test HEADERS_OF host_executor_test KERNELS test/attention_reference_test.cpp)
@@ -336,6 +338,9 @@ if(Python3_Interpreter_FOUND)
     add_test(NAME library.from_python
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/library_test.py
               $<TARGET_FILE:kernel_ladder>)
+    add_test(NAME library.best_is_the_fastest
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/best_test.py $<TARGET_FILE:kernel_ladder>)
+    set_tests_properties(library.best_is_the_fastest PROPERTIES SKIP_RETURN_CODE 77)
   endif()
   if(LADDER_CUDA)
     add_test(NAME scripts.peers_agree_with_bench.gpu

@@ -121,11 +121,12 @@ Explanation parse_explanation(const std::string& text) {
 
 /// The names of families that take problems of the user's own, and what these are. Not the roofs:
 /// each of their operations has problems of another kind.
-std::map<std::string, std::string_view> families_with_flag() {
-  std::map<std::string, std::string_view> found;
+std::map<std::string, std::string> families_with_flag() {
+  std::map<std::string, std::string> found, fields;
   for (const Family& family : families()) {
-    std::string_view& help = found.emplace(family.name, family.problem_help).first->second;
-    if (help != family.problem_help) help = {};
+    const std::string name(family.name), of = help_of(family.fields);
+    if (fields.emplace(name, of).second) found[name] = family.problem_help();
+    if (fields.at(name) != of) found[name].clear();
   }
   std::erase_if(found, [](const auto& one) { return one.second.empty(); });
   return found;
@@ -133,8 +134,9 @@ std::map<std::string, std::string_view> families_with_flag() {
 
 }  // namespace
 
-bool Options::selects(const std::string& name) const {
-  return pattern_->matches(name) != inverted_;
+bool Options::selects(std::span<const std::string> names) const {
+  const auto matches = [&](const std::string& name) { return pattern_->matches(name); };
+  return std::ranges::any_of(names, matches) != inverted_;
 }
 
 std::vector<Problem> Options::problems_of(const Family& family, Backend on) const {
@@ -444,7 +446,9 @@ std::string help_text() {
       R"(./bench checks kernels and times them: every version that the filter selects, with its baseline.
 
 What to run
-  --benchmark_filter=REGEX      names to run: family[/op]/dtype/version/problem; -REGEX inverts
+  --benchmark_filter=REGEX      names to run: family[/op]/dtype/version/problem; -REGEX inverts. `best` in
+                                the place of a version is the one that the library takes for a problem:
+                                softmax/bf16/best, gemm.*/best; also in --profile and --asm
   --benchmark_list_tests        print the names and stop
   --list                        print the families, their versions and ideas, and stop
   --device-info                 print the device's attributes and measure its roofs

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -30,7 +31,7 @@ struct Options {
   bool device_info = false;        ///< --device-info: attributes, pin rates and measured roofs
   bool list = false;               ///< --list: families, versions, ideas
   bool list_names = false;         ///< --benchmark_list_tests: every name that the filter selects
-  std::string filter = ".";        ///< a regular expression; a leading '-' inverts it
+  std::string filter = ".";        ///< a regular expression; a leading '-' inverts it; see best.hpp
   std::optional<Backend> backend;  ///< empty: auto
   std::optional<int> device;       ///< GPU number; empty: the first
   std::optional<int> sms;          ///< --sms, of the host executor; empty: its own number
@@ -58,8 +59,8 @@ struct Options {
   std::string format = "console", out, out_format = "json";  ///< Google Benchmark's
   std::vector<std::string> passed_on;  ///< to Google Benchmark, program name first
 
-  /// Whether the filter selects a benchmark's name.
-  bool selects(const std::string& name) const;
+  /// Whether the filter selects a benchmark that has these names.
+  bool selects(std::span<const std::string> names) const;
 
   /// Those of an operation: the user's, as far as it has them, or its own on that backend; with
   /// --counters also its own on the host executor, which counts them too.

@@ -31,25 +31,30 @@ std::optional<T> whole_number(std::string_view text) {
   return value;
 }
 
-/// The numbers of a range; `inside` is what stands in its brackets.
-std::vector<std::int64_t> numbers_of(std::string_view inside) {
+/// What a range stands for; `inside` is what stands in its brackets.
+std::vector<std::string> values_of(std::string_view inside) {
   const auto mistake = [&](const char* what) {
     return std::runtime_error(fmt::format("[{}] {}", inside, what));
   };
   const auto number = [&](std::string_view text) {
     const auto value = whole_number<std::int64_t>(text);
-    if (!value || *value < 0 || *value > std::int64_t{1} << 40) {  // as parse_dimensions has it
+    if (!value || *value < 0 || *value > std::int64_t{1} << 40) {
       throw mistake(
           "is no range; one is [first:last], [first:last:step], [first:last:*factor] or [a,b,c], "
-          "of whole numbers up to 2^40");
+          "of whole numbers up to 2^40; or a list of words");
     }
     return *value;
   };
-  std::vector<std::int64_t> numbers;
+  std::vector<std::string> values;
   const std::size_t colon = inside.find(':');
   if (colon == std::string_view::npos) {
-    for (const std::string& part : split(inside)) numbers.push_back(number(part));
-    return numbers;
+    for (const std::string& part : split(inside)) {
+      const bool is_word = !part.empty() && std::ranges::all_of(part, [](char c) {
+        return (c >= 'a' && c <= 'z') || c == '_';
+      });
+      values.push_back(is_word ? part : std::to_string(number(part)));
+    }
+    return values;
   }
   std::string_view last_text = inside.substr(colon + 1), step_text = "1";
   if (const std::size_t second = last_text.find(':'); second != std::string_view::npos) {
@@ -66,33 +71,11 @@ std::vector<std::int64_t> numbers_of(std::string_view inside) {
   }
   if (factor && first == 0) throw mistake("does not grow; with a factor it begins at 1 or more");
   for (std::int64_t at = first; at <= last; at = factor ? at * step : at + step) {
-    if (numbers.size() == kMostProblems) throw std::runtime_error(kTooMany);
-    numbers.push_back(at);
+    if (values.size() == kMostProblems) throw std::runtime_error(kTooMany);
+    values.push_back(std::to_string(at));
     if (factor && at > last / step) break;  // the next may be more than 64 bits hold
   }
-  return numbers;
-}
-
-/// A text as its numbers, and what stands before each of them and behind the last.
-struct Numbers {
-  std::vector<std::string> between{""};
-  std::vector<std::int64_t> values;
-};
-
-Numbers numbers_in(const std::string& text) {
-  Numbers found;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find_first_not_of("0123456789", at), text.size());
-    if (const auto value =
-            whole_number<std::int64_t>(std::string_view(text).substr(at, end - at))) {
-      found.values.push_back(*value);
-      found.between.emplace_back();
-      at = end;
-    } else {
-      found.between.back() += text[at++];
-    }
-  }
-  return found;
+  return values;
 }
 
 /// Log-uniform from 1 to the next power of two above `most`. By square roots and products, which
@@ -160,11 +143,11 @@ std::vector<std::string> expand_ranges(std::string_view text) {
     if (open == std::string_view::npos) return problems;
     const std::size_t close = text.find(']', open);
     if (close == std::string_view::npos) throw std::runtime_error("a bracket is not closed");
-    const auto numbers = numbers_of(text.substr(open + 1, close - open - 1));
-    if (problems.size() * numbers.size() > kMostProblems) throw std::runtime_error(kTooMany);
+    const auto values = values_of(text.substr(open + 1, close - open - 1));
+    if (problems.size() * values.size() > kMostProblems) throw std::runtime_error(kTooMany);
     std::vector<std::string> longer;
     for (const std::string& problem : problems) {
-      for (const std::int64_t number : numbers) longer.push_back(problem + std::to_string(number));
+      for (const std::string& value : values) longer.push_back(problem + value);
     }
     problems = std::move(longer);
     text.remove_prefix(close + 1);
@@ -193,17 +176,18 @@ Problems parse_problems(const std::string& flag, const std::string& text) {
       expect_few();
       continue;
     }
-    std::vector<std::string> expanded;
-    try {
-      expanded = expand_ranges(part);
-    } catch (const std::runtime_error& error) {
-      throw UsageError(fmt::format("{}={}: {}.", flag, part, error.what()));
-    }
-    for (const std::string& one : expanded) {
-      const auto problem = problem_of(operations, one);
+    const auto refusing = [&](auto f) {
+      try {
+        return f();
+      } catch (const std::runtime_error& error) {
+        throw UsageError(fmt::format("{}={}: {}.", flag, part, error.what()));
+      }
+    };
+    for (const std::string& one : refusing([&] { return expand_ranges(part); })) {
+      const auto problem = refusing([&] { return problem_of(operations, one); });
       if (!problem) {
         throw UsageError(fmt::format("{}={}: a problem of {} is {}.", flag, one, family.name,
-                                     family.problem_help));
+                                     family.problem_help()));
       }
       if (seen.insert(problem->text()).second) problems.named.push_back(problem->text());
     }
@@ -223,15 +207,23 @@ std::vector<std::string> draw_problems(std::span<const Family> operations, const
                                        Backend backend, std::uint64_t seed) {
   std::vector<Limits> limits;
   std::map<std::vector<std::string>, std::vector<std::int64_t>> largest;  // by what is between them
-  std::map<std::vector<std::string>, std::vector<std::vector<std::int64_t>>> built_in;  // likewise
   for (const Family& operation : operations) {
     limits.emplace_back(operation, backend);
     for (const Problem& problem : operation.bench_problems(backend)) {
-      const Numbers numbers = numbers_in(problem.text());
-      built_in[numbers.between].push_back(numbers.values);
-      auto& most = largest[numbers.between];
-      most.resize(numbers.values.size());
-      for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], numbers.values[i]);
+      std::vector<std::string> between{""};
+      std::vector<std::int64_t> numbers;
+      for (const FieldText& one : field_texts(operation.fields, problem.own())) {
+        between.back() += one.before;
+        if (one.is_drawn) {
+          numbers.push_back(whole_number<std::int64_t>(one.value).value());
+          between.emplace_back();
+        } else {
+          between.back() += one.value;
+        }
+      }
+      auto& most = largest[between];
+      most.resize(numbers.size());
+      for (std::size_t i = 0; i < most.size(); ++i) most[i] = std::max(most[i], numbers[i]);
     }
   }
 
@@ -255,26 +247,9 @@ std::vector<std::string> draw_problems(std::span<const Family> operations, const
       small = small && values.back() <= most[i];
     }
     if (!small) continue;
-    const auto joined = [&] {
-      std::string text = between.front();
-      for (std::size_t i = 0; i < most.size(); ++i) {
-        text += std::to_string(values[i]) + between[i + 1];
-      }
-      return text;
-    };
-    std::string text = joined();
-    const auto is_known = [&] {
-      return std::any_of(limits.begin(), limits.end(),
-                         [&](const Limits& limit) { return limit.knows(text); });
-    };
-    // Numbers that are one of a few, such as a head size or a page, stand last: up to two of them are
-    // a built-in problem's where no operation knows the text.
-    const auto& like = built_in[between];
-    const auto& others = like[random_bits(seed, draw, most.size() + 1) % like.size()];
-    for (std::size_t i = most.size(); i-- > 0 && i + 2 >= most.size() && !is_known();) {
-      values[i] = others[i];
-      text = joined();
-    }
+    std::string text = between.front();
+    for (std::size_t i = 0; i < most.size(); ++i)
+      text += std::to_string(values[i]) + between[i + 1];
     const auto allows = [&](const Limits& limit) {
       return !limit.knows(text) || limit.allow(text);
     };

@@ -157,7 +157,7 @@ bool show_counters(const Options& options, Device& device, const std::string& wh
                     "--explain prints its counts.",
                     why_host));
   }
-  const std::vector<Group> groups = select_groups(options, device.backend());
+  const std::vector<Group> groups = select_groups(options, device);
   ResultFile file({"--csv", options.csv});
   Csv csv(file, device.info(), options.seed);
   set_host_sm_count(device.info().sm_count);

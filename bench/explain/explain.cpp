@@ -283,7 +283,7 @@ bool explain(const Options& options, Device& device) {
   throw UsageError(
       "--explain: this build's AddressSanitizer takes the counters' place; use another.");
 #endif
-  const std::vector<Group> groups = select_groups(options, device.backend());
+  const std::vector<Group> groups = select_groups(options, device);
   const Explanation form = *options.explain;
   const bool colors = wants_colors(stdout);
   if (form != Explanation::json) {

@@ -312,7 +312,7 @@ bool trace(const Options& options, Device& device) {
   throw UsageError(
       "--trace: this build's AddressSanitizer takes the counters' place; use another.");
 #endif
-  const std::vector<Group> groups = select_groups(options, device.backend());
+  const std::vector<Group> groups = select_groups(options, device);
   std::size_t selected = 0;
   for (const Group& group : groups) selected += group.selected.size();
   if (selected > kMostTraces) {

@@ -1,4 +1,5 @@
-// The measured limits that rows are held against: memory at a problem's own bytes, and arithmetic.
+// The measured limits that rows are held against: memory at a problem's own bytes, and the others that
+// its work needs.
 #pragma once
 
 #include "harness/device.hpp"
@@ -8,6 +9,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,22 +20,18 @@ class Roofs {
  public:
   Roofs(Device& device, std::uint64_t seed) : device_(device), seed_(seed) {}
 
-  /// Plain streams that move as many bytes as a problem must, in the same read:write mix, to be
-  /// measured in the same rounds: the fastest of them is the memory roof. Empty without a GPU, or
-  /// when they do not fit in its memory. Valid until release(), or until streams of other problems
-  /// need the memory.
-  std::vector<Contestant> memory(const Cost& cost);
-
-  struct Arithmetic {
-    std::string name;  ///< "fma f32", "wgmma bf16"; "wgmma tf32 / 3" of three products for one
-    Contestant contestant{};
-    double flops = 0;   ///< useful operations of its launch
-    double gflops = 0;  ///< of the measurement that chose it
+  /// A roof that may bound a problem, to be measured in the same rounds.
+  struct Bound {
+    std::string name;  ///< "dram", "wgmma bf16"; "wgmma tf32 / 3" of three products for one
+    std::vector<Contestant> contestants;  ///< the fastest of them counts
+    double launches = 1;                  ///< of it, for all that the problem needs
   };
-  /// The fastest way to do a family's arithmetic, to be measured in the same rounds where that
-  /// arithmetic may bound the problem: where it takes at least half as long as its bytes at the pin
-  /// rate. Chosen on first use. Null without a GPU, or where it cannot be the bound.
-  const Arithmetic* arithmetic(const ComputeRoof& roof, const Cost& cost);
+  /// Those of the demands that a kernel measures. DRAM by plain streams that move as many bytes as the
+  /// cost says, in the same read:write mix, unless they do not fit in the memory; the others by the
+  /// fastest way, chosen on first use, where they take at least half as long as the bytes at the pin
+  /// rate. Empty without a GPU. Valid until release(), or until streams of other problems need the
+  /// memory.
+  std::vector<Bound> bounds(const Cost& cost, std::span<const Demand> demands);
 
   /// How many kernels a call may run.
   std::size_t kernels() const;
@@ -48,15 +46,22 @@ class Roofs {
     std::unique_ptr<Workload> workload;
     std::vector<Contestant> contestants;
   };
+  struct Chosen {
+    std::string name{};
+    Contestant contestant{};
+    double amount = 0;  ///< of its launch
+    double rate = 0;    ///< in a microsecond, of the measurement that chose it
+  };
   /// The versions of a family that pass their checks on a problem.
   Prepared prepare(const Family& family, const Problem& problem, DType dtype);
-  Arithmetic choose(const ComputeRoof& roof);
+  std::vector<Contestant> streams(const Cost& cost);
+  Chosen choose(const Roof& roof);
 
   Device& device_;
   std::uint64_t seed_;
-  std::list<Prepared> memory_;  ///< the last used first
-  std::list<Prepared> of_arithmetic_;
-  std::map<ComputeRoof, Arithmetic> arithmetic_;
+  std::list<Prepared> streams_;  ///< the last used first
+  std::list<Prepared> others_;   ///< of those chosen
+  std::map<Roof, Chosen> chosen_;
 };
 
 }  // namespace ladder

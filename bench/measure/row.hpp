@@ -22,7 +22,7 @@ struct Row {
   std::string family, op, label, idea;  ///< of the kernel, as the next two
   DType dtype{};
   Backend backend{};
-  std::string problem;
+  std::string problem, values, file_hash;  ///< its text, its fields, and of its files
   Cache cache = Cache::cold;
   CheckResult check;
   Samples samples;  ///< microseconds on the GPU, or of the CPU on the host executor

@@ -1,5 +1,6 @@
 #include "measure/suite.hpp"
 
+#include "cli/best.hpp"
 #include "cli/nearest.hpp"
 #include "harness/host/api.hpp"
 #include "harness/registry.hpp"
@@ -104,9 +105,31 @@ const std::vector<Kernel>& kernels_for(Backend backend) {
   return backend == Backend::cuda ? registered_kernels() : ladder_host_api()->kernels();
 }
 
-std::vector<Group> select_groups(const Options& options, Backend backend) {
+std::vector<std::string> best_benchmarks(Options options, const Device& device) {
+  std::vector<std::string> names;
+  if (!asks_for_best(options.filter)) return names;
+  options.draw_problems(device.backend());
+  for (const Family& family : families()) {
+    for (const Problem& problem : options.problems_of(family, device.backend())) {
+      for (DType dtype : options.dtypes) {
+        const Kernel* const best =
+            best_version(family, problem, dtype, device.kernels(), device.info());
+        if (best) names.push_back(full_name(*best) + "/" + problem.text());
+      }
+    }
+  }
+  return names;
+}
+
+std::vector<Group> select_groups(const Options& options, const Device& device) {
+  return select_groups(options, device.backend(), best_benchmarks(options, device));
+}
+
+std::vector<Group> select_groups(const Options& options, Backend backend,
+                                 std::span<const std::string> best) {
   std::vector<Group> groups;
   std::set<std::string> names;
+  const std::set<std::string> best_names(best.begin(), best.end());
   const bool gpu = backend == Backend::cuda;
   for (const Family& family : families()) {
     const std::vector<Problem> problems = options.problems_of(family, backend);
@@ -117,10 +140,13 @@ std::vector<Group> select_groups(const Options& options, Backend backend) {
           Group group{&family, dtype, problem, cache, {}, {}};
           for (const Kernel* kernel : kernels) {
             if (cache == Cache::hot && !kernel->version.capturable) continue;
-            const std::string name = group.name_of(*kernel);
-            names.insert(name);
-            const bool selected = options.selects(name);
-            if (selected) group.selected.push_back(name);
+            std::vector<std::string> called{group.name_of(*kernel)};
+            if (best_names.contains(full_name(*kernel) + "/" + problem.text())) {
+              called.push_back(with_best(*kernel, called.front()));
+            }
+            names.insert(called.begin(), called.end());
+            const bool selected = options.selects(called);
+            if (selected) group.selected.push_back(called.front());
             if (selected || kernel->version.baseline) group.kernels.push_back(kernel);
           }
           if (!group.selected.empty()) groups.push_back(std::move(group));
@@ -160,6 +186,8 @@ Row unmeasured_row(const Group& group, const Kernel& kernel) {
   row.dtype = kernel.dtype;
   row.backend = kernel.backend;
   row.problem = group.problem.text();
+  row.values = values_text(group.family->fields, group.problem.own());
+  row.file_hash = hashes_text(group.family->fields, group.problem.own());
   row.cache = group.cache;
   row.cost = group.family->cost(group.problem, group.dtype);
   return row;
@@ -227,16 +255,14 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
   }
   const auto versions = static_cast<std::ptrdiff_t>(contestants.size());
   if (gpu) contestants.push_back(contestants.front());  // A/A
-  const Cost& cost = rows.front().cost;
-  std::vector<Contestant> streams;
-  const Roofs::Arithmetic* arithmetic = nullptr;
+  std::vector<Roofs::Bound> bounds;
   const bool on_one = group.family->devices(group.problem, group.dtype) == 1;
-  if (group.family->limit == Limit::none && on_one) {  // as the roofs are
+  if (!group.family->measures && on_one) {  // as the roofs are
     on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
-    streams = roofs.memory(cost);
-    contestants.insert(contestants.end(), streams.begin(), streams.end());
-    arithmetic = roofs.arithmetic(group.family->compute_roof(group.dtype), cost);
-    if (arithmetic) contestants.push_back(arithmetic->contestant);
+    bounds = roofs.bounds(rows.front().cost, group.family->demands(group.problem, group.dtype));
+  }
+  for (const Roofs::Bound& bound : bounds) {
+    contestants.insert(contestants.end(), bound.contestants.begin(), bound.contestants.end());
   }
   on_step({.doing = "timing", .kernels = contestants.size()});
   const std::vector<Samples> samples = device.measure(contestants, group.cache, sampling);
@@ -247,14 +273,13 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
   Contest contest{.versions{samples.begin(), samples.begin() + versions}};
   auto next = samples.begin() + versions;
   if (gpu) contest.first_again = *next++;
-  std::vector<double> stream_us;
-  for (std::size_t i = 0; i < streams.size(); ++i, ++next) {
-    if (!next->us.empty()) stream_us.push_back(middle_mean(next->us));
-  }
-  if (!stream_us.empty()) contest.memory_us = std::ranges::min(stream_us);
-  if (arithmetic && !next->us.empty()) {
-    contest.arithmetic = arithmetic->name;
-    contest.arithmetic_us = middle_mean(next->us) * cost.flops / arithmetic->flops;
+  for (const Roofs::Bound& bound : bounds) {
+    for (std::size_t i = 0; i < bound.contestants.size(); ++i, ++next) {
+      if (next->us.empty()) continue;
+      const double us = middle_mean(next->us) * bound.launches;
+      const auto [known, is_new] = contest.roof_us.emplace(bound.name, us);
+      known->second = std::min(known->second, us);
+    }
   }
   return contest;
 }
@@ -292,13 +317,14 @@ void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows) 
     const Estimate aa = paired_ratio(contest.versions.front().us, contest.first_again.us);
     for (Row& row : rows) row.aa = aa;
   }
-  if (contest.memory_us > 0) {
+  if (contest.roof_us.contains("dram")) {  // else the bytes may take longer than all that is known
     const bool in_l2 =
         first.cache == Cache::hot && first.cost.bytes() <= static_cast<double>(l2_bytes);
-    const bool by_arithmetic = contest.arithmetic_us > contest.memory_us;
+    const auto& [name, us] =
+        *std::ranges::max_element(contest.roof_us, {}, [](const auto& one) { return one.second; });
     for (Row& row : rows) {
-      row.roof = by_arithmetic ? contest.arithmetic : in_l2 ? "l2" : "dram";
-      row.roof_us = std::max(contest.arithmetic_us, contest.memory_us);
+      row.roof = name == "dram" && in_l2 ? "l2" : name;
+      row.roof_us = us;
     }
   }
   if (first.kernel->version.baseline && first.timed()) {

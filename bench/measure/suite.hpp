@@ -7,6 +7,7 @@
 #include "measure/row.hpp"
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -30,9 +31,15 @@ struct Group {
 /// The kernels that this program has for a backend.
 const std::vector<Kernel>& kernels_for(Backend backend);
 
-/// The groups that the options select on a backend, in the order of family, problem and version.
-/// Throws UsageError when there are none.
-std::vector<Group> select_groups(const Options& options, Backend backend);
+/// The names of benchmarks that are their problem's best on a device, cold ones; none where the filter
+/// does not ask for `best`. Versions may ask the driver what the device is like.
+std::vector<std::string> best_benchmarks(Options options, const Device& device);
+
+/// The groups that the options select on a backend, in the order of family, problem and version; best:
+/// of best_benchmarks. Throws UsageError when there are none.
+std::vector<Group> select_groups(const Options& options, Backend backend,
+                                 std::span<const std::string> best);
+std::vector<Group> select_groups(const Options& options, const Device& device);
 
 /// Why a problem does not fit into a device's free memory, its reference and other bytes included;
 /// empty if it does.
@@ -80,8 +87,7 @@ std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows);
 struct Contest {
   std::vector<Samples> versions;            ///< of the rows that had passed
   Samples first_again{};                    ///< of the first of them, again; on a GPU
-  double memory_us = 0, arithmetic_us = 0;  ///< what the problem takes at these roofs; 0: unknown
-  std::string arithmetic{};                 ///< that roof's name
+  std::map<std::string, double> roof_us{};  ///< what the problem takes at each, by its name
 };
 
 /// Times those that passed, of which there are some, together with the roofs. Throws DeviceLost.

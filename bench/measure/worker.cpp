@@ -40,7 +40,7 @@ void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t 
   try {
     opened = open();
     channel.send(packed(Kind::machine, opened.device->backend(), opened.device->info(),
-                        opened.device->free_memory(), opened.why_host));
+                        opened.device->free_memory(), opened.why_host, opened.best));
   } catch (const std::exception& error) {
     channel.send(packed(Kind::refusal, std::string(error.what())));
     return;
@@ -122,7 +122,8 @@ void Worker::receive_machine() {
     throw std::runtime_error(reason);
   }
   unpack.expect(kind == Kind::machine);
-  each(unpack, machine_.backend, machine_.info, machine_.free_memory, machine_.why_host);
+  each(unpack, machine_.backend, machine_.info, machine_.free_memory, machine_.why_host,
+       machine_.best);
   unpack.expect_end();
 }
 

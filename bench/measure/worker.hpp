@@ -19,10 +19,11 @@
 
 namespace ladder {
 
-/// A device, and why it is the host executor if it is.
+/// A device, why it is the host executor if it is, and best_benchmarks on it.
 struct Opened {
   std::unique_ptr<Device> device;
   std::string why_host;
+  std::vector<std::string> best{};
 };
 
 /// The same as a worker reports it.
@@ -31,6 +32,7 @@ struct Machine {
   DeviceInfo info;
   std::size_t free_memory = 0;  ///< bytes, when the worker began
   std::string why_host;
+  std::vector<std::string> best{};
 };
 
 /// Why a worker could not measure a group, and the kernel it ran then; null if several took turns.

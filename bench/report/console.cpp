@@ -52,13 +52,20 @@ std::string bar(double share, const Paint& paint) {
   return done + paint.faint(left);
 }
 
-/// The rate in the unit of what limits the problem on any GPU. The operations of a latency are
-/// loads, each of which waits for the one before.
-std::string speed(const Family& family, const Cost& cost, double us) {
-  if (family.op == "launch") return "";  // its time is what it is about
-  if (family.op.starts_with("latency")) return fmt::format("{:.1f} ns/load", 1e3 * us / cost.flops);
-  const bool compute = cost.flops > 8 * cost.bytes();
-  return compute ? scaled(cost.flops / us * 1e6, "FLOP/s") : scaled(cost.bytes() / us * 1e6, "B/s");
+/// The rate in the unit of what limits the problem on any GPU, or of the roof that is measured.
+std::string speed(const Group& group, const Cost& cost, double us) {
+  if (!group.family->measures) {
+    const bool compute = cost.flops > 8 * cost.bytes();
+    return compute ? scaled(cost.flops / us * 1e6, "FLOP/s")
+                   : scaled(cost.bytes() / us * 1e6, "B/s");
+  }
+  const Measurement it = group.family->measures(group.dtype);
+  if (!*it.unit) return "";  // its time is what it is about
+  const double amount = it.amount(cost);
+  if (it.roof.name().starts_with("latency")) {
+    return fmt::format("{:.1f} ns/{}", 1e3 * us / amount, it.unit);
+  }
+  return scaled(amount / us * 1e6, fmt::format("{}/s", it.unit).c_str());
 }
 
 /// " · 120 rounds, resolution 0.12 %"
@@ -140,7 +147,7 @@ void Console::table(const Group& group, std::span<const Row> rows) {
             ? fmt::format(" (tied with {})", fmt::join(tied.begin() + 1, tied.end(), ", "))
             : "";
     ladder->best = fmt::format("{} is the fastest{} at {}, {}", spoken(*best->kernel), others,
-                               group.problem.text(), speed(*group.family, best->cost, best->us()));
+                               group.problem.text(), speed(group, best->cost, best->us()));
     if (best->vs_baseline) {
       ladder->best +=
           fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
@@ -164,7 +171,7 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
   std::string roof;
   for (const Row& row : rows) {
     if (row.has_roof()) {
-      roof = fmt::format("roof: {} {}", row.roof, speed(*group.family, row.cost, row.roof_us));
+      roof = fmt::format("roof: {} {}", row.roof, speed(group, row.cost, row.roof_us));
     }
   }
   const std::string versus =
@@ -196,7 +203,7 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
     }
     const std::string version = left(spoken(*row.kernel), 20);
     fmt::print(out_, "  {}{:>12} {:>15}  {}{}{}{}\n", row.fastest ? paint_.good(version) : version,
-               duration(row.us()), speed(*group.family, row.cost, row.us()), share, ratio,
+               duration(row.us()), speed(group, row.cost, row.us()), share, ratio,
                throttled_share(row.samples.states) > 0 ? paint_.bad("  throttled") : "",
                row.suspect() ? paint_.bad("  suspect") : "");
   }

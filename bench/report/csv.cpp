@@ -62,6 +62,8 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"idea", row.idea},
       {"dtype", to_string(row.dtype)},
       {"problem", row.problem},
+      {"values", row.values},
+      {"file_hash", row.file_hash},
       {"backend", gpu ? "cuda" : "host"},
       {"device", device.name},
       {"cc", when(gpu, [&] { return fmt::format("{}", device.compute_capability); })},

@@ -46,7 +46,7 @@ class EarlierRows {
 
  private:
   /// What the rows of a group have in common: family, op, type, problem and cache.
-  using Key = std::array<std::string, 5>;
+  using Key = std::array<std::string, 6>;
   using Fields = std::map<std::string, std::string>;  // by column
   struct EarlierRow {
     std::string text;

@@ -62,6 +62,7 @@ SIGNATURES = {
     "kl_git_sha": (c_char_p, []),
     "kl_kernel_count": (c_size_t, []),
     "kl_describe": (c_int, [c_size_t, POINTER(_Kernel)]),
+    "kl_best": (c_int, [c_char_p, c_char_p, c_int, c_char_p, POINTER(c_size_t)]),
     "kl_supports": (c_int, [c_size_t, c_char_p]),
     "kl_open": (c_int, [c_size_t, c_char_p, POINTER(c_void_p)]),
     "kl_close": (None, [c_void_p]),
@@ -94,14 +95,21 @@ class Library:
             raise LibraryError(status, self.c.kl_last_error().decode())
 
     def kernels(self, backend: int) -> list[Kernel]:
-        found = []
-        for number in range(self.c.kl_kernel_count()):
-            one = _Kernel()
-            self.check(self.c.kl_describe(number, byref(one)))
-            if one.backend == backend:
-                texts = (getattr(one, name).decode() for name, _ in _Kernel._fields_[:6])
-                found.append(Kernel(number, *texts, one.backend, bool(one.is_baseline)))
-        return found
+        every = map(self.describe, range(self.c.kl_kernel_count()))
+        return [one for one in every if one.backend == backend]
+
+    def describe(self, number: int) -> Kernel:
+        one = _Kernel()
+        self.check(self.c.kl_describe(number, byref(one)))
+        texts = (getattr(one, name).decode() for name, _ in _Kernel._fields_[:6])
+        return Kernel(number, *texts, one.backend, bool(one.is_baseline))
+
+    def best(self, operation: str, dtype: str, backend: int, problem: str) -> Kernel:
+        """The suite's best version for a problem of an operation: "softmax", "layernorm/add"."""
+        number = c_size_t()
+        texts = operation.encode(), dtype.encode(), problem.encode()
+        self.check(self.c.kl_best(*texts[:2], backend, texts[2], byref(number)))
+        return self.describe(number.value)
 
     def open(self, kernel: Kernel, problem: str) -> Launcher:
         return Launcher(self, kernel, problem)

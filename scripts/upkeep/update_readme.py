@@ -306,6 +306,9 @@ def family_table(run: Run, family: str) -> str:
     return "\n\n".join(tables)
 
 
+COUNTED = {"shared_atomics": "atomic", "gather": "load"}  # what the operations of roofs are that are none
+
+
 def roofs_table(run: Run) -> str:
     """The measured roofs, each with the theoretical rate where the device tells it."""
     table = [["roof", "version", "type", "problem", "cache", "time", "speed", "pin rate", "of it"]]
@@ -318,9 +321,12 @@ def roofs_table(run: Run) -> str:
         compute = ladder_csv.is_compute(row.op)
         rate = row.gflops if compute else row.gbps
         most = ladder_csv.pin(run.rows, f"{row.op} {row.dtype}" if compute else row.op)
+        speed = rate_text(rate, compute) if rate > 0 else ""
+        if unit := COUNTED.get(row.op):
+            speed = f"{digits(row.gflops)} G{unit}/s"
         table.append([
             row.op, f"`{row.kernel}`", row.dtype, row.problem, row.cache,
-            time_text(row.time_us), rate_text(rate, compute) if rate > 0 else "",
+            time_text(row.time_us), speed,
             rate_text(most, compute) if most > 0 else "",
             percent(100 * rate / most) if most > 0 and rate > 0 else "",
         ])  # fmt: skip

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace ladder {
 
@@ -41,8 +42,10 @@ struct Array {
   std::size_t size;       ///< elements
   Tolerance tolerance{};  ///< of what is written
   Generator generator{};
-  std::string count{};  ///< see valid_by
-  int device = 0;       ///< see on
+  std::string count{};                      ///< see valid_by
+  std::vector<std::string> addresses_of{};  ///< of a table: the arrays whose addresses it has
+  DType dtype_there{};                      ///< theirs
+  int device = 0;                           ///< see on
 
   bool is_read() const { return role != Role::output; }
   bool is_written() const { return role != Role::input; }
@@ -94,6 +97,15 @@ Array in_place(std::string name, Extents size, Tolerance tolerance = {}) {
   return {std::move(name), Role::in_place, DTypeOf<T>::value, size.elements, tolerance};
 }
 
+/// A table in the device's memory of the addresses of arrays of T: a kernel gets it as a T* const*.
+template <class T>
+Array table(std::string name, std::vector<std::string> addresses_of) {
+  Array array = input<std::int64_t>(std::move(name), addresses_of.size());
+  array.addresses_of = std::move(addresses_of);
+  array.dtype_there = DTypeOf<T>::value;
+  return array;
+}
+
 /// An array that lies somewhere: turns into a pointer to its elements, or a span of them. Throws
 /// std::logic_error when they are of another type.
 class Operand {
@@ -102,7 +114,7 @@ class Operand {
 
   template <class U>
   operator U*() const {
-    if (DTypeOf<std::remove_const_t<U>>::value != array_->dtype) {
+    if (!is_of<std::remove_const_t<U>>()) {
       throw std::logic_error(array_->name + " is bound as an array of another type");
     }
     return static_cast<U*>(data_);
@@ -113,6 +125,16 @@ class Operand {
   }
 
  private:
+  template <class U>
+  bool is_of() const {
+    if constexpr (std::is_pointer_v<U>) {
+      using There = std::remove_const_t<std::remove_pointer_t<U>>;
+      return !array_->addresses_of.empty() && DTypeOf<There>::value == array_->dtype_there;
+    } else {
+      return DTypeOf<U>::value == array_->dtype;
+    }
+  }
+
   const Array* array_;
   void* data_;
 };

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <chrono>
 #include <new>
 #include <stdexcept>
@@ -53,26 +52,6 @@ Doubles filled(Extents size, double value) {
   return all;
 }
 
-std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
-                                                          std::int64_t least) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
-  std::vector<std::int64_t> values;
-  const char* at = text.data();
-  const char* end = at + text.size();
-  while (values.size() < count) {
-    std::int64_t value = 0;
-    const auto [next, error] = std::from_chars(at, end, value);
-    if (error != std::errc{} || value < least || value > kMost) return std::nullopt;
-    values.push_back(value);
-    at = next;
-    if (values.size() < count) {
-      if (at == end || *at != 'x') return std::nullopt;
-      ++at;
-    }
-  }
-  return at == end ? std::optional(values) : std::nullopt;
-}
-
 void Operands::throw_missing(std::string_view name) const {
   std::vector<std::string_view> names;
   for (const Array& array : arrays_) names.push_back(array.name);
@@ -94,6 +73,12 @@ Binding::Binding(std::vector<Array> arrays) : arrays_(std::move(arrays)) {
     if (!array.count.empty() && !is_counted) {
       throw std::logic_error(fmt::format("{} is valid by {}, which is no integer that is written",
                                          array.name, array.count));
+    }
+    for (const std::string& name : array.addresses_of) {
+      const auto of = std::ranges::find(arrays_, name, &Array::name);
+      if (of != arrays_.end() && of->dtype == array.dtype_there) continue;
+      throw std::logic_error(fmt::format("{} has the address of {}, which is no array of {}",
+                                         array.name, name, to_string(array.dtype_there)));
     }
   }
 }
@@ -187,6 +172,11 @@ auto Workload::in_host_memory(auto f) const {
   }
 }
 
+Buffer& Workload::buffer_of(std::string_view name) {
+  const auto at = std::ranges::find(arrays(), name, &Array::name);
+  return buffers_.at(static_cast<std::size_t>(at - arrays().begin()));
+}
+
 void Workload::refill(std::uint64_t seed) {
   expect_host_memory();
   std::vector<LargeArray<std::byte>> values;
@@ -196,6 +186,11 @@ void Workload::refill(std::uint64_t seed) {
     values.push_back(in_host_memory([&] { return LargeArray<std::byte>(bytes); }));
     addresses.push_back(values.back().data());
     if (!array.is_read()) continue;
+    if (!array.addresses_of.empty()) {
+      auto* address = static_cast<void**>(addresses.back());
+      for (const std::string& name : array.addresses_of) *address++ = buffer_of(name).data();
+      continue;
+    }
     const RandomBits bits(seed, addresses.size() - 1);
     in_host_memory([&] { make_input(array, addresses.back(), set_, bits); });
   }
@@ -377,6 +372,10 @@ const Kernel* best_version(const Family& family, const Problem& problem, DType d
     if (why && why->empty()) *why = support.reason;
   }
   return nullptr;
+}
+
+std::string Family::problem_help() const {
+  return help_of(fields) + ", e.g. " + bench_problems(Backend::cuda).front().text();
 }
 
 Problem Family::problem(std::string_view text) const {

@@ -5,6 +5,8 @@
 #include "harness/array.hpp"
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
+#include "harness/fields.hpp"
+#include "harness/roof.hpp"
 #include "support/large_array.hpp"
 #include "support/out_of_memory.hpp"
 #include "support/parallel.hpp"
@@ -23,27 +25,6 @@
 #include <vector>
 
 namespace ladder {
-
-/// The work a problem cannot do without: useful floating-point operations, and bytes when what is read
-/// is read once and what is written is written once.
-struct Cost {
-  double flops, bytes_read, bytes_written;
-  double bytes() const { return bytes_read + bytes_written; }
-};
-
-/// The arithmetic that a family's work is held against, as the family `roofs` measures it: products
-/// of `dtype` on the CUDA cores or on the tensor cores, `products` of them for each useful one.
-struct ComputeRoof {
-  enum class Unit { fma, tensor };
-  Unit unit = Unit::fma;
-  DType dtype = DType::f32;
-  int products = 1;
-
-  auto operator<=>(const ComputeRoof&) const = default;
-};
-
-/// Which limit of the machine a family measures, so that others can be held against it; most do work.
-enum class Limit { none, dram, fma, tensor, other };
 
 /// A way to fill the arrays that a kernel reads, but for those that say what is in them. value maps 64
 /// random bits to an element.
@@ -140,11 +121,6 @@ std::vector<Expected> answers(std::same_as<Expected> auto... of_arrays) {
   return all;
 }
 
-/// Parses "AxBxC" into `count` integers from `least` to 2^40: more than any memory holds, and little
-/// enough for 64 bits to hold what a family makes of one.
-std::optional<std::vector<std::int64_t>> parse_dimensions(std::string_view text, std::size_t count,
-                                                          std::int64_t least);
-
 template <class C>
 concept AnswersOrJudges = requires(const typename C::Problem& p, Operands operands) {
   { C::template reference<float>(p, operands) } -> std::same_as<std::vector<Expected>>;
@@ -158,8 +134,9 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
   { C::cost(p, dtype) } -> std::same_as<Cost>;
 };
 
-/// What a family (or one op of it) must define. text is the last part of a benchmark's name, and parse
-/// its inverse. For an element type T of its kernels, with the arrays where they lie as operands:
+/// What a family (or one op of it) must define. fields() are those of its Problem; their text is the last
+/// part of a benchmark's name. For an element type T of its kernels, with the arrays where they lie as
+/// operands:
 ///   arrays<T>(p)                              lists what they read and write, and where it lies
 ///   bind<T>(p, operands)                      makes their Args, which have a member `void* workspace`
 ///                                             where versions need scratch memory
@@ -170,8 +147,12 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
 ///                                             and says what is wrong, or nothing
 /// And flops(p), the useful ones, or where not all bytes of the arrays move once, cost(p, dtype).
 /// A family may add:
-///   static ComputeRoof compute_roof(DType)    if its arithmetic is not fp32 multiply-adds
-///   static constexpr Limit limit              if it measures a limit of the machine
+///   static bool valid(p)                      if not all values that the fields may have go together
+///   demands(p, dtype, cost)                   what the work needs of the machine beside the cost's bytes;
+///                                             without it, that is cost.flops of "fma f32"
+///   measures(dtype)                           the Measurement, if it is one of a limit of the machine
+///   static constexpr bool gathers = true      if the data says where it reads or writes: tests then
+///                                             don't ask for coalesced accesses
 ///   static Problem smaller(p)                 if its problems may be large, or some of its input
 ///                                             sets do for small ones only: what ./bench tries all
 ///                                             input sets on but the first. What decides which code
@@ -185,14 +166,12 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
 ///   wants_gpu_reference(p)                    if problems may be too large for the CPU: then
 ///   reference_on_gpu(args, answers)           fills an AnswerOnGpu for each array that is written
 template <class C>
-concept Contract = AnswersOrJudges<C> && requires(const typename C::Problem& p, Backend backend,
-                                                  std::string_view text, Operands operands) {
+concept Contract = AnswersOrJudges<C> &&
+    requires(const typename C::Problem& p, Backend backend, Operands operands) {
   requires HasCost<C> || std::same_as<decltype(C::flops(p)), double>;
   { C::family } -> std::convertible_to<std::string_view>;
   { C::op } -> std::convertible_to<std::string_view>;
-  { C::problem_help } -> std::convertible_to<std::string_view>;
-  { C::parse(text) } -> std::same_as<std::optional<typename C::Problem>>;
-  { C::text(p) } -> std::same_as<std::string>;
+  { C::fields() } -> std::same_as<std::vector<Field>>;
   { C::test_problems() } -> std::same_as<std::vector<typename C::Problem>>;
   { C::bench_problems(backend) } -> std::same_as<std::vector<typename C::Problem>>;
   { C::input_sets() } -> std::same_as<std::vector<InputSet>>;
@@ -210,8 +189,8 @@ Plan make_plan(const Kernel& kernel, const void* args, bool may_time);
 /// addresses that someone else owns, one for each of arrays().
 class Binding {
  public:
-  /// Throws std::logic_error where two arrays have one name, or valid_by names none that is a count, or
-  /// one lies on no device.
+  /// Throws std::logic_error where two arrays have one name, valid_by names none that is a count, a table
+  /// one that is not there, or one lies on no device.
   explicit Binding(std::vector<Array> arrays);
   virtual ~Binding() = default;
   const std::vector<Array>& arrays() const { return arrays_; }
@@ -305,6 +284,7 @@ class Workload {
   void expect_host_memory() const;
   auto in_host_memory(auto f) const;
   std::uint64_t checksum_of_inputs() const;
+  Buffer& buffer_of(std::string_view name);
 
   /// What is a kernel's own, by its launch and its file.
   struct OfKernel {
@@ -332,9 +312,11 @@ double valid_elements(const Workload::Result& result);
 
 /// A family (or one op of it) behind one type for the programs.
 struct Family {
-  std::string_view name, op, problem_help;
-  Limit limit;
-  std::optional<Problem> (*parse)(std::string_view);
+  std::string_view name, op;
+  Measurement (*measures)(DType);  ///< null: it does work
+  bool gathers;
+  std::vector<Field> fields;
+  std::optional<Problem> (*parse)(std::string_view);  ///< throws as parse_fields
   std::vector<Problem> (*test_problems)();
   std::vector<Problem> (*own_test_problems)(const Kernel&);
   std::vector<Problem> (*bench_problems)(Backend);
@@ -342,12 +324,13 @@ struct Family {
   Problem (*smaller)(const Problem&);   ///< or the problem itself
   const char* (*best)(const Problem&);  ///< "" where the family doesn't say
   Cost (*cost)(const Problem&, DType);
-  ComputeRoof (*compute_roof)(DType);
+  std::vector<Demand> (*demands)(const Problem&, DType);
   double (*memory)(const Problem&, DType);  ///< bytes a check needs on the device that holds most
   std::unique_ptr<Binding> (*bind)(const Problem&, DType);  ///< null: not of this type
 
   /// Throws std::invalid_argument where the text is no problem.
   Problem problem(std::string_view text) const;
+  std::string problem_help() const;  ///< what a problem is, with an example
 
   int devices(const Problem& problem, DType dtype) const;  ///< as Binding
 
@@ -463,35 +446,63 @@ struct RegisterFamily {
   using Own = typename C::Problem;
 
   static const Own& own(const Problem& problem) { return problem.as<Own>(); }
-  static Problem erased(const Own& own) { return Problem(own, C::text(own)); }
+  static Problem erased(const Own& own) {
+    return Problem(own, text_of(field_texts(fields(), &own)));
+  }
   static std::vector<Problem> erased(const std::vector<Own>& all) {
     std::vector<Problem> problems;
     for (const Own& one : all) problems.push_back(erased(one));
     return problems;
   }
 
-  static constexpr Limit limit() {
-    if constexpr (requires { C::limit; }) return C::limit;
-    return Limit::none;
+  static constexpr bool gathers() {
+    if constexpr (requires { C::gathers; }) return C::gathers;
+    return false;
+  }
+  static constexpr auto measures() -> Measurement (*)(DType) {
+    if constexpr (requires(DType dtype) { C::measures(dtype); }) return C::measures;
+    return nullptr;
   }
 
-  RegisterFamily() {
-    add_family({
+  static const std::vector<Field>& fields() {
+    static const std::vector<Field> all = C::fields();
+    return all;
+  }
+  static std::optional<Problem> parse(std::string_view text) {
+    Own own{};
+    if (!parse_fields(fields(), text, &own)) return std::nullopt;
+    if constexpr (requires { C::valid(own); }) {
+      if (!C::valid(own)) return std::nullopt;
+    }
+    return erased(own);
+  }
+  static std::vector<Problem> bench_problems(Backend backend) {
+    std::vector<Own> all = C::bench_problems(backend);
+    for (const Field& field : fields()) {
+      for (std::size_t i = 0, before = all.size(); i < before * field.words.size(); ++i) {
+        const std::size_t word = i / before;
+        if (word > 0) field.set(&all.emplace_back(all[i % before]), static_cast<double>(word));
+      }
+    }
+    return erased(all);
+  }
+
+  RegisterFamily() { add_family(made()); }
+  static Family made() {
+    return {
         .name = C::family,
         .op = C::op,
-        .problem_help = C::problem_help,
-        .limit = limit(),
-        .parse = [](std::string_view text) -> std::optional<Problem> {
-          const auto problem = C::parse(text);
-          return problem ? std::optional(erased(*problem)) : std::nullopt;
-        },
+        .measures = measures(),
+        .gathers = gathers(),
+        .fields = fields(),
+        .parse = &parse,
         .test_problems = [] { return erased(C::test_problems()); },
         .own_test_problems =
             [](const Kernel& kernel) {
               const auto* first = static_cast<const Own*>(kernel.test_problems);
               return erased({first, first + kernel.test_problem_count});
             },
-        .bench_problems = [](Backend backend) { return erased(C::bench_problems(backend)); },
+        .bench_problems = &bench_problems,
         .input_sets = [] { return C::input_sets(); },
         .smaller = [](const Problem& problem) -> Problem {
           if constexpr (requires(const Own& p) { C::smaller(p); }) {
@@ -504,24 +515,30 @@ struct RegisterFamily {
           if constexpr (requires(const Own& p) { C::best(p); }) return C::best(own(problem));
           return "";
         },
-        .cost = [](const Problem& problem, DType dtype) -> Cost {
-          if constexpr (HasCost<C>) {
-            return C::cost(own(problem), dtype);
-          } else {
-            return cost_of(*bound_or_first(problem, dtype), C::flops(own(problem)));
+        .cost = &cost,
+        .demands = [](const Problem& problem, DType dtype) -> std::vector<Demand> {
+          const Cost work = cost(problem, dtype);
+          std::vector<Demand> all{{"fma f32", work.flops}};
+          if constexpr (requires(const Own& p) { C::demands(p, dtype, work); }) {
+            all = C::demands(own(problem), dtype, work);
           }
-        },
-        .compute_roof = [](DType dtype) -> ComputeRoof {
-          if constexpr (requires { C::compute_roof(dtype); }) return C::compute_roof(dtype);
-          return {};
+          all.insert(all.begin(), {"dram", work.bytes()});
+          return all;
         },
         .memory = [](const Problem& problem,
                      DType dtype) { return memory_of(*bound_or_first(problem, dtype)); },
         .bind = &bound,
-    });
+    };
   }
 
  private:
+  static Cost cost(const Problem& problem, DType dtype) {
+    if constexpr (HasCost<C>) {
+      return C::cost(own(problem), dtype);
+    } else {
+      return cost_of(*bound_or_first(problem, dtype), C::flops(own(problem)));
+    }
+  }
   static std::unique_ptr<Binding> bound(const Problem& problem, DType dtype) {
     std::unique_ptr<Binding> binding;
     ((DTypeOf<Ts>::value == dtype ? void(binding = std::make_unique<BindingOf<C, Ts>>(own(problem)))

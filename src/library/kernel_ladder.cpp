@@ -164,7 +164,7 @@ Problem problem_of(const Family& family, std::string_view name, const char* text
   const auto problem = family.parse(&given(text, "problem"));
   if (!problem) {
     throw Refused{KL_INVALID,
-                  fmt::format("'{}' is no problem of {}: {}", text, name, family.problem_help)};
+                  fmt::format("'{}' is no problem of {}: {}", text, name, family.problem_help())};
   }
   return *problem;
 }

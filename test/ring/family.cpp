@@ -6,15 +6,9 @@ namespace {
 std::string name(const char* array, int device) { return array + std::to_string(device); }
 
 struct Contract : ring {
-  static constexpr const char* problem_help = "DEVICESxN, e.g. 2x1000";
-
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 2, 0);
-    if (!d || (*d)[0] < 1 || (*d)[0] > kMost) return std::nullopt;
-    return Problem{static_cast<int>((*d)[0]), (*d)[1]};
-  }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.devices) + "x" + std::to_string(p.n);
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::devices>("DEVICES").from(1).to(kMost),
+            ladder::size<&Problem::n>("N")};
   }
   static std::vector<Problem> test_problems() {
     return {{1, 0}, {1, 1000}, {2, 0}, {2, 1}, {2, 1031}, {3, 2048}, {8, 5000}};

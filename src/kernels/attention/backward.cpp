@@ -5,7 +5,7 @@
 
 namespace {
 
-using attention_problem::Layout;
+using attention_layout::Layout;
 
 template <class Op>
 struct Contract : attention_contract::Common<Op> {

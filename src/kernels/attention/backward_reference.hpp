@@ -175,7 +175,7 @@ struct Rows {
   int queries, keys, diagonal;
   bool causal;
 
-  Rows(const attention::Problem& p, const attention_problem::Layout& at, bool is_causal, int b)
+  Rows(const attention::Problem& p, const attention_layout::Layout& at, bool is_causal, int b)
       : queries(at.queries(b)),
         keys(at.keys(b)),
         diagonal(p.top_left ? 0 : keys - queries),
@@ -198,7 +198,7 @@ void for_each_head(int batch, int heads, F f) {
 template <class T>
 void fill_forward(const attention::Problem& p, bool causal, const T* q, const T* k, const T* v,
                   T* o, float* lse) {
-  const attention_problem::Layout at(p);
+  const attention_layout::Layout at(p);
   const auto d = static_cast<std::size_t>(p.d);
   for_each_head(p.batch, p.heads, [&](int b, int h) {
     const Rows rows(p, at, causal, b);
@@ -223,7 +223,7 @@ inline void add(Sum* sums, const Factor& factor, const double* row, std::size_t 
 template <class T>
 std::vector<ladder::Expected> backward(const attention::Problem& p, bool causal, const T* q,
                                        const T* k, const T* v, const T* o, const T* d_o) {
-  const attention_problem::Layout at(p);
+  const attention_layout::Layout at(p);
   ladder::Expected dq = ladder::zeros(at.q_size());
   ladder::Expected dk = ladder::zeros(at.k_size());
   ladder::Expected dv = ladder::zeros(at.k_size());

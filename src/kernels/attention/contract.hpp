@@ -4,7 +4,7 @@
 
 #include "attention.hpp"
 #include "harness/family.hpp"
-#include "problem.hpp"
+#include "layout.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@
 
 namespace attention_contract {
 
-using attention_problem::Layout;
+using attention_layout::Layout;
 
 // --- Inputs -------------------------------------------------------------------------------------
 
@@ -34,12 +34,33 @@ inline double equal_value(std::uint64_t bits, const ladder::Array& array) {
 template <class Op>
 struct Common : Op {
   using Problem = attention::Problem;
-  static constexpr const char* problem_help = attention_problem::kHelp;
+  static constexpr int kMostRows = 1 << 28;  // which may be counted beyond their end in an int
 
-  static std::optional<Problem> parse(std::string_view text) {
-    return attention_problem::parse(text);
+  /// HEADS:KV_HEADS are heads in groups, SHORTEST..QUERIES sequences of different lengths; of decode
+  /// KEYS are those of a cache, likewise, which may lie in pages.
+  static std::vector<ladder::Field> fields() {
+    constexpr int kMostBlocks = 65535;  // of a grid along y and z
+    using ladder::size;
+    return {
+        size<&Problem::batch>("BATCH").to(kMostBlocks),
+        size<&Problem::heads>("HEADS").to(kMostBlocks),
+        size<&Problem::kv_heads>("KV_HEADS").to(kMostBlocks).after(":").unless<&Problem::heads>(),
+        size<&Problem::shortest>("SHORTEST").to(kMostRows).unless(-1).behind_it(".."),
+        size<&Problem::queries>("QUERIES").to(kMostRows),
+        size<&Problem::shortest_keys>("SHORTEST_KEYS")
+            .to(kMostRows)
+            .after(":")
+            .unless(-1)
+            .behind_it(".."),
+        size<&Problem::keys>("KEYS").to(kMostRows).after(":").unless<&Problem::queries>(),
+        size<&Problem::d>("D").among({64, 128}),
+        ladder::flag<&Problem::bshd>("@bshd"),
+        ladder::flag<&Problem::top_left>("@top_left"),
+        size<&Problem::page>("@page").among({16, 64}).unless(0)};
   }
-  static std::string text(const Problem& p) { return attention_problem::text(p); }
+  static bool valid(const Problem& p) { return goes_together(p) && !p.has_cache(); }
+
+  static Problem problem(const char* text) { return ladder::parsed<Problem>(fields(), text); }
 
   static std::vector<Problem> bench_problems(ladder::Backend backend) {
     if (backend == ladder::Backend::host) return problems({"1x2x128x64", "1x2:1x33:70x128@bshd"});
@@ -65,8 +86,9 @@ struct Common : Op {
     return p;
   }
 
-  static ladder::ComputeRoof compute_roof(ladder::DType dtype) {
-    return {ladder::ComputeRoof::Unit::tensor, dtype, 1};
+  static std::vector<ladder::Demand> demands(const Problem&, ladder::DType dtype,
+                                             const ladder::Cost& cost) {
+    return {{{"tensor", dtype}, cost.flops}};
   }
 
   /// Makes the lengths. The rows behind the keys that are used hold NaNs, which nobody may see.
@@ -125,10 +147,17 @@ struct Common : Op {
  protected:
   static std::vector<Problem> problems(std::initializer_list<const char*> texts) {
     std::vector<Problem> all;
-    for (const char* text : texts) {
-      all.push_back(attention_problem::parse_any(text).value());
-    }
+    for (const char* text : texts) all.push_back(problem(text));
     return all;
+  }
+
+  /// Whether a problem of any operation is one.
+  static bool goes_together(const Problem& p) {
+    const bool groups = p.kv_heads > 0 && p.heads > 0 && p.heads % p.kv_heads == 0;
+    const bool lengths = !p.has_lengths() || (p.keys == p.queries && p.shortest <= p.queries);
+    const bool fits =
+        !(p.has_lengths() || p.has_cache()) || p.keys * std::int64_t{p.batch} <= kMostRows;
+    return groups && lengths && fits && p.shortest_keys <= p.keys;
   }
 
   /// How many keys all queries of a head see together, of all sequences.

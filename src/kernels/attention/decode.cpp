@@ -1,14 +1,14 @@
 #include "decode.hpp"
 #include "contract.hpp"
 #include "harness/family.hpp"
-#include "problem.hpp"
+#include "layout.hpp"
 #include "reference.hpp"
 
 #include <limits>
 
 namespace {
 
-using attention_problem::Layout;
+using attention_layout::Layout;
 
 constexpr int kMostQueries = 16;
 
@@ -71,11 +71,10 @@ class CacheLayout {
 };
 
 struct Contract : attention_contract::Common<attention_decode> {
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto p = attention_problem::parse_any(text);
-    if (!p || p->has_lengths() || p->top_left || p->queries > kMostQueries) return std::nullopt;
-    const std::int64_t positions = std::int64_t{p->batch} * (p->keys + 64);
-    return positions <= 1 << 28 ? p : std::nullopt;
+  static bool valid(const Problem& p) {
+    const std::int64_t positions = std::int64_t{p.batch} * (p.keys + 64);
+    return goes_together(p) && !p.has_lengths() && !p.top_left && p.queries <= kMostQueries &&
+           positions <= kMostRows;
   }
 
   // No key, one, pages that are full, and with one key more or less; rows that are fewer than a

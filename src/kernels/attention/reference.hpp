@@ -19,7 +19,7 @@
 #pragma once
 
 #include "harness/family.hpp"
-#include "problem.hpp"
+#include "layout.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -165,7 +165,7 @@ struct Answer {
 template <class T>
 std::vector<ladder::Expected> forward(const attention::Problem& p, bool causal, const T* q,
                                       const T* k, const T* v) {
-  const attention_problem::Layout at(p);
+  const attention_layout::Layout at(p);
   ladder::Expected o = ladder::zeros(at.q_size());
   ladder::Expected lse = ladder::zeros(at.lse_size());
 

@@ -53,22 +53,16 @@ std::vector<ladder::InputSet> input_sets_of() {
 template <class Op>
 struct Contract : Op {
   static constexpr bool is_chain = std::same_as<Op, bias_gelu_residual>;
-  static constexpr const char* problem_help =
-      "N elements or ROWSxCOLS, at least 1, e.g. 16777216 or 4096x4096";
+  static constexpr std::int64_t kMostOfMany = std::int64_t{1}
+                                              << 31;  // so that a product is an int64
 
   static std::int64_t elements(const Problem& p) { return p.rows * p.cols; }
 
-  static std::optional<Problem> parse(std::string_view text) {
-    if (const auto n = ladder::parse_dimensions(text, 1, 0)) return Problem{1, n->front()};
-    const auto d = ladder::parse_dimensions(text, 2, 0);
-    constexpr std::int64_t kMost = std::int64_t{1} << 31;  // so that their product is an int64
-    if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
-    return Problem{(*d)[0], (*d)[1]};
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::rows>("ROWS").to(kMostOfMany).unless(1).behind_it("x"),
+            ladder::size<&Problem::cols>("COLS")};
   }
-  static std::string text(const Problem& p) {
-    const std::string cols = std::to_string(p.cols);
-    return p.rows == 1 ? cols : std::to_string(p.rows) + "x" + cols;
-  }
+  static bool valid(const Problem& p) { return p.rows == 1 || p.cols <= kMostOfMany; }
 
   // Of the chain: rows of whole vectors and others, some shorter than a vector.
   static std::vector<Problem> test_problems() {
@@ -94,8 +88,7 @@ struct Contract : Op {
   }
   static const char* best(const Problem&) {
     if (is_chain) return "v24_";
-    if (std::same_as<Op, add> || std::same_as<Op, silu_mul>) return "v09_";
-    return std::same_as<Op, relu> || std::same_as<Op, gelu> ? "v07_" : "v06_";
+    return std::same_as<Op, add> || std::same_as<Op, silu_mul> ? "v09_" : "v07_";
   }
   static std::vector<ladder::InputSet> input_sets() { return input_sets_of<Op>(); }
   static Problem smaller(const Problem& p) {

@@ -7,16 +7,9 @@
 namespace {
 
 struct Contract : gemm {
-  static constexpr const char* problem_help = "MxNxK, each at least 1, e.g. 4096x4096x4096";
-
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 3, 0);
-    constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
-    if (!d || std::max({(*d)[0], (*d)[1], (*d)[2]}) > kMost) return std::nullopt;
-    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1]), static_cast<int>((*d)[2])};
-  }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.m) + "x" + std::to_string(p.n) + "x" + std::to_string(p.k);
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::m>("M"), ladder::size<&Problem::n>("N"),
+            ladder::size<&Problem::k>("K")};
   }
 
   static std::vector<Problem> test_problems() {

@@ -12,16 +12,9 @@ struct Contract : Op {
   using Problem = typename Op::Problem;
   template <class T>
   using Output = typename Op::template Output<T>;
-  static constexpr const char* problem_help = "MxNxK, each at least 1, e.g. 4096x4096x4096";
-
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 3, 0);
-    constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
-    if (!d || std::max({(*d)[0], (*d)[1], (*d)[2]}) > kMost) return std::nullopt;
-    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1]), static_cast<int>((*d)[2])};
-  }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.m) + "x" + std::to_string(p.n) + "x" + std::to_string(p.k);
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::m>("M"), ladder::size<&Problem::n>("N"),
+            ladder::size<&Problem::k>("K")};
   }
 
   // Sizes that are multiples of 16, for rows of every type that start at multiples of 16 bytes; of
@@ -59,10 +52,10 @@ struct Contract : Op {
   static double flops(const Problem& p) { return 2.0 * p.m * p.n * p.k; }
 
   /// fp32 is made of TF32, with three products for one (v04).
-  static ladder::ComputeRoof compute_roof(ladder::DType dtype) {
-    using enum ladder::ComputeRoof::Unit;
-    if (dtype == ladder::DType::f32) return {tensor, ladder::DType::tf32, 3};
-    return {tensor, dtype, 1};
+  static std::vector<ladder::Demand> demands(const Problem&, ladder::DType dtype,
+                                             const ladder::Cost& cost) {
+    if (dtype == ladder::DType::f32) return {{{"tensor", ladder::DType::tf32}, 3 * cost.flops}};
+    return {{{"tensor", dtype}, cost.flops}};
   }
 
   // The products are exact. An instruction aligns some of them and the sum so far to the largest,

@@ -41,16 +41,11 @@ double constant_value(std::uint64_t, const Array&) { return -3.25; }
 template <class Op>
 struct Contract : Op {
   static constexpr bool of_rows = std::same_as<Op, row_sum>;
-  static constexpr const char* problem_help = "ROWSxCOLS, e.g. 8192x4096";
 
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 2, 0);
+  static std::vector<ladder::Field> fields() {
     constexpr std::int64_t kMost = (std::int64_t{1} << 31) - 1;  // blocks of a grid, one per row
-    if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
-    return Problem{(*d)[0], (*d)[1]};
-  }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.rows) + "x" + std::to_string(p.cols);
+    return {ladder::size<&Problem::rows>("ROWS").to(kMost),
+            ladder::size<&Problem::cols>("COLS").to(kMost)};
   }
 
   // Rows go to a warp up to 2 KiB, to 1024 threads beyond 64 KiB. Columns go in tiles of 32, or as

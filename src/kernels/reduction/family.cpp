@@ -175,13 +175,8 @@ struct Contract : Op {
   static constexpr bool is_sum = std::same_as<Op, sum>;
   static constexpr bool is_dot = std::same_as<Op, dot>;
   static constexpr bool is_argmax = std::same_as<Op, argmax>;
-  static constexpr const char* problem_help = "N elements, at least 0, e.g. 268435456";
 
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto n = ladder::parse_dimensions(text, 1, 0);
-    return n ? std::optional(Problem{n->front()}) : std::nullopt;
-  }
-  static std::string text(const Problem& p) { return std::to_string(p.n); }
+  static std::vector<ladder::Field> fields() { return {ladder::size<&Problem::n>("N")}; }
 
   // v01 to v03 begin a second pass beyond 256 elements and a third beyond 65536, v04 to v06 a
   // second beyond 512; the others use more than one block beyond 16384 (v40: 8192), with 16-bit

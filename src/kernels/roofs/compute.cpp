@@ -14,18 +14,11 @@ ladder::Expected repeated(const std::vector<double>& values, std::int64_t times)
 }
 
 struct FmaContract : fma {
-  static constexpr ladder::Limit limit = ladder::Limit::fma;
-  static constexpr const char* problem_help =
-      "BxS, blocks of 256 threads and steps of each chain, a multiple of 64 up to 1024, e.g. "
-      "16896x1024";
+  static ladder::Measurement measures(ladder::DType dtype) { return {{"fma", dtype}, "FLOP"}; }
 
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 2, 1);
-    if (!d || (*d)[1] % kUnroll != 0 || (*d)[1] > kMostSteps) return std::nullopt;
-    return Problem{(*d)[0], static_cast<int>((*d)[1])};
-  }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.blocks) + "x" + std::to_string(p.steps);
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::blocks>("BLOCKS").from(1),
+            ladder::size<&Problem::steps>("STEPS").from(1).to(kMostSteps).multiple_of(kUnroll)};
   }
   static std::vector<Problem> test_problems() { return {{1, 64}, {2, 1024}, {5, 128}}; }
   // 128 blocks for each of 132 SMs; a GPU with another number of them has a short last wave.
@@ -67,18 +60,12 @@ struct FmaContract : fma {
 
 template <class Op>
 struct TensorContract : Op {
-  static constexpr ladder::Limit limit = ladder::Limit::tensor;
+  static ladder::Measurement measures(ladder::DType dtype) { return {{"tensor", dtype}, "FLOP"}; }
   using Problem = typename Op::Problem;
-  static constexpr const char* problem_help =
-      "BxS, blocks and products that each warp or warpgroup adds up, at most 8192, e.g. 264x4096";
 
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 2, 1);
-    if (!d || (*d)[1] > Op::kMostSteps) return std::nullopt;
-    return Problem{(*d)[0], static_cast<int>((*d)[1])};
-  }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.blocks) + "x" + std::to_string(p.steps);
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::blocks>("BLOCKS").from(1),
+            ladder::size<&Problem::steps>("STEPS").from(1).to(Op::kMostSteps)};
   }
   static std::vector<Problem> test_problems() { return {{1, 1}, {2, 7}, {3, 20}}; }
   // One wave on 132 SMs: two blocks per SM, or with wgmma, whose C fills the registers, one.

@@ -5,19 +5,13 @@ namespace roofs {
 namespace {
 
 struct Contract : dram {
-  static constexpr ladder::Limit limit = ladder::Limit::dram;
-  static constexpr const char* problem_help =
-      "RxW bytes to read and to write, multiples of 16, not both 0, e.g. 1073741824x1073741824";
+  static ladder::Measurement measures(ladder::DType) { return {"dram", "B"}; }
 
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 2, 0);
-    if (!d || (*d)[0] % 16 != 0 || (*d)[1] % 16 != 0) return std::nullopt;
-    const Problem p{(*d)[0], (*d)[1]};
-    return p.read > 0 || p.write > 0 ? std::optional(p) : std::nullopt;
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::read>("READ").multiple_of(16),
+            ladder::size<&Problem::write>("WRITTEN").multiple_of(16)};
   }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.read) + "x" + std::to_string(p.write);
-  }
+  static bool valid(const Problem& p) { return p.read + p.write > 0; }
 
   // Every mix, in whole tiles and not, with much and with little left over.
   static std::vector<Problem> test_problems() {

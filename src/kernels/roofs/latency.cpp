@@ -2,6 +2,7 @@
 #include "harness/family.hpp"
 #include "roofs.hpp"
 
+#include <algorithm>
 #include <bit>
 
 namespace roofs {
@@ -9,21 +10,15 @@ namespace {
 
 template <class Op>
 struct Contract : Op {
-  static constexpr ladder::Limit limit = ladder::Limit::other;
   using Problem = typename Op::Problem;
-  static constexpr const char* problem_help =
-      "BxN, bytes of the ring, a power of two from 128, and loads, e.g. 268435456x4096";
 
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 2, 1);
-    if (!d) return std::nullopt;
-    const auto bytes = static_cast<std::uint64_t>((*d)[0]);
-    const std::uint64_t most = std::uint64_t{Op::kMostLines} * Op::kLine;
-    if (!std::has_single_bit(bytes) || bytes < Op::kLine || bytes > most) return std::nullopt;
-    return Problem{(*d)[0], (*d)[1]};
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::bytes>("BYTES").from(Op::kLine).to(std::int64_t{Op::kMostLines} *
+                                                                      Op::kLine),
+            ladder::size<&Problem::loads>("LOADS").from(1)};
   }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.bytes) + "x" + std::to_string(p.loads);
+  static bool valid(const Problem& p) {
+    return std::has_single_bit(static_cast<std::uint64_t>(p.bytes));
   }
   static std::vector<Problem> test_problems() {
     return {{128, 1}, {128, 7}, {4096, 31}, {1 << 14, 1000}, {1 << 17, 1021}};
@@ -46,7 +41,11 @@ struct Contract : Op {
     auto step = [](std::uint64_t, const ladder::Array&) { return Op::kStep * 0x1p-149; };
     return {{"steps", step, true}};
   }
-  /// flops are the loads, so that time over flops is the latency.
+  static ladder::Measurement measures(ladder::DType) {
+    std::string roof = Op::op;
+    std::ranges::replace(roof, '_', ' ');
+    return {roof.c_str(), "load"};
+  }
   static ladder::Cost cost(const Problem& p, ladder::DType) {
     const auto loads = static_cast<double>(p.loads);
     return {.flops = loads, .bytes_read = 8 * loads, .bytes_written = 4};
@@ -72,14 +71,11 @@ struct Contract : Op {
 };
 
 struct Launch : launch {
-  static constexpr ladder::Limit limit = ladder::Limit::other;
-  static constexpr const char* problem_help = "N blocks, e.g. 1";
+  static ladder::Measurement measures(ladder::DType) { return {"launch", ""}; }
 
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 1, 1);
-    return d ? std::optional(Problem{d->front()}) : std::nullopt;
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::blocks>("BLOCKS").from(1)};
   }
-  static std::string text(const Problem& p) { return std::to_string(p.blocks); }
   static std::vector<Problem> test_problems() { return {{1}, {1000}}; }
   static std::vector<Problem> bench_problems(ladder::Backend) { return {{1}}; }
   static std::vector<ladder::InputSet> input_sets() {

@@ -138,6 +138,48 @@ struct shared : Roof {
   };
 };
 
+/// Throughput of atomic additions in shared memory: every thread adds 1 to kSteps counters of its
+/// block. The block's n-th addition is to counter n % counters, so a warp's 32 are in 32 banks and none
+/// waits for another; those of several warps may meet in a counter. y has each block's counters.
+struct shared_atomics : Roof {
+  static constexpr const char* op = "shared_atomics";
+  static constexpr int kBlock = 256;
+  static constexpr int kSteps = 1024;
+  static constexpr int kMostCounters = 4096;  // 16 KiB
+
+  struct Problem {
+    std::int64_t blocks;
+    int counters;  // a power of two, at least a warp's 32
+  };
+  template <class T>
+  struct Args {
+    T* y;  // [blocks, counters]
+    std::int64_t blocks;
+    int counters;
+  };
+};
+
+/// Throughput of loads of 4 bytes from random places of an array. Every thread loads kLoads of them, of
+/// each of its vectors of four indices, which are kBlock vectors apart; y[thread] is their sum.
+struct gather : Roof {
+  static constexpr const char* op = "gather";
+  static constexpr int kBlock = 256;
+  static constexpr int kLoads = 16;  // in flight per thread
+  static constexpr int kTile = kBlock * kLoads;
+
+  struct Problem {
+    std::int64_t bytes;  // of the array, a multiple of 4
+    std::int64_t loads;  // a multiple of kTile
+  };
+  template <class T>
+  struct Args {
+    const T* x;                 // [bytes / 4]
+    const std::int32_t* index;  // [loads], places in x
+    T* y;                       // [loads / kLoads]
+    std::int64_t loads;
+  };
+};
+
 /// Latency of a load: one thread follows a ring through `lines` lines of 128 bytes, from line i to
 /// line (i + kStep) % lines, where each address depends on what the load before has brought.
 /// y[0] is the line where it ends. An operation per level of the memory, told by kLevel.

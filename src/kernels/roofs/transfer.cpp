@@ -7,18 +7,14 @@ namespace {
 
 template <class Op>
 struct Contract : Op {
-  static constexpr ladder::Limit limit = ladder::Limit::other;
+  static ladder::Measurement measures(ladder::DType) { return {Op::op, "B"}; }
   using Problem = typename Op::Problem;
   static constexpr bool has_x = std::is_same_v<Op, d2h>, has_y = !has_x;
   static constexpr bool has_samples = !std::is_same_v<Op, h2d>;
-  static constexpr const char* problem_help = "B bytes, a multiple of 256, e.g. 268435456";
 
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 1, 1);
-    if (!d || d->front() % (4 * Op::kSamples) != 0) return std::nullopt;
-    return Problem{d->front()};
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::bytes>("BYTES").from(1).multiple_of(4 * Op::kSamples)};
   }
-  static std::string text(const Problem& p) { return std::to_string(p.bytes); }
   static std::vector<Problem> test_problems() { return {{256}, {768}, {256 * 4099}}; }
   static std::vector<Problem> bench_problems(ladder::Backend) { return {{1 << 28}}; }
   static std::vector<ladder::InputSet> input_sets() {

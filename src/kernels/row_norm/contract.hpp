@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -133,35 +132,11 @@ double of_x(std::uint64_t bits, const ladder::Array& array) {
 template <class Op>
 struct RowsContract : Op {
   using Problem = typename Op::Problem;
-  static constexpr const char* problem_help =
-      "ROWSxCOLS, e.g. 8192x4096, and behind it an eps other than 1e-5: @eps1e-6";
-  static constexpr std::string_view kEpsilonIs = "@eps";
   static constexpr bool kIsForward = std::string_view(Op::op).empty();
 
-  static std::optional<Problem> parse(std::string_view text) {
-    float epsilon = Op::kEpsilon;
-    const std::size_t at = text.find(kEpsilonIs);
-    if (at != text.npos) {
-      const char* const end = text.data() + text.size();
-      const auto [read, error] =
-          std::from_chars(text.data() + at + kEpsilonIs.size(), end, epsilon);
-      if (error != std::errc{} || read != end || !std::isnormal(epsilon) || epsilon < 0) {
-        return std::nullopt;
-      }
-      text = text.substr(0, at);
-    }
-    const auto d = ladder::parse_dimensions(text, 2, 0);
-    constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
-    if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
-    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1]), epsilon};
-  }
-  static std::string text(const Problem& p) {
-    std::string text = std::to_string(p.rows) + "x" + std::to_string(p.cols);
-    if (p.epsilon == Op::kEpsilon) return text;
-    std::array<char, 32> digits;
-    const auto [end, error] =
-        std::to_chars(digits.data(), digits.data() + digits.size(), p.epsilon);
-    return text.append(kEpsilonIs).append(digits.data(), end);
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::rows>("ROWS"), ladder::size<&Problem::cols>("COLS"),
+            ladder::real<&Problem::epsilon>("@eps").unless(Op::kEpsilon)};
   }
 
   // Rows beyond the registers of a block, above 65536 elements, are whole vectors and not.

@@ -105,16 +105,8 @@ struct Contract : Op {
   using Problem = softmax::Problem;
   static constexpr bool is_causal = std::same_as<Op, causal_softmax>;
   static constexpr bool is_forward = Op::inputs == 1;
-  static constexpr const char* problem_help = "ROWSxCOLS, e.g. 8192x4096";
-
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 2, 0);
-    constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
-    if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
-    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1])};
-  }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.rows) + "x" + std::to_string(p.cols);
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::rows>("ROWS"), ladder::size<&Problem::cols>("COLS")};
   }
 
   // Causal ones also: a matrix higher than wide, whose first rows see nothing, and rows with

@@ -18,16 +18,8 @@ double edge_value(std::uint64_t bits, const ladder::Array&) {
 }
 
 struct Contract : transpose {
-  static constexpr const char* problem_help = "ROWSxCOLS, each at least 1, e.g. 8192x8192";
-
-  static std::optional<Problem> parse(std::string_view text) {
-    const auto d = ladder::parse_dimensions(text, 2, 0);
-    constexpr std::int64_t kMost = 1 << 30;  // so that the kernels may count beyond it in an int
-    if (!d || std::max((*d)[0], (*d)[1]) > kMost) return std::nullopt;
-    return Problem{static_cast<int>((*d)[0]), static_cast<int>((*d)[1])};
-  }
-  static std::string text(const Problem& p) {
-    return std::to_string(p.rows) + "x" + std::to_string(p.cols);
+  static std::vector<ladder::Field> fields() {
+    return {ladder::size<&Problem::rows>("ROWS"), ladder::size<&Problem::cols>("COLS")};
   }
 
   // Around the tiles of 32, 64 and 128; and whole vectors in tiles that are not whole.

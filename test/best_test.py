@@ -1,0 +1,320 @@
+#!/usr/bin/env python3
+"""Whether the version that the library calls the best for a problem is the fastest, by the rows in
+results/ that are of today's code: best_test.py LIBRARY. A row is of today's code if its commit has the
+version's file, and what that includes, as the tree has them, but for comments. Exits with 77 without git's
+history."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from collections import Counter
+from pathlib import Path
+from typing import ClassVar, Iterable, Mapping, Sequence
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+sys.dont_write_bytecode = True
+
+import ladder_csv  # noqa: E402
+from ladder_csv import Row  # noqa: E402
+from peers.library import HOST, Library, LibraryError  # noqa: E402
+
+# The best version may take this much longer than the fastest, beyond what its run can't tell apart: it is
+# chosen for a whole operation, or by an estimate.
+BOUND = 0.10
+NOT_LADDERS = re.compile(r"counters\.csv$|-(peers|(autotune|torch)-\w+)\.csv$")
+
+
+# ---- Which code a row is of
+
+
+class NoHistory(Exception):
+    pass
+
+
+class Tree:
+    """A checkout: its files in src/, and as commits have them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.git("rev-parse", "HEAD")
+
+    def git(self, *arguments: str) -> str:
+        try:
+            return subprocess.run(["git", "-C", str(self.root), *arguments], capture_output=True,
+                                  text=True, check=True).stdout  # fmt: skip
+        except FileNotFoundError:
+            raise NoHistory("there is no git") from None
+        except subprocess.CalledProcessError as error:
+            raise NoHistory(error.stderr.strip()) from None
+
+    @functools.cache
+    def blobs(self, commit: str) -> Mapping[str, str]:
+        """The ids of its files' contents; none of a commit that is not there."""
+        try:
+            lines = self.git("ls-tree", "-r", commit, "src").splitlines()
+        except NoHistory:
+            return {}
+        return {path: about.split()[2] for about, path in (line.split("\t") for line in lines)}
+
+    @functools.cache
+    def text(self, path: str) -> str:
+        return (self.root / path).read_text(encoding="utf-8")
+
+    @functools.cache
+    def is_same(self, path: str, blob: str) -> bool:
+        data = self.text(path).encode()
+        if hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() == blob:
+            return True
+        return code(self.text(path)) == code(self.git("cat-file", "blob", blob))
+
+    @functools.cache
+    def included(self, path: str) -> frozenset[str]:
+        """What a file includes of src/device and src/kernels."""
+        names = re.findall(r'^#include "(.+)"', self.text(path), re.MULTILINE)
+        files = {str(folder / name) for name in names for folder in (Path(path).parent, Path("src"))}
+        return frozenset(one for one in files if one.startswith(("src/device/", "src/kernels/"))
+                         and (self.root / one).exists())  # fmt: skip
+
+    @functools.cache
+    def including(self, path: str) -> frozenset[str]:
+        files = (str(file.relative_to(self.root)) for file in self.root.glob("src/kernels/*/*.cu"))
+        return frozenset(one for one in files if path in self.included(one))
+
+    @functools.cache
+    def sources(self, path: str) -> frozenset[str]:
+        """A version's file and what it includes; with a header of launchers, the files that define them."""
+        found, left = {path}, [path]
+        while left:
+            one = left.pop()
+            others = self.included(one)
+            if one.endswith("launchers.hpp"):
+                others |= self.including(one)
+            left += others - found
+            found |= others
+        return frozenset(found)
+
+    def is_of_today(self, row: Row) -> bool:
+        file = ladder_csv.file_of(row.family, row.kernel, self.root / "src" / "kernels")
+        if not file or row.git_sha.endswith("-dirty"):
+            return False
+        then = self.blobs(row.git_sha)
+        return all(
+            one in then and self.is_same(one, then[one])
+            for one in self.sources(str(file.relative_to(self.root)))
+        )
+
+
+def code(text: str) -> list[str]:
+    return re.sub(r"//.*", "", text).split()
+
+
+# ---- The best and the fastest
+
+
+def rungs(rows: Iterable[Row]) -> list[Row]:
+    """Of versions of ours, with a time that can be believed."""
+    return [r for r in rows if r.timed and r.backend == "cuda"
+            and not (r.is_baseline or r.is_peer or r.is_roof or r.is_suspect)]  # fmt: skip
+
+
+def groups_of(rows: Iterable[Row]) -> list[list[Row]]:
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.device, *ladder_csv.group(row)), []).append(row)
+    return list(found.values())
+
+
+def times_its_choices(row: Row) -> bool:
+    """When a problem is planned; nobody asks the best version for that."""
+    file = ladder_csv.file_of(row.family, row.kernel)
+    return file is not None and "bool may_time" in file.read_text(encoding="utf-8")
+
+
+def slower(rows: Sequence[Row], best: str) -> str | None:
+    """What is to be said of the best version, if it is slower than another; None where the rows don't have
+    both."""
+    ours = next((r for r in rows if r.kernel == best), None)
+    others = [r for r in rows if r.kernel != best and not times_its_choices(r)]
+    if not ours or not others:
+        return None
+    fastest = min(others, key=lambda r: r.time_us)
+    unknown = ours.resolution_pct / 100 if ours.resolution_pct >= 0 else 0
+    ratio = ours.time_us / fastest.time_us
+    if ratio <= 1 + BOUND + unknown:
+        return ""
+    name = "/".join(filter(None, (ours.family, ours.op, ours.dtype, best, ours.problem)))
+    return f"{name} takes {ratio:.2f} times as long as {fastest.kernel} on {ours.device} ({ours.git_sha[:10]})"
+
+
+def best_of(library: Library, row: Row) -> str:
+    """For its problem, of the host executor's kernels, which have all that versions need of a GPU; empty if
+    there is none."""
+    operation = "/".join(filter(None, (row.family, row.op)))
+    try:
+        return library.best(operation, row.dtype, HOST, row.problem).version
+    except LibraryError:
+        return ""
+
+
+class Results(unittest.TestCase):
+    library: ClassVar[Library]
+
+    def test_the_best_is_the_fastest(self) -> None:
+        try:
+            tree = Tree(ROOT)
+        except NoHistory as why:
+            self.skipTest(f"which code the rows are of is not known: {why}")
+        found: list[str] = []
+        counts = Counter[str]()
+        for path in sorted(ROOT.glob("results/*/*.csv")):
+            if NOT_LADDERS.search(path.name):
+                continue
+            rows = rungs(ladder_csv.read(path))
+            todays = [row for row in rows if tree.is_of_today(row)]
+            counts.update(todays=len(todays), stale=len(rows) - len(todays))
+            said = (slower(group, best_of(self.library, group[0])) for group in groups_of(todays))
+            found += (one for one in said if one is not None)
+        print(f"{len(found)} groups have times of the best version and of others by today's code; "
+              f"{counts['todays']} rows are of today's code, {counts['stale']} are stale.")  # fmt: skip
+        self.assertEqual(list(filter(None, found)), [])
+
+
+# ---- With rows that are made up
+
+
+def row(kernel: str, us: float, family: str = "gemm", **more: str | float) -> Row:
+    values: dict[str, str | float] = {
+        name: "" if kind is str else float("nan") for name, kind in Row.__annotations__.items()
+    }
+    values |= {"kernel": kernel, "family": family, "dtype": "f32", "problem": "8x8x8", "cache": "cold",
+               "backend": "cuda", "device": "a GPU", "verdict": "passed", "time_us": us}  # fmt: skip
+    return Row(**(values | more))  # type: ignore[arg-type]
+
+
+class MadeUp(unittest.TestCase):
+    def test_a_best_that_is_slower_is_found(self) -> None:
+        rows = [row("v18_last_wave", 100), row("v20_autotuned", 111, git_sha="0123456789abcdef")]
+        self.assertEqual(slower(rows, "v20_autotuned"),
+                         "gemm/f32/v20_autotuned/8x8x8 takes 1.11 times as long as v18_last_wave on a GPU "
+                         "(0123456789)")  # fmt: skip
+        self.assertEqual(slower(rows, "v18_last_wave"), "")
+
+    def test_as_much_as_the_bound_and_the_resolution_is_allowed(self) -> None:
+        rows = [row("v18_last_wave", 100), row("v20_autotuned", 111.9, resolution_pct=2)]
+        self.assertEqual(slower(rows, "v20_autotuned"), "")
+        rows[1] = rows[1]._replace(time_us=112.1)
+        self.assertTrue(slower(rows, "v20_autotuned"))
+
+    def test_a_version_that_times_its_choices_is_no_rival(self) -> None:
+        rows = [row("v20_autotuned", 120, "gemm_tensor"), row("v28_timed", 100, "gemm_tensor")]
+        self.assertIsNone(slower(rows, "v20_autotuned"))
+
+    def test_of_one_alone_nothing_is_said(self) -> None:
+        self.assertIsNone(slower([row("v18_last_wave", 100)], "v20_autotuned"))
+        self.assertIsNone(slower([row("v20_autotuned", 100)], "v20_autotuned"))
+
+    def test_vendors_peers_and_what_beats_its_roof_are_left_out(self) -> None:
+        good = row("v01_naive", 1)
+        self.assertEqual(rungs([good, row("v00_cublas", 1), row("p01_torch", 1), row("v02_a", 0),
+                                row("v02_a", 1, suspect="yes"), row("v02_a", 1, verdict="failed"),
+                                row("v02_a", 1, backend="host"), row("v02_a", 1, "roofs")]), [good])  # fmt: skip
+
+    def test_groups_are_of_one_device_problem_and_cache(self) -> None:
+        rows = [row("v01_a", 1), row("v02_b", 1), row("v01_a", 1, device="another"),
+                row("v01_a", 1, cache="hot"), row("v01_a", 1, problem="9x9x9")]  # fmt: skip
+        self.assertEqual([len(group) for group in groups_of(rows)], [2, 1, 1, 1])
+
+    def test_the_library_tells_the_best(self) -> None:
+        one = row("", 1, "softmax", op="log", dtype="bf16", problem="8x100")
+        self.assertEqual(best_of(Results.library, one), "v13_log_by_length")
+        self.assertEqual(best_of(Results.library, one._replace(family="gone")), "")
+
+
+class TodaysCode(unittest.TestCase):
+    """In a repository of two versions, a header of each, and a version that launches another's kernel."""
+
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        try:
+            self.git("init", "--quiet")
+        except FileNotFoundError:
+            self.skipTest("there is no git")
+        self.write("device/vector.hpp", "int a;\n")
+        self.write("kernels/own/own.hpp", '#include "device/vector.hpp"\n#include <cmath>\n')
+        self.write("kernels/own/launchers.hpp", "int launch();\n")
+        self.write("kernels/own/v01_naive.cu", '#include "own.hpp"\nint b;\n')
+        self.write("kernels/own/v02_next.cu", '#include "kernels/own/launchers.hpp"\nint c;\n')
+        self.write("kernels/own/v03_by_shape.cu", '#include "launchers.hpp"\nint d;\n')
+        self.commit = self.committed()
+
+    def git(self, *arguments: str) -> str:
+        command = ["git", "-C", str(self.root), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def write(self, path: str, text: str) -> None:
+        file = self.root / "src" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+    def committed(self) -> str:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message=a")
+        return self.git("rev-parse", "HEAD")
+
+    def todays(self, commit: str = "") -> str:
+        """The numbers of the versions whose rows are of today's code."""
+        ladder_csv.file_of.cache_clear()
+        tree = Tree(self.root)
+        versions = ("v01_naive", "v02_next", "v03_by_shape")
+        rows = [row(one, 1, "own", git_sha=commit or self.commit) for one in versions]
+        return " ".join(one.kernel[:3] for one in rows if tree.is_of_today(one))
+
+    def test_as_it_was_committed(self) -> None:
+        self.assertEqual(self.todays(), "v01 v02 v03")
+        self.assertEqual(self.todays(self.commit[:10]), "v01 v02 v03")
+        self.assertEqual(self.todays(self.commit + "-dirty"), "")
+        self.assertEqual(self.todays("0" * 40), "")
+        self.assertEqual(self.todays("unknown"), "")
+
+    def test_a_changed_version(self) -> None:
+        self.write("kernels/own/v01_naive.cu", '#include "own.hpp"\nint e;\n')
+        self.assertEqual(self.todays(), "v02 v03")
+        self.assertEqual(self.todays(self.committed()), "v01 v02 v03")
+        self.assertEqual(self.todays(), "v02 v03")
+
+    def test_a_changed_header_of_a_header(self) -> None:
+        self.write("device/vector.hpp", "long a;\n")
+        self.assertEqual(self.todays(), "v02 v03")
+
+    def test_a_changed_file_whose_launcher_is_called(self) -> None:
+        self.write("kernels/own/v02_next.cu", '#include "kernels/own/launchers.hpp"\nint e;\n')
+        self.assertEqual(self.todays(), "v01")
+
+    def test_comments_are_no_code(self) -> None:
+        self.write("device/vector.hpp", "// A number.\nint a;  // the number\n")
+        self.assertEqual(self.todays(), "v01 v02 v03")
+
+    def test_versions_and_headers_that_are_no_more_or_new(self) -> None:
+        self.write("kernels/own/new.hpp", "")
+        self.write("kernels/own/v01_naive.cu", '#include "new.hpp"\nint b;\n')
+        (self.root / "src/kernels/own/v03_by_shape.cu").unlink()
+        self.assertEqual(self.todays(), "v02")
+
+    def test_without_a_history(self) -> None:
+        with tempfile.TemporaryDirectory() as empty, self.assertRaises(NoHistory):
+            Tree(Path(empty))
+
+
+if __name__ == "__main__":
+    Results.library = Library(Path(sys.argv.pop()))
+    result = unittest.main(exit=False).result
+    sys.exit(77 if result.skipped and result.wasSuccessful() else not result.wasSuccessful())
