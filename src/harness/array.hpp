@@ -86,8 +86,8 @@ Array in_place(std::string name, Extents size, Tolerance tolerance = {}) {
   return {std::move(name), Role::in_place, DTypeOf<T>::value, size.elements, tolerance};
 }
 
-/// An array that lies somewhere: turns into a pointer to its elements, or a span of them. Throws
-/// std::logic_error when they are of another type.
+/// An array that lies somewhere: turns into a pointer to its elements, or a span of them; of packed ones to
+/// and of their bytes. Throws std::logic_error when they are of another type.
 class Operand {
  public:
   Operand(const Array& array, void* data) : array_(&array), data_(data) {}
@@ -101,7 +101,7 @@ class Operand {
   }
   template <class U>
   operator std::span<U>() const {
-    return {static_cast<U*>(*this), array_->size};
+    return {static_cast<U*>(*this), Packed<U> ? ceil_div(array_->size, 2) : array_->size};
   }
 
  private:
