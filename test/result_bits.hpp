@@ -19,7 +19,7 @@ inline std::vector<std::uint64_t> result_bits(const Kernel& kernel, Workload& wo
     if (kernel.version.unordered_sum == std::string_view(result.array.name)) continue;
     const auto valid = static_cast<std::size_t>(
         std::clamp(valid_elements(result, device), 0.0, static_cast<double>(result.array.size)));
-    all.push_back(device.checksum(result.written->data(), valid * size_of(result.array.dtype)));
+    all.push_back(device.checksum(result.written->data(), bytes_of(result.array.dtype, valid)));
   }
   return all;
 }
