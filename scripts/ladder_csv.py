@@ -25,7 +25,8 @@ MAIN_PROBLEMS = {"gemm": ("4096x4096x4096",), "softmax": ("8192x4096",),
                  "layernorm": ("8192x4096",), "rmsnorm": ("8192x4096",),
                  "attention": ("4x16x4096x128", "64x32:8x1:4096x128")}  # fmt: skip
 MEMORY = ("dram", "memory", "copy", "read", "write")  # names that the device memory goes by
-DTYPES = ("f32", "f16", "bf16", "tf32", "e4m3", "f64", "i32", "i64")  # in the order of tables
+DTYPES = ("f32", "f16", "bf16", "tf32", "e4m3", "e5m2", "e2m1", "f64", "i4", "i8", "i32", "i64", "u8",
+          "u32", "u64")  # in the order of tables
 NOT_TEXT = "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]"  # what XML, and so an SVG, cannot have
 VENDORS = {"cublas": "cuBLAS", "cublaslt": "cuBLASLt", "cub": "CUB", "cudnn": "cuDNN"}
 

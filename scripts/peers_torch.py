@@ -89,7 +89,10 @@ DTYPES = {
 }
 
 # The type of an output's elements, by the library's name of it
-OUTPUTS = {dtype: element.torch for dtype, element in DTYPES.items()} | {"i64": "int64"}
+OUTPUTS = {dtype: element.torch for dtype, element in DTYPES.items()} | {
+    "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "i8": "int8", "i64": "int64",
+    "u8": "uint8", "u32": "uint32", "u64": "uint64",
+}  # fmt: skip
 
 Cells = dict[str, str]
 

@@ -778,7 +778,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--kind", choices=KINDS, help="only this kind of picture")
     parser.add_argument("--family", default="", help="for example gemm")
     parser.add_argument("--op", default="", help="for example relu")
-    parser.add_argument("--dtype", default="", help="f32, f16, bf16, tf32 or e4m3")
+    parser.add_argument("--dtype", default="", help="for example bf16")
     parser.add_argument("--problem", default="", help="as the CSV writes it, for example 8192x4096")
     parser.add_argument("--cache", default="cold", choices=("cold", "hot"), help="(default: cold)")
     return parser.parse_args()

@@ -190,7 +190,10 @@ def shape_of(elements: int, family: str, at: int, numbers: Sequence[int]) -> lis
     return next(([a, b] for a, b in pairs if a * b == elements), [])
 
 
-BYTES = {"f32": 4, "f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "f64": 8, "i32": 4, "i64": 8}
+BYTES = {
+    "f32": 4, "f16": 2, "bf16": 2, "tf32": 4, "e4m3": 1, "e5m2": 1, "e2m1": 0.5, "f64": 8,
+    "i4": 0.5, "i8": 1, "i32": 4, "i64": 8, "u8": 1, "u32": 4, "u64": 8,
+}  # fmt: skip
 
 
 def describe(trace: Trace, family: str, problem: str) -> list[dict[str, Any]]:
@@ -202,7 +205,7 @@ def describe(trace: Trace, family: str, problem: str) -> list[dict[str, Any]]:
         if ours:
             array["name"] = ARRAYS[family][at][0]
         if buffer["dtype"] and (ours or family not in ARRAYS):
-            elements = buffer["bytes"] // BYTES[buffer["dtype"]]
+            elements = int(buffer["bytes"] / BYTES[buffer["dtype"]])
             shape = shape_of(elements, family, at, numbers)
             array["shape"] = shape if len(shape) == 2 and shape[0] * shape[1] == elements else [elements]
         arrays.append(array)

@@ -161,6 +161,73 @@ struct Compact {
   }
 };
 
+/// Element i of an array of any type.
+template <class T>
+auto get(const T* array, std::size_t i) {
+  if constexpr (Packed<T>) {
+    return array[i / 2][i % 2];
+  } else {
+    return array[i];
+  }
+}
+template <class T>
+void put(T* array, std::size_t i, auto element) {
+  if constexpr (Packed<T>) {
+    T& pair = array[i / 2];
+    pair = i % 2 == 0 ? T(element, pair[1]) : T(pair[0], element);
+  } else {
+    array[i] = element;
+  }
+}
+
+/// The numbers but for the last, in the opposite order, and how many they are.
+struct Reverse {
+  struct Problem {
+    std::size_t n;
+  };
+  template <class T>
+  struct Args {
+    const T* x;
+    T* y;
+    std::uint8_t* count;
+    std::size_t n;
+  };
+
+  template <class T>
+  static std::vector<Array> arrays(const Problem& p) {
+    return {input<T>("x", p.n), output<T>("y", p.n).valid_by("count"),
+            output<std::uint8_t>("count", 1)};
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, Operands of) {
+    return {.x = of["x"], .y = of["y"], .count = of["count"], .n = p.n};
+  }
+  template <class T>
+  static std::vector<Expected> reference(const Problem& p, Operands of) {
+    const T* const x = of["x"];
+    Expected y{Doubles(p.n - 1), {}};
+    for (std::size_t i = 0; i + 1 < p.n; ++i) y.values[i] = value_at(x, p.n - 2 - i);
+    const auto count = static_cast<double>(p.n - 1);
+    return answers(std::move(y), Expected{{count}, {}});
+  }
+};
+
+/// The same without their number: of their type is all that is written.
+struct Uncounted : Reverse {
+  template <class T>
+  static std::vector<Array> arrays(const Problem& p) {
+    return {input<T>("x", p.n), output<T>("y", p.n - 1)};
+  }
+  template <class T>
+  static Args<T> bind(const Problem& p, Operands of) {
+    return {.x = of["x"], .y = of["y"], .count = nullptr, .n = p.n};
+  }
+  template <class T>
+  static std::vector<Expected> reference(const Problem& p, Operands of) {
+    return {Reverse::reference<T>(p, of).front()};
+  }
+};
+
 /// What every family has, and no test here asks for.
 template <class Own>
 struct Contract : Own {
@@ -181,12 +248,13 @@ struct Gpu final : ForwardingDevice {
 
 /// What the check says of a kernel.
 template <class Own, class T>
-CheckResult check_of(std::function<void(const typename Own::template Args<T>&)> kernel) {
+CheckResult check_of(std::function<void(const typename Own::template Args<T>&)> kernel,
+                     typename Own::Problem problem = {100},
+                     const InputSet& set = {"uniform", uniform_value}) {
   static std::function<void(const typename Own::template Args<T>&)> body;
   body = std::move(kernel);
   Gpu device;
-  Workload workload(std::make_unique<BindingOf<Contract<Own>, T>>(typename Own::Problem{100}),
-                    {"uniform", uniform_value}, 7, device);
+  Workload workload(std::make_unique<BindingOf<Contract<Own>, T>>(problem), set, 7, device);
   const auto launch = [](const Call& call, cudaStream_t) {
     body(*static_cast<const typename Own::template Args<T>*>(call.args));
   };
@@ -303,6 +371,7 @@ TEST(Arrays, ThatContradictEachOtherAreRefused) {
   EXPECT_EQ(refused({input<float>("x", 1), output<float>("x", 1)}), "two arrays are called x");
   const Array y = output<float>("y", 5).valid_by("n");
   EXPECT_EQ(refused({y, output<std::int64_t>("n", 1)}), "");
+  EXPECT_EQ(refused({y, output<std::uint8_t>("n", 1)}), "");
   for (const Array& n : {output<std::int32_t>("m", 1), output<std::int32_t>("n", 2),
                          output<float>("n", 1), input<std::int32_t>("n", 1)}) {
     EXPECT_EQ(refused({y, n}), "y is valid by n, which is no integer that is written");
@@ -317,7 +386,7 @@ TEST(Arrays, ThatContradictEachOtherAreRefused) {
 TEST(Table, IsOfPointersToWhatItSays) {
   float x = 0;
   void* addresses[] = {&x};
-  const Array all = table<float>("all", {"x"}), numbers = input<std::int64_t>("numbers", 1);
+  const Array all = table<float>("all", {"x"}), numbers = input<std::uint64_t>("numbers", 1);
   const float* const* pointers = Operand(all, addresses);
   EXPECT_EQ(*pointers, &x);
   EXPECT_THROW(static_cast<void>(static_cast<const double* const*>(Operand(all, addresses))),
@@ -336,6 +405,125 @@ TEST(Arrays, AreTheBytesOfACost) {
 TEST(Arrays, TakeMemoryForWhatTheyWereAndForTheAnswers) {
   const BindingOf<Contract<Accumulate>, bfloat16> binding({100});
   EXPECT_EQ(memory_of(binding), 100 * (2 + 2 * 4 + 16) + (4 + 16));
+}
+
+// --- Of every type --------------------------------------------------------------------------------
+
+template <class T>
+constexpr DType kDType = DTypeOf<T>::value;
+
+template <class T = std::int32_t>
+std::vector<T> made(const Array& array, std::uint64_t seed = 7,
+                    double (*value)(std::uint64_t, const Array&) = uniform_value) {
+  std::vector<T> all(bytes_of(array.dtype, array.size) / sizeof(T));
+  make_input(array, all.data(), {"some", value}, RandomBits(seed, 0));
+  return all;
+}
+
+/// From -5 to 5 in quarters.
+double quarters(std::uint64_t bits, const Array&) { return static_cast<double>(bits % 41) / 4 - 5; }
+
+template <class T>
+class EveryType : public testing::Test {
+ protected:
+  using Args = Reverse::Args<T>;
+  static void reverse(const Args& a) {
+    for (std::size_t i = 0; i + 1 < a.n; ++i) put(a.y, i, get(a.x, a.n - 2 - i));
+    *a.count = static_cast<std::uint8_t>(a.n - 1);
+  }
+  static std::string wrong(std::function<void(const Args&)> kernel, std::size_t n,
+                           double (*value)(std::uint64_t, const Array&) = quarters) {
+    return check_of<Reverse, T>(std::move(kernel), {n}, {"some", value}).reason;
+  }
+};
+using Types = testing::Types<float, half, bfloat16, tfloat32, float8_e4m3, float8_e5m2,
+                             float4_e2m1x2, double, int4x2, std::int8_t, std::int32_t, std::int64_t,
+                             std::uint8_t, std::uint32_t, std::uint64_t>;
+TYPED_TEST_SUITE(EveryType, Types);
+
+TYPED_TEST(EveryType, IsRightWhereEachElementIs) {
+  for (const std::size_t n : {1, 2, 100, 101}) EXPECT_EQ(this->wrong(this->reverse, n), "");
+}
+
+TYPED_TEST(EveryType, IsWrongInExactlyTheElementThatIs) {
+  for (const std::size_t i : {0, 6, 7, 98}) {
+    const std::string why = this->wrong(
+        [&](const auto& a) {
+          this->reverse(a);
+          auto* const byte =
+              reinterpret_cast<unsigned char*>(a.y + i / (Packed<TypeParam> ? 2 : 1));
+          *(byte + sizeof(TypeParam) - 1) ^= Packed<TypeParam> && i % 2 == 0 ? 0x04 : 0x40;
+        },
+        100);
+    EXPECT_THAT(why,
+                testing::StartsWith(fmt::format("y: 1 of 99 elements wrong; element {} is ", i)));
+  }
+}
+
+TYPED_TEST(EveryType, SaysNothingBehindTheValidElements) {
+  for (const std::size_t n : {100, 101}) {
+    EXPECT_EQ(this->wrong(
+                  [&](const auto& a) {
+                    this->reverse(a);
+                    put(a.y, n - 1, get(a.x, n - 1));
+                  },
+                  n),
+              "");
+  }
+  EXPECT_EQ(this->wrong([](const auto&) {}, 100), "count is 255, and y has 100 elements");
+}
+
+TYPED_TEST(EveryType, IsWrittenThoughItsPoisonWouldBeRight) {
+  if (has_nan(kDType<TypeParam>)) return;
+  const auto poison = [](std::uint64_t, const Array& array) {
+    return array.dtype == DType::e2m1 ? -6 : range_of(array.dtype).least < 0 ? -1 : 0x1p64;
+  };
+  const auto wrong = [&](std::function<void(const Reverse::Args<TypeParam>&)> kernel) {
+    return check_of<Uncounted, TypeParam>(std::move(kernel), {100}, {"poison", poison}).reason;
+  };
+  EXPECT_EQ(wrong([](const auto& a) {
+              for (std::size_t i = 0; i < 99; ++i) put(a.y, i, get(a.x, 98 - i));
+            }),
+            "");
+  EXPECT_THAT(wrong([](const auto&) {}), testing::StartsWith("99 of 99 elements wrong"));
+}
+
+TYPED_TEST(EveryType, HasItsBytes) {
+  const BindingOf<Contract<Reverse>, TypeParam> binding({101});
+  const std::size_t bytes = Packed<TypeParam> ? 51 : 101 * sizeof(TypeParam);
+  const auto all = static_cast<double>(bytes);
+  EXPECT_EQ(bytes_of(kDType<TypeParam>, std::size_t{101}), bytes);
+  EXPECT_EQ(bytes_of(kDType<TypeParam>, 101.0), all);
+  EXPECT_EQ(cost_of(binding, 7).bytes_read, all);
+  EXPECT_EQ(cost_of(binding, 7).bytes_written, all + 1);
+  EXPECT_EQ(memory_of(binding), 2 * all + 101 * 16 + 1 + 16);
+  std::vector<TypeParam> x(bytes / sizeof(TypeParam));
+  const std::span<const TypeParam> span = Operand(binding.arrays()[0], x.data());
+  EXPECT_EQ(span.size_bytes(), bytes);
+}
+
+TYPED_TEST(EveryType, HoldsWhatAnInputSetSays) {
+  const Array array = input<TypeParam>("x", 1001);
+  const auto some = made<TypeParam>(array, 7, quarters);
+  for (std::size_t i = 0; i < array.size; ++i) {
+    const double value = quarters(random_bits(7, 0, i), array), found = value_at(some.data(), i);
+    if (!is_integer(array.dtype)) {
+      ASSERT_LE(std::abs(found - value),
+                unit_roundoff(array.dtype) * std::max(1.0, std::abs(value)));
+    } else if (range_of(array.dtype).least == 0) {
+      ASSERT_EQ(found, std::trunc(std::max(value, 0.0)));
+    } else {
+      ASSERT_EQ(found, std::trunc(value));
+    }
+  }
+}
+
+TYPED_TEST(EveryType, IsSorted) {
+  const Array array = input<TypeParam>("x", 1001).sorted();
+  const auto all = made<TypeParam>(array, 7, quarters);
+  for (std::size_t i = 1; i < array.size; ++i) {
+    ASSERT_LE(value_at(all.data(), i - 1), value_at(all.data(), i));
+  }
 }
 
 void partition(const Partition::Args<float>& a) {
@@ -487,13 +675,6 @@ TEST(References, HaveAnAnswerForEveryElement) {
 
 constexpr std::size_t kN = 200'000;
 
-template <class T = std::int32_t>
-std::vector<T> made(const Array& array, std::uint64_t seed = 7) {
-  std::vector<T> all(array.size);
-  make_input(array, all.data(), {"uniform", uniform_value}, RandomBits(seed, 0));
-  return all;
-}
-
 /// Pearson's statistic of whether integers below shares.size() are as frequent as that, and how far it
 /// is beyond its mean, in standard deviations.
 double beyond_chance(const std::vector<std::int32_t>& all, std::vector<double> shares) {
@@ -526,6 +707,60 @@ TEST(Generators, MakeIntegersBelowABound) {
   EXPECT_TRUE(made(input<std::int32_t>("x", 0).below(0)).empty());
   const auto wide = made<std::int64_t>(input<std::int64_t>("x", kN).below(std::int64_t{1} << 60));
   EXPECT_GT(std::ranges::max(wide), (std::int64_t{1} << 60) - (std::int64_t{1} << 50));
+}
+
+template <class T>
+class Integers : public testing::Test {};
+using IntegerTypes = testing::Types<int4x2, std::int8_t, std::int32_t, std::int64_t, std::uint8_t,
+                                    std::uint32_t, std::uint64_t>;
+TYPED_TEST_SUITE(Integers, IntegerTypes);
+
+TYPED_TEST(Integers, AreGeneratedInEveryType) {
+  const Array array = input<TypeParam>("x", kN);
+  const auto bound =
+      static_cast<std::int64_t>(std::min<std::uint64_t>(range_of(array.dtype).most, 999)) + 1;
+  const auto numbers = [](const Array& of) {
+    const auto all = made<TypeParam>(of);
+    std::vector<std::int32_t> values(of.size);
+    for (std::size_t i = 0; i < of.size; ++i) {
+      values[i] = static_cast<std::int32_t>(value_at(all.data(), i));
+    }
+    return values;
+  };
+  std::vector<double> even(static_cast<std::size_t>(bound), 1), by_law;
+  for (std::int64_t k = 1; k <= bound; ++k) by_law.push_back(1 / static_cast<double>(k));
+  EXPECT_LT(std::abs(beyond_chance(numbers(array.below(bound)), even)), 5);
+  EXPECT_LT(std::abs(beyond_chance(numbers(array.zipf(bound, 1)), by_law)), 5);
+  EXPECT_TRUE(std::ranges::is_sorted(numbers(array.below(bound).sorted())));
+  const auto offsets = numbers(array.offsets(bound - 1));
+  EXPECT_EQ(offsets.front(), 0);
+  EXPECT_EQ(offsets.back(), bound - 1);
+  auto permutation = numbers(input<TypeParam>("x", bound).permutation());
+  std::ranges::sort(permutation);
+  for (std::size_t i = 0; i < permutation.size(); ++i) EXPECT_EQ(permutation[i], i);
+}
+
+TYPED_TEST(Integers, HaveTheRangeOfTheirType) {
+  const Array array = input<TypeParam>("x", 1);
+  std::int64_t least = -8;
+  std::uint64_t most = 7;
+  if constexpr (!Packed<TypeParam>) {
+    least = std::numeric_limits<TypeParam>::min();
+    most = std::numeric_limits<TypeParam>::max();
+  }
+  const auto of = [&](double (*value)(std::uint64_t, const Array&)) {
+    return get(made<TypeParam>(array, 7, value).data(), 0);
+  };
+  EXPECT_TRUE(std::cmp_equal(of([](auto, const Array&) { return -0x1p70; }), least));
+  EXPECT_TRUE(std::cmp_equal(of([](auto, const Array&) { return 0x1p70; }), most));
+  if (most >= std::uint64_t{1} << 62) {
+    EXPECT_NO_THROW(array.below(std::numeric_limits<std::int64_t>::max()));
+    return;
+  }
+  const auto bound = static_cast<std::int64_t>(most) + 1;
+  EXPECT_NO_THROW(array.below(bound));
+  EXPECT_THROW(array.below(bound + 1), std::logic_error);
+  EXPECT_THROW(array.zipf(bound + 1, 1), std::logic_error);
 }
 
 TEST(Generators, MakeOffsetsThatAddUp) {
@@ -602,6 +837,7 @@ TEST(Generators, RefuseWhatATypeDoesNotHold) {
   EXPECT_THROW(input<std::int32_t>("x", 1).offsets(1), std::logic_error);
   EXPECT_THROW(input<std::int32_t>("x", std::int64_t{1} << 32).permutation(), std::logic_error);
   EXPECT_THROW(input<float>("x", 1).below(1), std::logic_error);
+  EXPECT_THROW(input<float4_e2m1x2>("x", 1).below(1), std::logic_error);
 }
 
 }  // namespace

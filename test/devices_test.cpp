@@ -11,6 +11,13 @@
 namespace ladder {
 namespace {
 
+constexpr const char* kVersions[] = {
+    "v01_push",
+#if !defined(__SANITIZE_ADDRESS__)  // under which launches run one after another
+    "v02_flags",
+#endif
+};
+
 const Family& ring_family() { return *std::ranges::find(families(), "ring", &Family::name); }
 Problem ring_of(int devices, int n) {
   return ring_family().problem(std::to_string(devices) + "x" + std::to_string(n));
@@ -46,7 +53,7 @@ TEST_F(Devices, PassOnWhatTheyHave) {
     for (std::size_t set = 0; set < 2; ++set) {
       if (!supports(kernel("v01_push"), problem, device->info()).ok) continue;
       const auto workload = open(problem, *device, set);
-      for (const char* version : {"v01_push", "v02_flags"}) {
+      for (const char* version : kVersions) {
         for (unsigned order = 0; order < 4; ++order) {
           device->set_lane_order(order);
           const CheckResult result = check(kernel(version), *workload, *device);
@@ -65,7 +72,7 @@ TEST_F(Devices, AreTimedTogether) {
   const int devices = std::min(device->info().count, 3);
   const auto workload = open(ring_of(devices, 5000), *device);
   std::vector<Contestant> contestants;
-  for (const char* version : {"v01_push", "v02_flags"}) {
+  for (const char* version : kVersions) {
     contestants.push_back({&kernel(version), workload->prepare(kernel(version)).call});
   }
   for (const Samples& samples : device->measure(contestants, Cache::cold, {})) {
@@ -110,6 +117,7 @@ TEST_F(Devices, AreAsManyAsTheArraysLieOn) {
                "needs 5 GPUs, there are 2");
 }
 
+#if !defined(__SANITIZE_ADDRESS__)  // whose errors end the process
 TEST_F(Devices, MistakesBetweenThemAreFound) {
   const std::pair<const char*, const char*> mistakes[] = {
       {"v90_stays", "y0: 1000 of 1000 elements wrong"},
@@ -127,6 +135,8 @@ TEST_F(Devices, MistakesBetweenThemAreFound) {
     EXPECT_EQ(check(kernel("v02_flags"), *workload, *device).reason, "") << "after " << version;
   }
 }
+
+#endif
 
 TEST_F(Devices, ASmallerWorkspaceGoesOnInTheLargestOne) {
   const auto workload = open(ring_of(2, 1000), *device);

@@ -247,20 +247,20 @@ const host::Api& api() { return *ladder_host_api(); }
 
 std::vector<char> some_input(Array array, std::size_t bytes, std::size_t place, Value value) {
   std::vector<char> raw(bytes);
-  array.size = bytes / size_of(array.dtype);
+  array.size = bytes / bytes_of(array.dtype, std::size_t{1});
   make_input(array, raw.data(), {"1 to 8", value}, RandomBits(1, place));
   return raw;
 }
 
 double value_at(DType dtype, const void* array, std::size_t i) {
   return with_type(dtype, [&]<class T>(std::type_identity<T>) {
-    return static_cast<double>(widen(static_cast<const T*>(array)[i]));
+    return ladder::value_at(static_cast<const T*>(array), i);
   });
 }
 
 /// An input, in which some bytes repeat.
 char* map_input(const Array& of, std::size_t place, Value value) {
-  const std::size_t bytes = of.size * size_of(of.dtype);
+  const std::size_t bytes = bytes_of(of.dtype, of.size);
   auto* const array = static_cast<char*>(api().allocate(bytes));
   const std::size_t period = period_of(bytes);
   if (bytes <= period) {
@@ -422,7 +422,8 @@ class Part {
     if (!first_) return false;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const char* dimensions = shape_of(operation_, i);
-      const std::size_t width = ladder::size_of(first_->dtype), size = size_of(dimensions, part_);
+      const std::size_t width = bytes_of(first_->dtype, std::size_t{1});
+      const std::size_t size = size_of(dimensions, part_);
       auto* const array = static_cast<char*>(api().allocate(size * width));
       for (std::size_t e = 0; e < size; ++e) {
         auto place = place_of(e, dimensions, part_);
@@ -436,7 +437,7 @@ class Part {
       addresses_.push_back(array);
     }
     for (const Array& array : outputs_of(*binding_)) {
-      addresses_.push_back(api().allocate(array.size * ladder::size_of(array.dtype)));
+      addresses_.push_back(api().allocate(bytes_of(array.dtype, array.size)));
     }
     binding_->bind(addresses_);
     launch(*first_, *binding_);
@@ -473,7 +474,7 @@ class Part {
 std::string compare(const Kernel& kernel, const Operation& operation, const Dimensions& whole,
                     const std::vector<char*>& inputs, DType dtype,
                     const std::vector<char*>& outputs) {
-  const std::size_t width = size_of(dtype);
+  const std::size_t width = bytes_of(dtype, std::size_t{1});
   for (std::size_t o = 0; o < operation.outputs.size(); ++o) {
     const char* const dimensions = operation.outputs[o];
     const std::size_t size = size_of(dimensions, whole);
@@ -535,7 +536,7 @@ std::string unread(const char* input, std::size_t bytes) {
 std::string run(const Kernel& kernel, const Operation& operation, const std::string& problem) {
   const Family& family = family_of(kernel);
   const auto binding = family.bind(family.problem(problem), kernel.dtype);
-  const std::size_t width = size_of(kernel.dtype);
+  const std::size_t width = bytes_of(kernel.dtype, std::size_t{1});
   const bool reduces = kernel.family == std::string_view("reduction");
   std::vector<char*> inputs;
   std::size_t largest = 0;
@@ -551,7 +552,7 @@ std::string run(const Kernel& kernel, const Operation& operation, const std::str
   std::vector<void*> addresses(inputs.begin(), inputs.end());
   std::vector<char*> outputs;
   for (const Array& array : outputs_of(*binding)) {
-    outputs.push_back(static_cast<char*>(api().allocate(array.size * size_of(array.dtype))));
+    outputs.push_back(static_cast<char*>(api().allocate(bytes_of(array.dtype, array.size))));
     addresses.push_back(outputs.back());
   }
   binding->bind(addresses);

@@ -1,5 +1,5 @@
 // What must hold for the results of activations, softmax, LayerNorm, RMSNorm and compensated sums whatever the
-// inputs, and kernels with well-known mistakes, which their checks must reject.
+// inputs; and wrong elements of every type, and kernels with well-known mistakes, which checks must reject.
 #include "harness/family.hpp"
 
 #include "kernels/attention/contract.hpp"
@@ -586,6 +586,42 @@ TEST(Sum, OfInfinityIsInfinity) {
                             }};
     EXPECT_EQ(results(kernel, kSum, infinite, device).front(), INFINITY);
   });
+}
+
+// --- Wrong elements -------------------------------------------------------------------------------
+
+TEST(Comparison, FindsTheWrongElementOfEveryType) {
+  constexpr std::size_t kN = 1001;
+  for (const auto& device : devices()) {
+    for (const DType dtype : kDTypes) {
+      SCOPED_TRACE(device->info().name + ", " + to_string(dtype));
+      std::vector<unsigned char> bytes(bytes_of(dtype, kN));
+      for (std::size_t i = 0; i < bytes.size(); ++i) {
+        bytes[i] = static_cast<unsigned char>(random_bits(kSeed, 0, i));
+      }
+      std::vector<double> answers(kN);
+      with_type(dtype, [&]<class T>(std::type_identity<T>) {
+        const auto* const array = reinterpret_cast<const T*>(bytes.data());
+        for (std::size_t i = 0; i < kN; ++i) answers[i] = value_at(array, i);
+      });
+      const Buffer actual(*device, bytes.size()), expected(*device, kN * sizeof(double));
+      device->upload(actual.data(), bytes.data(), bytes.size());
+      const auto compared = [&] {
+        device->upload(expected.data(), answers.data(), expected.bytes());
+        return device->compare(dtype, actual.data(), static_cast<const double*>(expected.data()),
+                               nullptr, kN, {});
+      };
+      EXPECT_EQ(compared().wrong, 0);
+      for (const std::size_t i : {0, 501, 1000}) {
+        const double right = answers[i];
+        answers[i] = std::isnan(right) ? 0 : NAN;
+        const Comparison found = compared();
+        EXPECT_EQ(found.wrong, 1);
+        EXPECT_EQ(found.worst, i);
+        answers[i] = right;
+      }
+    }
+  }
 }
 
 // --- Well-known mistakes: kernels in plain C++ on the host device's memory ----------------------

@@ -11,6 +11,10 @@
 #include <map>
 #include <set>
 
+#if __has_include(<cuda_fp4.h>)
+#include <cuda_fp4.h>
+#endif
+
 namespace ladder {
 namespace {
 
@@ -192,6 +196,53 @@ TEST(DType, Tf32IsTheNearestTiesToEven) {
   EXPECT_EQ(rounded(1 + 3 * 0x1p-11f), 1 + 0x1p-9f);
   EXPECT_EQ(rounded(0x1.fffffep127f), HUGE_VALF);
   EXPECT_TRUE(std::isnan(rounded(std::nanf("")))) << rounded(std::nanf(""));
+}
+
+TEST(DType, E2m1IsTheNearestTiesToEven) {
+  const auto rounded = [](float x) { return static_cast<float>(float4_e2m1(x)); };
+  for (float x : {0.f, 0.5f, 1.f, 1.5f, 2.f, 3.f, 4.f, 6.f}) EXPECT_EQ(rounded(-x), -x);
+  EXPECT_EQ(rounded(0.25f), 0);
+  EXPECT_EQ(rounded(0.75f), 1);
+  EXPECT_EQ(rounded(-1.25f), -1);
+  EXPECT_EQ(rounded(1.75f), 2);
+  EXPECT_EQ(rounded(2.5f), 2);
+  EXPECT_EQ(rounded(2.6f), 3);
+  EXPECT_EQ(rounded(3.5f), 4);
+  EXPECT_EQ(rounded(-5), -4);
+  EXPECT_EQ(rounded(5.1f), 6);
+  EXPECT_EQ(rounded(-HUGE_VALF), -6);
+  EXPECT_EQ(rounded(std::nanf("")), 6);
+  EXPECT_TRUE(std::signbit(rounded(-0.1f)));
+}
+
+#if __has_include(<cuda_fp4.h>)
+TEST(DType, E2m1IsCudas) {
+  for (std::uint32_t high = 0; high < 1 << 16; ++high) {
+    for (const std::uint32_t low : {0u, 1u}) {
+      const auto x = std::bit_cast<float>(high << 16 | low);
+      ASSERT_EQ(float4_e2m1(x).bits, __nv_fp4_e2m1(x).__x) << x;
+    }
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    const auto bits = static_cast<std::uint8_t>(byte);
+    const auto pair = std::bit_cast<float4_e2m1x2>(bits);
+    const auto cudas = static_cast<float2>(std::bit_cast<__nv_fp4x2_e2m1>(bits));
+    ASSERT_EQ(static_cast<float>(pair[0]), cudas.x);
+    ASSERT_EQ(static_cast<float>(pair[1]), cudas.y);
+    ASSERT_EQ(float4_e2m1x2(pair[0], pair[1]).bits, byte);
+  }
+}
+#endif
+
+TEST(DType, Int4IsTwosComplement) {
+  for (int first = -8; first < 8; ++first) {
+    for (int second = -8; second < 8; ++second) {
+      const int4x2 pair(first, second);
+      EXPECT_EQ(pair[0], first);
+      EXPECT_EQ(pair[1], second);
+      EXPECT_EQ(pair.bits, (first & 15) + 16 * (second & 15));
+    }
+  }
 }
 
 // Floats of every kind; every fourth lies halfway between two of T's, with or without one bit more.

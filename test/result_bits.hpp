@@ -19,7 +19,7 @@ inline std::vector<std::uint64_t> result_bits(const Kernel& kernel, Workload& wo
     const auto valid = static_cast<std::size_t>(
         std::clamp(valid_elements(result), 0.0, static_cast<double>(result.array.size)));
     const Buffer& written = *result.written;
-    all.push_back(written.device().checksum(written.data(), valid * size_of(result.array.dtype)));
+    all.push_back(written.device().checksum(written.data(), bytes_of(result.array.dtype, valid)));
   }
   return all;
 }

@@ -433,9 +433,16 @@ TEST(TensorMapOfAVersion, HasItsTypeAndItsDimensions) {
                                     {DType::bf16, 2},
                                     {DType::tf32, 4},
                                     {DType::e4m3, 1},
+                                    {DType::e5m2, 1},
+                                    {DType::e2m1, 1},
                                     {DType::f64, 8},
+                                    {DType::i4, 1},
+                                    {DType::i8, 1},
                                     {DType::i32, 4},
-                                    {DType::i64, 8}}) {
+                                    {DType::i64, 8},
+                                    {DType::u8, 1},
+                                    {DType::u32, 4},
+                                    {DType::u64, 8}}) {
     const auto map = decode(ladder::tensor_map(type, base,
                                                {{.size = 100, .stride = bytes, .box = 64 / bytes},
                                                 {.size = 30, .stride = 1600, .box = 7},

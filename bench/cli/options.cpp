@@ -20,6 +20,12 @@ namespace {
 constexpr int kLeastSamples = 6;  // trimming leaves four of them for an interval
 constexpr int kMostSms = 1024;
 
+std::string dtype_names() {
+  std::vector<const char*> names;
+  for (const DType dtype : kDTypes) names.push_back(to_string(dtype));
+  return fmt::to_string(fmt::join(names, ", "));
+}
+
 template <class T>
 T number(std::string_view flag, std::string_view text) {
   T value{};
@@ -249,9 +255,8 @@ Options parse_options(int argc, char** argv) {
          for (const std::string& name : split(v)) {
            const auto dtype = parse_dtype(name);
            if (!dtype)
-             throw UsageError(fmt::format(
-                 "--dtype={}: one of f32, f16, bf16, tf32, e4m3, f64, i32, i64 is expected.",
-                 name));
+             throw UsageError(
+                 fmt::format("--dtype={}: one of {} is expected.", name, dtype_names()));
            options.dtypes.push_back(*dtype);
          }
        }},
@@ -452,7 +457,8 @@ What to run
   --benchmark_list_tests        print the names and stop
   --list                        print the families, their versions and ideas, and stop
   --device-info                 print the device's attributes and measure its roofs
-  --dtype=TYPE,…                f32, f16, bf16, tf32, e4m3, f64, i32, i64 (default: all)
+  --dtype=TYPE,…                all (default), or some of
+                                {}
 Problems of your own, instead of the built-in ones
 {}  In place of a number: [first:last], [first:last:step], [first:last:*factor] or [a,b,…]; last counts
   In place of a problem: random:N, N problems by --seed. Each number is log-uniform, from 1 to the
@@ -504,7 +510,7 @@ Results
   --benchmark_repetitions=N and Google Benchmark's other flags work as they do everywhere,
   also as BENCHMARK_FILTER=… and so on in the environment.
 )",
-      problems, kLeastSamples, Sampling{}.max_samples, Sampling{}.min_samples,
+      dtype_names(), problems, kLeastSamples, Sampling{}.max_samples, Sampling{}.min_samples,
       100 * Sampling{}.target, Sampling{}.max_seconds);
 }
 

@@ -24,7 +24,7 @@ struct BrokenMessage : std::runtime_error {
 
 constexpr Backend last_value(Backend) { return Backend::host; }
 constexpr Cache last_value(Cache) { return Cache::hot; }
-constexpr DType last_value(DType) { return DType::i64; }
+constexpr DType last_value(DType) { return DType::u64; }
 constexpr Verdict last_value(Verdict) { return Verdict::unsupported; }
 
 template <class T>

@@ -52,12 +52,24 @@ const char* name_of(ScalarType type) {
       return "f16";
     case ScalarType::BFloat16:
       return "bf16";
+    case ScalarType::Float8_e4m3fn:
+      return "e4m3";
+    case ScalarType::Float8_e5m2:
+      return "e5m2";
     case ScalarType::Double:
       return "f64";
+    case ScalarType::Char:
+      return "i8";
     case ScalarType::Int:
       return "i32";
     case ScalarType::Long:
       return "i64";
+    case ScalarType::Byte:
+      return "u8";
+    case ScalarType::UInt32:
+      return "u32";
+    case ScalarType::UInt64:
+      return "u64";
     default:
       return "this dtype";
   }

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 _DTYPES = {
-    "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "f64": torch.float64,
-    "i32": torch.int32, "i64": torch.int64,
+    "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "e4m3": torch.float8_e4m3fn,
+    "e5m2": torch.float8_e5m2, "f64": torch.float64, "i8": torch.int8, "i32": torch.int32,
+    "i64": torch.int64, "u8": torch.uint8, "u32": torch.uint32, "u64": torch.uint64,
 }  # fmt: skip
 
 

@@ -9,9 +9,16 @@ const BYTES = {
   bf16: 2,
   tf32: 4,
   e4m3: 1,
+  e5m2: 1,
+  e2m1: 0.5,
   f64: 8,
+  i4: 0.5,
+  i8: 1,
   i32: 4,
-  i64: 8
+  i64: 8,
+  u8: 1,
+  u32: 4,
+  u64: 8
 };
 const NOUN = {
   f32: "float",
@@ -19,9 +26,16 @@ const NOUN = {
   bf16: "bfloat16",
   tf32: "float",
   e4m3: "byte",
+  e5m2: "byte",
+  e2m1: "nibble",
   f64: "double",
+  i4: "nibble",
+  i8: "byte",
   i32: "int",
-  i64: "long"
+  i64: "long",
+  u8: "byte",
+  u32: "int",
+  u64: "long"
 };
 const KINDS = [
   {key: "global_load", ops: ["ld"], name: "Loads", one: "load", unit: "sector"},

@@ -57,6 +57,11 @@ CUtensorMapDataType data_type(DType type) {
     case DType::tf32:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
     case DType::e4m3:
+    case DType::e5m2:
+    case DType::e2m1:
+    case DType::i4:
+    case DType::i8:
+    case DType::u8:
       return CU_TENSOR_MAP_DATA_TYPE_UINT8;
     case DType::f64:
       return CU_TENSOR_MAP_DATA_TYPE_FLOAT64;
@@ -64,6 +69,10 @@ CUtensorMapDataType data_type(DType type) {
       return CU_TENSOR_MAP_DATA_TYPE_INT32;
     case DType::i64:
       return CU_TENSOR_MAP_DATA_TYPE_INT64;
+    case DType::u32:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT32;
+    case DType::u64:
+      return CU_TENSOR_MAP_DATA_TYPE_UINT64;
   }
   return {};
 }

@@ -19,7 +19,7 @@ struct TensorDimension {
 
 /// A tensor of up to 5 dimensions, the innermost first; the box of a 128-byte swizzle is 128 bytes
 /// wide. The base and all strides but the innermost are multiples of 16 bytes. Strides need not
-/// ascend.
+/// ascend. Of packed elements it is a tensor of their bytes.
 ///
 /// A version may encode its maps in every launch: that is a little arithmetic on the CPU, done
 /// before the launch is enqueued, and no part of the time between two events. Throws

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 
+#include "device/packed.hpp"
 #include "device/tfloat32.hpp"
 
 namespace ladder {
@@ -24,8 +25,8 @@ using float8_e5m2 = __nv_fp8_e5m2;  // 5 bits of exponent, 2 of mantissa: up to 
 /// Where a kernel runs.
 enum class Backend { cuda, host };
 
-/// Element types, and how users spell them.
-enum class DType { f32, f16, bf16, tf32, e4m3, f64, i32, i64 };
+/// Element types, and how users spell them; of i4 and e2m1 two share a byte.
+enum class DType { f32, f16, bf16, tf32, e4m3, e5m2, e2m1, f64, i4, i8, i32, i64, u8, u32, u64 };
 
 template <class T>
 struct DTypeOf;
@@ -54,12 +55,40 @@ struct DTypeOf<float8_e4m3> {
   static constexpr DType value = DType::e4m3;
 };
 template <>
+struct DTypeOf<float8_e5m2> {
+  static constexpr DType value = DType::e5m2;
+};
+template <>
+struct DTypeOf<float4_e2m1x2> {
+  static constexpr DType value = DType::e2m1;
+};
+template <>
+struct DTypeOf<int4x2> {
+  static constexpr DType value = DType::i4;
+};
+template <>
+struct DTypeOf<std::int8_t> {
+  static constexpr DType value = DType::i8;
+};
+template <>
 struct DTypeOf<std::int32_t> {
   static constexpr DType value = DType::i32;
 };
 template <>
 struct DTypeOf<std::int64_t> {
   static constexpr DType value = DType::i64;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::u8;
+};
+template <>
+struct DTypeOf<std::uint32_t> {
+  static constexpr DType value = DType::u32;
+};
+template <>
+struct DTypeOf<std::uint64_t> {
+  static constexpr DType value = DType::u64;
 };
 
 #if defined(LADDER_HOST_EXECUTOR)

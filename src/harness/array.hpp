@@ -100,14 +100,14 @@ Array in_place(std::string name, Extents size, Tolerance tolerance = {}) {
 /// A table in the device's memory of the addresses of arrays of T: a kernel gets it as a T* const*.
 template <class T>
 Array table(std::string name, std::vector<std::string> addresses_of) {
-  Array array = input<std::int64_t>(std::move(name), addresses_of.size());
+  Array array = input<std::uint64_t>(std::move(name), addresses_of.size());
   array.addresses_of = std::move(addresses_of);
   array.dtype_there = DTypeOf<T>::value;
   return array;
 }
 
-/// An array that lies somewhere: turns into a pointer to its elements, or a span of them. Throws
-/// std::logic_error when they are of another type.
+/// An array that lies somewhere: turns into a pointer to its elements, or a span of them; of packed ones to
+/// and of their bytes. Throws std::logic_error when they are of another type.
 class Operand {
  public:
   Operand(const Array& array, void* data) : array_(&array), data_(data) {}
@@ -121,7 +121,7 @@ class Operand {
   }
   template <class U>
   operator std::span<U>() const {
-    return {static_cast<U*>(*this), array_->size};
+    return {static_cast<U*>(*this), Packed<U> ? ceil_div(array_->size, 2) : array_->size};
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <type_traits>
 
 namespace ladder {
 
@@ -37,14 +38,25 @@ struct Comparison {
   double actual = 0, expected = 0, limit = 0;  ///< of that element
 };
 
-/// The value of an element of any type; of 64-bit integers, those up to 2^53.
+/// The value of an element of any type; of 64-bit integers exact up to 2^53, as are the answers.
 template <class T>
 __host__ __device__ double widen(T value) {
-  return static_cast<float>(value);
+  if constexpr (std::is_arithmetic_v<T>) {
+    return static_cast<double>(value);
+  } else {
+    return static_cast<float>(value);
+  }
 }
-__host__ __device__ inline double widen(double value) { return value; }
-__host__ __device__ inline double widen(std::int32_t value) { return value; }
-__host__ __device__ inline double widen(std::int64_t value) { return static_cast<double>(value); }
+
+/// The value of element i of an array.
+template <class T>
+__host__ __device__ double value_at(const T* array, std::size_t i) {
+  if constexpr (Packed<T>) {
+    return widen(array[i / 2][i % 2]);
+  } else {
+    return widen(array[i]);
+  }
+}
 
 /// Adds element i to a comparison. Used by both backends.
 __host__ __device__ inline void compare_element(Comparison& total, std::size_t i, double actual,
@@ -93,7 +105,7 @@ struct CheckResult {
 
 /// Runs the kernel on the workload with poisoned output, and accepts the result only if every
 /// element is within its limit, the inputs are unchanged and no canary was touched. It runs once, or
-/// where the output is integers twice: any poison could be the right answer there, but not two. Where
+/// where an output's type has no NaN twice: any poison could be the right answer there, but not two. Where
 /// the device can count what the first run does to memory, it is put into *counters.
 CheckResult check(const Kernel& kernel, Workload& workload, Device& device,
                   std::optional<Counters>* counters = nullptr);

@@ -169,7 +169,7 @@ class Buffer {
   void* data() const { return base_ + canary_; }
   std::size_t bytes() const { return bytes_; }
 
-  /// Sets every byte: 0xFF makes NaNs of every floating-point type.
+  /// Sets every byte: 0xFF makes NaNs of every type that has_nan.
   void poison(unsigned char byte = 0xFF);
 
   /// Whether the bytes before and after the buffer are as they were made.

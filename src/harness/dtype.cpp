@@ -1,6 +1,7 @@
 #include "harness/dtype.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace ladder {
@@ -9,14 +10,18 @@ namespace {
 struct Known {
   DType dtype;
   const char* name;
-  std::size_t size;
+  unsigned bits;
   double unit_roundoff;
 };
 constexpr Known kKnown[] = {
-    {DType::f32, "f32", 4, 0x1p-24},  {DType::f16, "f16", 2, 0x1p-11},
-    {DType::bf16, "bf16", 2, 0x1p-8}, {DType::tf32, "tf32", 4, 0x1p-11},
-    {DType::e4m3, "e4m3", 1, 0x1p-4}, {DType::f64, "f64", 8, 0x1p-53},
-    {DType::i32, "i32", 4, 0},        {DType::i64, "i64", 8, 0},
+    {DType::f32, "f32", 32, 0x1p-24},  {DType::f16, "f16", 16, 0x1p-11},
+    {DType::bf16, "bf16", 16, 0x1p-8}, {DType::tf32, "tf32", 32, 0x1p-11},
+    {DType::e4m3, "e4m3", 8, 0x1p-4},  {DType::e5m2, "e5m2", 8, 0x1p-3},
+    {DType::e2m1, "e2m1", 4, 0x1p-2},  {DType::f64, "f64", 64, 0x1p-53},
+    {DType::i4, "i4", 4, 0},           {DType::i8, "i8", 8, 0},
+    {DType::i32, "i32", 32, 0},        {DType::i64, "i64", 64, 0},
+    {DType::u8, "u8", 8, 0},           {DType::u32, "u32", 32, 0},
+    {DType::u64, "u64", 64, 0},
 };
 static_assert(std::size(kKnown) == std::size(kDTypes));
 
@@ -24,9 +29,23 @@ const Known& known(DType dtype) { return *std::ranges::find(kKnown, dtype, &Know
 
 }  // namespace
 
-std::size_t size_of(DType dtype) { return known(dtype).size; }
+std::size_t bytes_of(DType dtype, std::size_t elements) {
+  const unsigned bits = known(dtype).bits;
+  return bits < 8 ? ceil_div(elements, 8 / bits) : elements * (bits / 8);
+}
+double bytes_of(DType dtype, double elements) {
+  return std::ceil(elements * known(dtype).bits / 8);
+}
 
-bool is_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
+bool is_integer(DType dtype) { return unit_roundoff(dtype) == 0; }
+
+bool has_nan(DType dtype) { return !is_integer(dtype) && dtype != DType::e2m1; }
+
+IntegerRange range_of(DType dtype) {
+  const bool is_signed = dtype != DType::u8 && dtype != DType::u32 && dtype != DType::u64;
+  const std::uint64_t most = ~std::uint64_t{0} >> (64 - known(dtype).bits + is_signed);
+  return {is_signed ? -static_cast<std::int64_t>(most) - 1 : 0, most};
+}
 
 const char* to_string(DType dtype) { return known(dtype).name; }
 

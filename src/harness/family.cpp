@@ -94,9 +94,9 @@ double memory_of(const Binding& binding) {
   for (const Array& array : binding.arrays()) {
     const double copies = array.role == Role::in_place ? 2 : 1;
     const double of_answer = array.is_written() ? 2 * sizeof(double) : 0;  // expected and magnitude
+    const auto size = static_cast<double>(array.size);
     bytes[static_cast<std::size_t>(array.device)] +=
-        static_cast<double>(array.size) *
-        (copies * static_cast<double>(size_of(array.dtype)) + of_answer);
+        copies * bytes_of(array.dtype, size) + size * of_answer;
   }
   return std::ranges::max(bytes);
 }
@@ -104,8 +104,7 @@ double memory_of(const Binding& binding) {
 Cost cost_of(const Binding& binding, double flops) {
   Cost cost{flops, 0, 0};
   for (const Array& array : binding.arrays()) {
-    const double bytes =
-        static_cast<double>(array.size) * static_cast<double>(size_of(array.dtype));
+    const double bytes = bytes_of(array.dtype, static_cast<double>(array.size));
     if (array.is_read()) cost.bytes_read += bytes;
     if (array.is_written()) cost.bytes_written += bytes;
   }
@@ -119,7 +118,7 @@ Workload::Workload(std::unique_ptr<Binding> binding, const InputSet& set, std::u
   buffers_.reserve(arrays().size());
   for (const Array& array : arrays()) {
     Buffer& buffer =
-        buffers_.emplace_back(device.peer(array.device), array.size * size_of(array.dtype));
+        buffers_.emplace_back(device.peer(array.device), bytes_of(array.dtype, array.size));
     addresses.push_back(buffer.data());
     if (!array.is_written()) continue;
     Result& result = results_.emplace_back(Result{.array = array, .written = &buffer});
@@ -145,7 +144,7 @@ double Workload::host_memory() const {
   double bytes = 0;
   for (const Array& array : arrays()) {
     const auto size = static_cast<double>(array.size);
-    if (array.is_read()) bytes += size * static_cast<double>(size_of(array.dtype));
+    if (array.is_read()) bytes += bytes_of(array.dtype, size);
     const bool is_answered = array.is_written() && !answer_is_made_on_gpu() && !judges_itself();
     if (is_answered) bytes += size * 2 * sizeof(double);  // expected and magnitude
   }
@@ -182,7 +181,7 @@ void Workload::refill(std::uint64_t seed) {
   std::vector<LargeArray<std::byte>> values;
   std::vector<void*> addresses;
   for (const Array& array : arrays()) {
-    const std::size_t bytes = array.is_read() ? array.size * size_of(array.dtype) : 0;
+    const std::size_t bytes = array.is_read() ? bytes_of(array.dtype, array.size) : 0;
     values.push_back(in_host_memory([&] { return LargeArray<std::byte>(bytes); }));
     addresses.push_back(values.back().data());
     if (!array.is_read()) continue;

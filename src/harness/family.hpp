@@ -32,7 +32,8 @@ struct InputSet {
   const char* name;
   double (*value)(std::uint64_t bits, const Array& array);
   bool exact = false;  ///< correct kernels give the exact result: the tolerance is zero
-  /// What stands for value where elements are integers; without it they are values cut towards 0.
+  /// What stands for value where elements are integers; without it they are values cut towards 0. What
+  /// their type does not reach is the nearest that it does.
   double (*integer)(std::uint64_t bits, const Array& array) = nullptr;
   /// A version, by its label, that is not asked for these inputs on a GPU.
   const char* gpu_exception = nullptr;

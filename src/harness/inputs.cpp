@@ -8,18 +8,22 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 
 namespace ladder {
 namespace {
 
-// To the nearest, ties to even, as T(x). On the CPU a conversion to 16 bits takes longer than all
-// else that is done for an element, so the common numbers have a way of their own.
+// To the nearest, ties to even, as T(x); to an integer towards 0, and into its range. On the CPU a
+// conversion to 16 bits takes longer than all else that is done for an element, so the common numbers have
+// a way of their own.
 template <class T, class Wide>
-T narrowed(Wide x) {
-  if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
+T narrowed(Wide x, [[maybe_unused]] const IntegerRange& range) {
+  if constexpr (std::is_integral_v<T>) {
+    if (x >= static_cast<Wide>(range.most)) return static_cast<T>(range.most);
+    if (!(x > static_cast<Wide>(range.least))) return static_cast<T>(range.least);
+  } else if constexpr (std::is_same_v<T, half> || std::is_same_v<T, bfloat16>) {
     constexpr bool kHalf = std::is_same_v<T, half>;
     constexpr float kLeast = kHalf ? 0x1p-14f : 0, kMost = kHalf ? 65504 : 0x1p127f;
     constexpr unsigned kDropped = kHalf ? 13 : 16, kLowerBias = kHalf ? 127 - 15 : 0;
@@ -47,7 +51,9 @@ void fill(std::span<T> elements, const Array& array, const InputSet& set, const 
   if (by.kind == input_set) {
     using Wide = std::conditional_t<kIntegers || std::is_same_v<T, double>, double, float>;
     const auto value = kIntegers && set.integer ? set.integer : set.value;
-    fill_each([&](std::uint64_t b) { return narrowed<T>(static_cast<Wide>(value(b, array))); });
+    const IntegerRange range = range_of(array.dtype);
+    fill_each(
+        [&](std::uint64_t b) { return narrowed<T>(static_cast<Wide>(value(b, array)), range); });
   } else if constexpr (kIntegers) {
     const auto bound = static_cast<std::uint64_t>(by.bound);
     if (by.kind == permutation) {
@@ -83,12 +89,10 @@ void fill(std::span<T> elements, const Array& array, const InputSet& set, const 
 }  // namespace
 
 Array Array::with(Generator by) const {
-  const std::int64_t most = dtype == DType::i32 ? std::numeric_limits<std::int32_t>::max()
-                                                : std::numeric_limits<std::int64_t>::max();
   const bool has_none =
       by.bound < 1 ? size > 0 : by.kind == Generator::Kind::offsets && size == 1 && by.bound > 1;
   if (by.kind != Generator::Kind::input_set &&
-      (!is_integer(dtype) || by.bound - 1 > most || has_none)) {
+      (!is_integer(dtype) || std::cmp_greater(by.bound - 1, range_of(dtype).most) || has_none)) {
     throw std::logic_error(fmt::format("{} elements of {}, in {}, can't be integers below {}", size,
                                        name, to_string(dtype), by.bound));
   }
@@ -105,7 +109,18 @@ Array Array::valid_by(std::string which) const {
 
 void make_input(const Array& array, void* elements, const InputSet& set, const RandomBits& bits) {
   with_type(array.dtype, [&]<class T>(std::type_identity<T>) {
-    fill(std::span(static_cast<T*>(elements), array.size), array, set, bits);
+    auto* const to = static_cast<T*>(elements);
+    if constexpr (Packed<T>) {
+      const std::size_t bytes = bytes_of(array.dtype, array.size);
+      LargeArray<typename T::Element> each(2 * bytes);
+      if (bytes > 0) each.back() = {};
+      fill(std::span(each.data(), array.size), array, set, bits);
+      parallel_for(bytes, 1 << 18, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t b = begin; b < end; ++b) to[b] = T(each[2 * b], each[2 * b + 1]);
+      });
+    } else {
+      fill(std::span(to, array.size), array, set, bits);
+    }
   });
 }
 

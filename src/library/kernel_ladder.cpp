@@ -381,7 +381,7 @@ kl_status kl_describe_array(const kl_launcher* launcher, size_t index, kl_array*
                                                                 : KL_IN_PLACE,
                              .dtype = to_string(one.dtype),
                              .elements = one.size,
-                             .bytes = one.size * size_of(one.dtype)};
+                             .bytes = bytes_of(one.dtype, one.size)};
   });
 }
 
@@ -418,7 +418,7 @@ kl_status kl_bind(kl_launcher* launcher, void* const* arrays, size_t count,
       l.host_arrays.clear();
       std::vector<void*> copies;
       for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t bytes = all[i].size * size_of(all[i].dtype);
+        const std::size_t bytes = bytes_of(all[i].dtype, all[i].size);
         const HostArray& array = l.host_arrays.emplace_back(
             HostArray{host_memory(bytes), arrays[i], bytes, all[i].is_written()});
         copies.push_back(array.copy.get());

@@ -53,7 +53,9 @@ typedef struct {
   const char* name;    /* family[/op]/dtype/version; a backend has each name once */
   const char* family;  /* "softmax" */
   const char* op;      /* "backward"; "" where the family has one operation */
-  const char* dtype;   /* that it is for: f32, f16, bf16, tf32 (in 32 bits), e4m3, f64, i32 or i64 */
+  const char* dtype;   /* that it is for: f32, f16, bf16, tf32 (in 32 bits), e4m3, e5m2, e2m1, f64, i4,
+                          i8, i32, i64, u8, u32 or u64; of e2m1 and i4 a byte has two, the first in its
+                          low half */
   const char* version; /* "v05_vec128" */
   const char* idea;    /* what the version does, in a few words */
   kl_backend backend;

@@ -30,7 +30,7 @@ __global__ void compare_kernel(const T* actual, const double* expected, const do
   Comparison mine;
   const std::size_t first = blockIdx.x * std::size_t{kThreads} + threadIdx.x;
   for (std::size_t i = first; i < n; i += std::size_t{kBlocks} * kThreads) {
-    compare_element(mine, i, widen(actual[i]), expected[i], magnitude ? magnitude[i] : 0,
+    compare_element(mine, i, value_at(actual, i), expected[i], magnitude ? magnitude[i] : 0,
                     tolerance);
   }
   parts[first] = mine;

@@ -44,7 +44,7 @@ Comparison compare_range(const T* actual, const double* expected, const double* 
                          std::size_t begin, std::size_t end, Tolerance tolerance) {
   Comparison total;
   for (std::size_t i = begin; i < end; ++i) {
-    compare_element(total, i, widen(actual[i]), expected[i], magnitude ? magnitude[i] : 0,
+    compare_element(total, i, value_at(actual, i), expected[i], magnitude ? magnitude[i] : 0,
                     tolerance);
   }
   return total;

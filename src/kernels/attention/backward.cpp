@@ -25,13 +25,14 @@ struct Contract : attention_contract::Common<Op> {
   // Scores once more, and for each of them four products: with v, for dv, dq and dk.
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
     const Layout at(p);
-    const double size = static_cast<double>(ladder::size_of(dtype)), d = p.d;
+    const double d = p.d;
     const double rows = p.heads * static_cast<double>(at.all_queries());
     const double key_rows = p.kv_heads * static_cast<double>(at.keys_used());
     return {
         .flops = 10 * d * p.heads * Base::pairs_seen(p),
-        .bytes_read = (3 * rows + 2 * key_rows) * d * size + rows * sizeof(float),
-        .bytes_written = (rows + 2.0 * p.kv_heads * static_cast<double>(at.all_keys())) * d * size};
+        .bytes_read = ladder::bytes_of(dtype, (3 * rows + 2 * key_rows) * d) + rows * sizeof(float),
+        .bytes_written = ladder::bytes_of(
+            dtype, (rows + 2.0 * p.kv_heads * static_cast<double>(at.all_keys())) * d)};
   }
 
   template <class T>

@@ -117,12 +117,12 @@ struct Contract : attention_contract::Common<attention_decode> {
     for (int b = 0; b < p.batch; ++b) {
       for (int i = 0; i < p.queries; ++i) pairs += std::max(0, at.keys(b) - i);
     }
-    const double size = static_cast<double>(ladder::size_of(dtype)), d = p.d;
+    const double d = p.d;
     const auto rows = static_cast<double>(Layout(p).lse_size());
     const double of_cache = 2.0 * p.kv_heads * static_cast<double>(at.keys_used());
     return {.flops = 4 * d * p.heads * pairs,
-            .bytes_read = (rows + of_cache) * d * size,
-            .bytes_written = rows * (d * size + sizeof(float))};
+            .bytes_read = ladder::bytes_of(dtype, (rows + of_cache) * d),
+            .bytes_written = ladder::bytes_of(dtype, rows * d) + rows * sizeof(float)};
   }
 
   template <class T>

@@ -30,12 +30,12 @@ struct Contract : attention_contract::Common<Op> {
   // A product with each key that is seen, and one with its value.
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
     const Layout at(p);
-    const double size = static_cast<double>(ladder::size_of(dtype)), d = p.d;
+    const double d = p.d;
     const double rows = p.heads * static_cast<double>(at.all_queries());
-    return {
-        .flops = 4 * d * p.heads * Base::pairs_seen(p),
-        .bytes_read = (rows + 2.0 * p.kv_heads * static_cast<double>(at.keys_used())) * d * size,
-        .bytes_written = rows * (d * size + sizeof(float))};
+    return {.flops = 4 * d * p.heads * Base::pairs_seen(p),
+            .bytes_read = ladder::bytes_of(
+                dtype, (rows + 2.0 * p.kv_heads * static_cast<double>(at.keys_used())) * d),
+            .bytes_written = ladder::bytes_of(dtype, rows * d) + rows * sizeof(float)};
   }
 
   template <class T>

@@ -37,7 +37,7 @@ struct FmaContract : fma {
     const double width = dtype == ladder::DType::f16 ? kWidth<ladder::half> : 1;
     const auto threads = static_cast<double>(p.blocks * kBlock);
     return {.flops = 2.0 * width * kChains * p.steps * threads,
-            .bytes_read = (1 + kBlock) * static_cast<double>(ladder::size_of(dtype)),
+            .bytes_read = ladder::bytes_of(dtype, 1.0 + kBlock),
             .bytes_written = threads * (dtype == ladder::DType::f64 ? 8 : 4)};
   }
   template <class T>

@@ -147,11 +147,10 @@ struct Contract : Op {
   // or a difference. Backward: two in the sum, or one and an exp; a difference and a product.
   static ladder::Cost cost(const Problem& p, ladder::DType dtype) {
     const double n = static_cast<double>(p.rows) * p.cols;
-    const auto size = static_cast<double>(ladder::size_of(dtype));
     const double seen = is_causal ? elements_seen(p) : n;
     return {.flops = (is_forward ? 5 : 4) * seen,
-            .bytes_read = Op::inputs * seen * size,
-            .bytes_written = n * size};
+            .bytes_read = ladder::bytes_of(dtype, Op::inputs * seen),
+            .bytes_written = ladder::bytes_of(dtype, n)};
   }
 
   // The terms are made in reference.hpp, in units of u; the type's own rounding comes on top.
