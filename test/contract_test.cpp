@@ -237,7 +237,7 @@ struct Contract : Own {
   static std::vector<Problem> test_problems() { return {}; }
   static std::vector<Problem> bench_problems(Backend) { return {}; }
   static std::vector<InputSet> input_sets() { return {}; }
-  static Cost cost(const Problem&, DType) { return {}; }
+  static double flops(const Problem&) { return 7; }
 };
 
 /// On which a family may make its answers, in host memory.
@@ -396,7 +396,8 @@ TEST(Table, IsOfPointersToWhatItSays) {
 }
 
 TEST(Arrays, AreTheBytesOfACost) {
-  const Cost cost = cost_of(BindingOf<Contract<Accumulate>, bfloat16>({100}), 7);
+  const BindingOf<Contract<Accumulate>, bfloat16> binding({100});
+  const Cost cost = binding.cost(sizes_of(binding.arrays()));
   EXPECT_EQ(cost.flops, 7);
   EXPECT_EQ(cost.bytes_read, 100 * (2 + 4));
   EXPECT_EQ(cost.bytes_written, 100 * 4 + 4);
@@ -494,8 +495,9 @@ TYPED_TEST(EveryType, HasItsBytes) {
   const auto all = static_cast<double>(bytes);
   EXPECT_EQ(bytes_of(kDType<TypeParam>, std::size_t{101}), bytes);
   EXPECT_EQ(bytes_of(kDType<TypeParam>, 101.0), all);
-  EXPECT_EQ(cost_of(binding, 7).bytes_read, all);
-  EXPECT_EQ(cost_of(binding, 7).bytes_written, all + 1);
+  const Cost cost = binding.cost(sizes_of(binding.arrays()));
+  EXPECT_EQ(cost.bytes_read, all);
+  EXPECT_EQ(cost.bytes_written, all + 1);
   EXPECT_EQ(memory_of(binding), 2 * all + 101 * 16 + 1 + 16);
   std::vector<TypeParam> x(bytes / sizeof(TypeParam));
   const std::span<const TypeParam> span = Operand(binding.arrays()[0], x.data());
@@ -624,6 +626,16 @@ TEST_P(ValidElements, AreAllThatIsCompared) {
                 a.values[*a.count - 1] = 7;
               }).reason,
               testing::MatchesRegex("values: 1 of .. elements wrong; element .. is 7, .*"));
+}
+
+TEST_P(ValidElements, AreTheBytesOfACost) {
+  Gpu device;
+  Workload workload(std::make_unique<BindingOf<Contract<Compact>, float>>(Compact::Problem{100}),
+                    {"uniform", uniform_value}, 7, device);
+  const std::span<const float> x(static_cast<const float*>(workload.buffers()[0].data()), 100);
+  const auto above_zero = std::ranges::count_if(x, [](float one) { return one > 0; });
+  EXPECT_EQ(workload.cost().bytes_read, 400);
+  EXPECT_EQ(workload.cost().bytes_written, 4 * static_cast<double>(above_zero) + 4);
 }
 
 TEST_P(ValidElements, AreAsManyAsThereShouldBe) {

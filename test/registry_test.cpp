@@ -141,7 +141,7 @@ TEST(Family, DemandsBytesAndFp32UnlessItSaysOtherwise) {
     const bool gemm_tensor = family.name == "gemm_tensor", attention = family.name == "attention";
     const auto expect_demands = [&](DType dtype, Roof arithmetic, double products) {
       const Cost cost = family.cost(problem, dtype);
-      EXPECT_THAT(family.demands(problem, dtype),
+      EXPECT_THAT(family.demands(problem, dtype, cost),
                   testing::ElementsAre(Demand{"dram", cost.bytes()},
                                        Demand{arithmetic, products * cost.flops}))
           << family.name << " " << family.op;

@@ -225,6 +225,7 @@ std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows) {
   const auto& [group, device, seed, on_step] = context;
   const std::vector<InputSet> sets = group.family->input_sets();
   auto workload = opened(context, sets.front(), group.problem);
+  for (Row& row : rows) row.cost = workload->cost();
   for (Row* row : passed_so_far(rows)) {
     row->check = run_check(context, *row, "checking", *workload, &row->counters);
     if (row->check.verdict != Verdict::failed) row->resources = device.resources();
@@ -259,7 +260,8 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
   const bool on_one = group.family->devices(group.problem, group.dtype) == 1;
   if (!group.family->measures && on_one) {  // as the roofs are
     on_step({.doing = "measuring the roofs", .kernels = roofs.kernels()});
-    bounds = roofs.bounds(rows.front().cost, group.family->demands(group.problem, group.dtype));
+    const Cost& cost = rows.front().cost;
+    bounds = roofs.bounds(cost, group.family->demands(group.problem, group.dtype, cost));
   }
   for (const Roofs::Bound& bound : bounds) {
     contestants.insert(contestants.end(), bound.contestants.begin(), bound.contestants.end());

@@ -101,12 +101,18 @@ double memory_of(const Binding& binding) {
   return std::ranges::max(bytes);
 }
 
-Cost cost_of(const Binding& binding, double flops) {
+std::vector<double> sizes_of(std::span<const Array> arrays) {
+  std::vector<double> sizes;
+  for (const Array& array : arrays) sizes.push_back(static_cast<double>(array.size));
+  return sizes;
+}
+
+Cost cost_of(std::span<const Array> arrays, std::span<const double> elements, double flops) {
   Cost cost{flops, 0, 0};
-  for (const Array& array : binding.arrays()) {
-    const double bytes = bytes_of(array.dtype, static_cast<double>(array.size));
-    if (array.is_read()) cost.bytes_read += bytes;
-    if (array.is_written()) cost.bytes_written += bytes;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const double bytes = bytes_of(arrays[i].dtype, elements[i]);
+    if (arrays[i].is_read()) cost.bytes_read += bytes;
+    if (arrays[i].is_written()) cost.bytes_written += bytes;
   }
   return cost;
 }
@@ -236,6 +242,20 @@ void Workload::refill(std::uint64_t seed) {
     put(results_[i].expected, answers[i].values);
     if (!answers[i].magnitude.empty()) put(results_[i].magnitude, answers[i].magnitude);
   }
+}
+
+Cost Workload::cost() const {
+  std::vector<double> elements = sizes_of(arrays());
+  auto result = results_.begin();
+  for (std::size_t i = 0; i < elements.size(); ++i) {
+    if (!arrays()[i].is_written()) continue;
+    if (result->count && result->count->expected) {
+      result->count->written->device().download(&elements[i], result->count->expected_values(),
+                                                sizeof elements[i]);
+    }
+    ++result;
+  }
+  return binding_->cost(elements);
 }
 
 void Workload::reset_results(unsigned char byte) {

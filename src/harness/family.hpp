@@ -146,7 +146,8 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
 ///                                             permutation, a sort)
 ///   mistake<T>(p, before, after)              looks at what was there before and after a kernel ran,
 ///                                             and says what is wrong, or nothing
-/// And flops(p), the useful ones, or where not all bytes of the arrays move once, cost(p, dtype).
+/// And flops(p), the useful ones, or where not all bytes of the arrays move once, cost(p, dtype). Of an
+/// array whose count only the data tells, the bytes of those elements move.
 /// A family may add:
 ///   static bool valid(p)                      if not all values that the fields may have go together
 ///   demands(p, dtype, cost)                   what the work needs of the machine beside the cost's bytes;
@@ -196,6 +197,9 @@ class Binding {
   virtual ~Binding() = default;
   const std::vector<Array>& arrays() const { return arrays_; }
   int devices() const;  ///< that the arrays lie on, up to the last
+
+  /// Of so many elements of each array.
+  virtual Cost cost(std::span<const double> elements) const = 0;
 
   /// Makes args of the arrays' addresses; without a workspace.
   virtual void bind(std::span<void* const> addresses) = 0;
@@ -255,6 +259,7 @@ class Workload {
   std::vector<Buffer>& buffers() { return buffers_; }  ///< one for each of arrays()
   std::vector<Result>& results() { return results_; }
   bool inputs_are_intact() const;
+  Cost cost() const;  ///< on these inputs: of arrays that have a count, the elements that are right
 
   /// Makes other inputs, in the same memory, and their answer.
   void refill(std::uint64_t seed);
@@ -325,7 +330,7 @@ struct Family {
   Problem (*smaller)(const Problem&);   ///< or the problem itself
   const char* (*best)(const Problem&);  ///< "" where the family doesn't say
   Cost (*cost)(const Problem&, DType);
-  std::vector<Demand> (*demands)(const Problem&, DType);
+  std::vector<Demand> (*demands)(const Problem&, DType, const Cost&);
   double (*memory)(const Problem&, DType);  ///< bytes a check needs on the device that holds most
   std::unique_ptr<Binding> (*bind)(const Problem&, DType);  ///< null: not of this type
 
@@ -363,8 +368,9 @@ const Kernel* best_version(const Family& family, const Problem& problem, DType d
 /// Bytes of the arrays and the answers, on the device that has most of them.
 double memory_of(const Binding& binding);
 
-/// With the arrays' bytes.
-Cost cost_of(const Binding& binding, double flops);
+/// With the bytes of so many elements of each array.
+Cost cost_of(std::span<const Array> arrays, std::span<const double> elements, double flops);
+std::vector<double> sizes_of(std::span<const Array> arrays);
 
 /// Writes the elements of an array, in host memory.
 void make_input(const Array& array, void* elements, const InputSet& set, const RandomBits& bits);
@@ -389,6 +395,14 @@ class BindingOf final : public Binding {
  public:
   explicit BindingOf(const Problem& problem)
       : Binding(C::template arrays<T>(problem)), problem_(problem) {}
+
+  Cost cost([[maybe_unused]] std::span<const double> elements) const override {
+    if constexpr (HasCost<C>) {
+      return C::cost(problem_, DTypeOf<T>::value);
+    } else {
+      return cost_of(arrays(), elements, C::flops(problem_));
+    }
+  }
 
   void bind(std::span<void* const> addresses) override {
     bound_ = C::template bind<T>(problem_, operands(addresses));
@@ -517,8 +531,8 @@ struct RegisterFamily {
           return "";
         },
         .cost = &cost,
-        .demands = [](const Problem& problem, DType dtype) -> std::vector<Demand> {
-          const Cost work = cost(problem, dtype);
+        .demands = []([[maybe_unused]] const Problem& problem, [[maybe_unused]] DType dtype,
+                      const Cost& work) -> std::vector<Demand> {
           std::vector<Demand> all{{"fma f32", work.flops}};
           if constexpr (requires(const Own& p) { C::demands(p, dtype, work); }) {
             all = C::demands(own(problem), dtype, work);
@@ -534,11 +548,9 @@ struct RegisterFamily {
 
  private:
   static Cost cost(const Problem& problem, DType dtype) {
-    if constexpr (HasCost<C>) {
-      return C::cost(own(problem), dtype);
-    } else {
-      return cost_of(*bound_or_first(problem, dtype), C::flops(own(problem)));
-    }
+    if constexpr (HasCost<C>) return C::cost(own(problem), dtype);
+    const auto binding = bound_or_first(problem, dtype);
+    return binding->cost(sizes_of(binding->arrays()));
   }
   static std::unique_ptr<Binding> bound(const Problem& problem, DType dtype) {
     std::unique_ptr<Binding> binding;
