@@ -466,7 +466,7 @@ Problems of your own, instead of the built-in ones
                                 largest built-in problem's, the bytes at least 1/16 of the smallest's
 How to run
   --backend=auto|cuda|host      auto (default): the GPU if there is one, else the host executor
-  --device=N                    GPU number (default 0)
+  --device=N                    GPU number (default 0); of several, the first
   --sms=N                       with --backend=host: the number of SMs that kernels find (default 2);
                                 some launch as many blocks, so 132 gives an H200's counts
   --cache=cold|hot|both         L2 overwritten before each sample (default), launches back to back, both
