@@ -197,7 +197,7 @@ TEST(Suite, HoldsRowsAgainstTheRoofsThatTheFamilyDemands) {
   Family family = *group.family;
   group.family = &family;
   static std::vector<Demand> demands;
-  family.demands = [](const Problem&, DType) { return demands; };
+  family.demands = [](const Problem&, DType, const Cost&) { return demands; };
   static constexpr double kWork = 1e12;
   family.cost = [](const Problem&, DType) { return Cost{kWork, 4000, 4000}; };
   Roofs roofs(gpu, 1);
@@ -226,7 +226,9 @@ TEST(Suite, HoldsRowsAgainstTheRoofsThatTheFamilyDemands) {
   EXPECT_EQ(found.roof, "dram") << "of the others there is no kernel";
 
   demands.clear();
-  family.demands = [](const Problem&, DType) { return std::vector<Demand>{{"warps", 1}}; };
+  family.demands = [](const Problem&, DType, const Cost&) {
+    return std::vector<Demand>{{"warps", 1}};
+  };
   found = measure(group, gpu, 1, roofs).front();
   EXPECT_EQ(found.check.verdict, Verdict::failed);
   EXPECT_THAT(found.check.reason,
