@@ -760,9 +760,9 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--gemm=12x12", "MxNxK");
   expect_refused("--gemm=0x4x4", "MxNxK");
   expect_refused("--gemm=4x4x99999999999", "MxNxK");
-  expect_refused("--elementwise=1099511627777", "N elements");
+  expect_refused("--elementwise=1099511627777", "[ROWSx]COLS");
   expect_refused("--gemm=", "needs a value");
-  expect_refused("--elementwise=many", "N elements");
+  expect_refused("--elementwise=many", "[ROWSx]COLS");
   expect_refused("--dtype=f128",
                  "f32, f16, bf16, tf32, e4m3, e5m2, e2m1, f64, i4, i8, i32, i64, u8, u32, u64");
   expect_refused("--cache=warm", "cold, hot, both");
