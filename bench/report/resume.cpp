@@ -50,8 +50,8 @@ EarlierRows::Fields EarlierRows::fields_of(const Row& row, const DeviceInfo& dev
 }
 
 EarlierRows::Key EarlierRows::key_of(const Fields& fields) {
-  return {fields.at("family"), fields.at("op"), fields.at("dtype"), fields.at("problem"),
-          fields.at("file_hash"), fields.at("cache")};
+  return {fields.at("family"),  fields.at("op"),        fields.at("dtype"),
+          fields.at("problem"), fields.at("file_hash"), fields.at("cache")};
 }
 
 EarlierRows::Key EarlierRows::key_of(const Group& group) {
