@@ -32,7 +32,7 @@ struct ForwardingDevice : Device {
     return host->compare(dtype, actual, expected, magnitude, n, tolerance);
   }
   const std::vector<Launch>& launches() const override { return host->launches(); }
-  KernelResources resources() override { return host->resources(); }
+  std::vector<KernelResources> resources() override { return host->resources(); }
   void profile(const Kernel&, const Call&, const std::string&) override {}
   void run(const Kernel& kernel, const Call& call) override { host->run(kernel, call); }
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,

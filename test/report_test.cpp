@@ -54,6 +54,24 @@ TEST(Csv, WritesEachRowAtOnceAndKeepsTheOldFiles) {
   for (const char* end : {"", ".1.bak", ".2.bak"}) std::filesystem::remove(path + end);
 }
 
+TEST(Csv, NamesTheLaunchesOfAVersionWithSeveral) {
+  Row row;
+  const auto cell = [&](const char* column) {
+    const auto cells = csv_cells(row, {}, 0);
+    return std::ranges::find(cells, std::string_view(column),
+                             [](const auto& one) { return std::string_view(one.first); })
+        ->second;
+  };
+  EXPECT_EQ(cell("grid"), "");
+  row.launches = {{.launch = {&row, {2, 3, 1}, {64, 2, 1}, 0}, .registers = 40}};
+  EXPECT_EQ(cell("grid"), "2x3x1");
+  EXPECT_EQ(cell("registers"), "40");
+  EXPECT_EQ(cell("launches"), "");
+  row.launches.push_back({.launch = {&row, {1, 1, 1}, {32, 1, 1}, 0}, .registers = 24});
+  EXPECT_EQ(cell("grid"), "2x3x1") << "of the largest";
+  EXPECT_EQ(cell("launches"), "2x3x1 of 64x2x1, 40 registers; 1x1x1 of 32x1x1, 24 registers");
+}
+
 TEST(Csv, ADiskThatIsFullKeepsWholeRows) {
   const std::string path = testing::TempDir() + "ladder_report_test_full.csv";
   ResultFile file({"--csv", path});

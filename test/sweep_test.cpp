@@ -322,11 +322,12 @@ TEST(Wire, ARowArrivesAsItWas) {
   row.vs_fastest = Estimate{0.98, 0.97, 0.99};
   row.fastest = true;
   row.aa = Estimate{1.001, 0.999, 1.003};
-  row.resources = {.launch = {&k, {1, 2, 3}, {4, 5, 6}, 7},
+  row.launches = {{.launch = {&k, {1, 2, 3}, {4, 5, 6}, 7},
                    .registers = 8,
                    .static_shared = 9,
                    .local_bytes = 10,
-                   .occupancy = 0.5};
+                   .occupancy = 0.5},
+                  {.launch = {&k, {1, 1, 1}, {32, 1, 1}, 0}, .registers = 11}};
   row.counters.emplace();
   row.counters->global_load = {1, 2, 3, 4, 5};
   row.counters->global_store = {2, 3, 4, 5, 6};

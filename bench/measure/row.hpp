@@ -37,7 +37,7 @@ struct Row {
   bool fastest = false;  ///< the fastest of the ladder's versions, or not to be told apart from it
   /// The group's first version over itself, measured as two contestants: what the run can tell.
   std::optional<Estimate> aa;
-  KernelResources resources;
+  std::vector<KernelResources> launches;   ///< one after the other
   std::optional<Counters> counters;        ///< of the host executor
   std::optional<HardwareCounts> hardware;  ///< --counters, of the GPU
 

@@ -22,6 +22,16 @@ std::string whole_or_short(double value) {
 
 std::string extent(const dim3& d) { return fmt::format("{}x{}x{}", d.x, d.y, d.z); }
 
+/// "8x1x1 of 256x1x1, 40 registers; …", one after the other.
+std::string launches_text(std::span<const KernelResources> launches, bool gpu) {
+  std::vector<std::string> all;
+  for (const auto& [launch, registers, static_shared, local_bytes, occupancy] : launches) {
+    const std::string of_registers = gpu ? fmt::format(", {} registers", registers) : "";
+    all.push_back(extent(launch.grid) + " of " + extent(launch.block) + of_registers);
+  }
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
 }  // namespace
 
 // In one place, so that names and values cannot drift apart.
@@ -31,7 +41,8 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
   const bool checked =
       row.check.verdict == Verdict::passed || row.check.verdict == Verdict::incorrect;
   const bool timed = gpu && row.timed();
-  const bool launched = row.resources.launch.function != nullptr;
+  const KernelResources largest = largest_of(row.launches);
+  const bool launched = !row.launches.empty();
   const std::vector<GpuState>& states = row.samples.states;
   const bool watched = timed && !states.empty() && states.front().sm_mhz > 0;
   const double us = row.timed() ? row.us() : 0;
@@ -103,13 +114,14 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"fastest", when(ranked, [&] { return std::string(row.fastest ? "yes" : "no"); })},
       {"settled", when(timed, [&] { return std::string(row.samples.settled ? "yes" : "no"); })},
       {"burst_us", of(timed && row.samples.burst_us > 0, row.samples.burst_us)},
-      {"grid", when(launched, [&] { return extent(row.resources.launch.grid); })},
-      {"block", when(launched, [&] { return extent(row.resources.launch.block); })},
-      {"registers", of(gpu && launched, row.resources.registers)},
-      {"static_shared", of(gpu && launched, static_cast<double>(row.resources.static_shared))},
-      {"dynamic_shared", of(launched, static_cast<double>(row.resources.launch.dynamic_shared))},
-      {"local_bytes", of(gpu && launched, static_cast<double>(row.resources.local_bytes))},
-      {"occupancy", of(gpu && launched, row.resources.occupancy)},
+      {"grid", when(launched, [&] { return extent(largest.launch.grid); })},
+      {"block", when(launched, [&] { return extent(largest.launch.block); })},
+      {"registers", of(gpu && launched, largest.registers)},
+      {"static_shared", of(gpu && launched, static_cast<double>(largest.static_shared))},
+      {"dynamic_shared", of(launched, static_cast<double>(largest.launch.dynamic_shared))},
+      {"local_bytes", of(gpu && launched, static_cast<double>(largest.local_bytes))},
+      {"occupancy", of(gpu && launched, largest.occupancy)},
+      {"launches", when(row.launches.size() > 1, [&] { return launches_text(row.launches, gpu); })},
       {"global_ld_requests", counted(counters.global_load.requests)},
       {"global_ld_sectors", counted(counters.global_load.units)},
       {"global_ld_ideal", counted(counters.global_load.ideal)},

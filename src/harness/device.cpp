@@ -38,13 +38,13 @@ std::string full_name(const Kernel& kernel) {
                      to_string(kernel.dtype), label(kernel));
 }
 
-Launch largest_launch(std::span<const Launch> launches) {
-  auto blocks = [](const Launch& l) { return double{1} * l.grid.x * l.grid.y * l.grid.z; };
-  Launch largest{};
-  for (const Launch& launch : launches) {
-    if (largest.function == nullptr || blocks(launch) > blocks(largest)) largest = launch;
-  }
-  return largest;
+KernelResources largest_of(std::span<const KernelResources> launches) {
+  const auto blocks = [](const KernelResources& of) {
+    const dim3& grid = of.launch.grid;
+    return double{1} * grid.x * grid.y * grid.z;
+  };
+  const auto largest = std::ranges::max_element(launches, {}, blocks);
+  return largest == launches.end() ? KernelResources{} : *largest;
 }
 
 Device& Device::peer(int i) {

@@ -31,7 +31,7 @@ struct DeviceInfo {
 
 /// What the compiler and the launch made of a kernel.
 struct KernelResources {
-  Launch launch{};                ///< the launch with the most blocks
+  Launch launch{};
   int registers = 0;              ///< per thread
   std::size_t static_shared = 0;  ///< bytes per block
   std::size_t local_bytes = 0;    ///< bytes per thread: spills and arrays indexed at run time
@@ -50,8 +50,8 @@ std::string short_label(const Kernel& kernel);
 /// How benchmarks and tests name a kernel: family[/op]/dtype/label.
 std::string full_name(const Kernel& kernel);
 
-/// The launch with the most blocks; an empty one of no launches.
-Launch largest_launch(std::span<const Launch> launches);
+/// Those of the launch with the most blocks; nothing of no launches.
+KernelResources largest_of(std::span<const KernelResources> launches);
 
 /// Memory functions throw std::runtime_error when the device refuses; run throws it with the reason
 /// when the kernel faults.
@@ -119,8 +119,8 @@ class Device {
   /// The kernels that the version which ran last has launched.
   virtual const std::vector<Launch>& launches() const = 0;
 
-  /// Resources of the kernel that ran last. On the host executor only the launch is known.
-  virtual KernelResources resources() = 0;
+  /// Their resources. On the host executor only the launches are known.
+  virtual std::vector<KernelResources> resources() = 0;
 
   /// Times kernels, taking turns. The first stays to the end; it is what the others are compared
   /// with.

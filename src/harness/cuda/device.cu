@@ -296,9 +296,14 @@ class CudaDevice final : public Device {
 
   const std::vector<Launch>& launches() const override { return recorded_launches(); }
 
-  KernelResources resources() override {
-    KernelResources out{.launch = largest_launch(recorded_launches())};
-    if (out.launch.function == nullptr) return out;  // a library's kernel
+  std::vector<KernelResources> resources() override {
+    std::vector<KernelResources> all;  // none of a library's kernels
+    for (const Launch& launch : recorded_launches()) all.push_back(resources_of(launch));
+    return all;
+  }
+
+  KernelResources resources_of(const Launch& launch) const {
+    KernelResources out{.launch = launch};
     cudaFuncAttributes attributes{};
     LADDER_CUDA(cudaFuncGetAttributes(&attributes, out.launch.function));
     out.registers = attributes.numRegs;

@@ -126,7 +126,11 @@ class HostDevice final : public Device {
 
   const std::vector<Launch>& launches() const override { return api_.launches(); }
 
-  KernelResources resources() override { return {.launch = largest_launch(api_.launches())}; }
+  std::vector<KernelResources> resources() override {
+    std::vector<KernelResources> all;
+    for (const Launch& launch : api_.launches()) all.push_back({.launch = launch});
+    return all;
+  }
 
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache,
                                const Sampling&) override {
