@@ -21,7 +21,8 @@ HANGS = 120  # seconds
 
 # Of each flag: values that are right, and values that are wrong.
 FLAGS: dict[str, tuple[list[str], list[str]]] = {
-    "--benchmark_filter": (["^softmax/f32/v0[1-3]", "sum/f16/v01|softmax/bf16", "_shuffle/3x5$", "softmax/log/.*/best/"],
+    "--benchmark_filter": (["^softmax/f32/v0[1-3]", "sum/f16/v01|softmax/bf16", "_shuffle/3x5$",
+                            "softmax/log/.*/best/"],
                            ["(", "[", "no_such_kernel", "a{", "\\"]),
     "--dtype": (["f32", "f16,bf16", "f32,f32", "tf32,f32"], ["f33", "F32", "f32,", ",", "f32;f16"]),
     "--backend": (["host"], ["gpu", "Host", "host,cuda"]),

@@ -1,7 +1,8 @@
 // Launches may overlap: every version's launches on two streams, and in two graphs, with arrays, scratch
 // memory and state of their own, give the bits that each gives alone, then and afterwards; where both are
-// planned for half of the SMs, and beside a kernel that holds half of them until both have ended. CUPTI's
+// planned for half of the SMs, and beside a kernel that holds a quarter of them until both have ended. CUPTI's
 // time stamps tell whether they overlapped: a version whose launches were never seen to has not passed.
+#include "cupti_kernels.hpp"
 #include "device/sm_count.hpp"
 #include "harness/cuda/error.hpp"
 #include "harness/cuda/event.hpp"
@@ -9,7 +10,6 @@
 #include "holding_kernels.hpp"
 #include "result_bits.hpp"
 
-#include <cupti.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,9 +17,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
-#include <map>
 #include <memory>
-#include <set>
 #include <thread>
 #include <vector>
 
@@ -38,27 +36,9 @@ struct Span {
 };
 std::vector<Span> spans;
 
-void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* max_records) {
-  *size = 8 << 20;
-  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, *size));
-  *max_records = 0;
-}
-
-void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
-                          std::size_t valid) {
-#if CUPTI_API_VERSION >= 130000
-  using KernelRecord = CUpti_ActivityKernel10;
-#else
-  using KernelRecord = CUpti_ActivityKernel9;
-#endif
-  CUpti_Activity* record = nullptr;
-  while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
-    if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
-    const auto* kernel = reinterpret_cast<const KernelRecord*>(record);
-    if (std::string_view(kernel->name).find("ladder_hold") != std::string_view::npos) continue;
-    spans.push_back({kernel->streamId, kernel->start, kernel->end});
-  }
-  std::free(buffer);
+void note_span(const KernelRecord& kernel) {
+  if (std::string_view(kernel.name).find("ladder_hold") != std::string_view::npos) return;
+  spans.push_back({kernel.streamId, kernel.start, kernel.end});
 }
 
 /// Whether kernels of different streams ran at the same time.
@@ -296,7 +276,7 @@ void register_tests(std::unique_ptr<Device>& device) {
         [why = std::string(error.what())]() -> testing::Test* { return new NoGpu(why); });
     return;
   }
-  if (cuptiActivityRegisterCallbacks(give_buffer, take_buffer) != CUPTI_SUCCESS) std::abort();
+  if (!see_kernels<note_span>()) std::abort();
   for (const Kernel& kernel : device->kernels()) {
     if (family_of(kernel).measures) continue;  // roofs are no operators
     testing::RegisterTest(full_name(kernel).c_str(), "overlap", nullptr, nullptr, kernel.file, 1,

@@ -1,8 +1,8 @@
 // The timer against CUPTI's record of the very same launches. On a GPU only.
+#include "cupti_kernels.hpp"
 #include "harness/family.hpp"
 #include "harness/statistics.hpp"
 
-#include <cupti.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -15,26 +15,8 @@ namespace {
 
 std::vector<double> kernel_us;  // durations that CUPTI reported, in the order of the launches
 
-void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* size, std::size_t* max_records) {
-  *size = 8 << 20;
-  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, *size));
-  *max_records = 0;
-}
-
-void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::size_t,
-                          std::size_t valid) {
-#if CUPTI_API_VERSION >= 130000
-  using KernelRecord = CUpti_ActivityKernel10;
-#else
-  using KernelRecord = CUpti_ActivityKernel9;
-#endif
-  CUpti_Activity* record = nullptr;
-  while (cuptiActivityGetNextRecord(buffer, valid, &record) == CUPTI_SUCCESS) {
-    if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
-    const auto* kernel = reinterpret_cast<const KernelRecord*>(record);
-    kernel_us.push_back(static_cast<double>(kernel->end - kernel->start) / 1e3);
-  }
-  std::free(buffer);
+void note_time(const KernelRecord& kernel) {
+  kernel_us.push_back(static_cast<double>(kernel.end - kernel.start) / 1e3);
 }
 
 const Kernel& find(const Device& device, std::string_view name) {
@@ -53,7 +35,7 @@ TEST(Timer, AgreesWithCupti) {
     if (std::getenv("LADDER_REQUIRE_GPU")) FAIL() << error.what();
     GTEST_SKIP() << error.what();
   }
-  ASSERT_EQ(cuptiActivityRegisterCallbacks(give_buffer, take_buffer), CUPTI_SUCCESS);
+  ASSERT_TRUE(see_kernels<note_time>());
 
   struct Case {
     const char *kernel, *problem;

@@ -418,12 +418,13 @@ bool show_assembly(const Options& options, Device& device) {
           family.open(one.problem, kernel.dtype, family.input_sets().front(), options.seed, device);
       const CheckResult result = check(kernel, *workload, device);
       if (result.verdict != Verdict::passed) throw std::runtime_error(result.reason);
-      const std::vector<Launch> launches = device.launches();
+      const std::vector<KernelResources> launches = device.launches();
       if (launches.empty())
         throw std::runtime_error(
             "it launches no kernel of ours: it calls a library or copies memory");
       std::set<const void*> shown;
-      for (const Launch& launch : launches) {
+      for (const KernelResources& of : launches) {
+        const Launch& launch = of.launch;
         if (!shown.insert(launch.function).second) continue;
         const auto function = function_at(launch.function);
         if (!function) throw std::runtime_error("this program was stripped of its symbols");

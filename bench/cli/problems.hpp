@@ -20,8 +20,9 @@ struct Problems {
 
 /// The problems that a text stands for, which may hold ranges in brackets, in nvbench's notation:
 /// [first:last], [first:last:step], [a,b,c], and with a factor [first:last:*factor]; last is in the
-/// range if the steps meet it. A list may be of words. Several make every combination, the last one's values running first.
-/// Throws std::runtime_error with what is wrong: a range that is none, or too many problems.
+/// range if the steps meet it. A list may be of words. Several make every combination, the last one's
+/// values running first. Throws std::runtime_error with what is wrong: a range that is none, or too
+/// many problems.
 std::vector<std::string> expand_ranges(std::string_view text);
 
 /// Parses A,B,…: problems, with ranges or without, and random:N. `flag` is the family's name behind

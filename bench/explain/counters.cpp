@@ -103,7 +103,7 @@ std::vector<Row> count_by_hardware(const Group& group, Device& device, Device& h
     Row& row = rows.emplace_back(unmeasured_row(group, *kernel));
     row.check = launch_checked(*kernel, group.problem, seed, device, [&](const Call& call) {
       row.hardware = device.count_by_hardware(*kernel, call, group.cache);
-      row.launches = device.resources();
+      row.launches = device.launches();
     });
     if (row.check.verdict != Verdict::passed) row.hardware.reset();
     if (row.hardware && small) row.counters = host_counts(*kernel, group.problem, host, seed);

@@ -230,7 +230,7 @@ std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows) {
   }
   for (Row* row : passed_so_far(rows)) {
     row->check = run_check(context, *row, "checking", *workload, &row->counters);
-    if (row->check.verdict != Verdict::failed) row->launches = device.resources();
+    if (row->check.verdict != Verdict::failed) row->launches = device.launches();
     if (row->check.verdict == Verdict::passed) continue;
     row->counters.reset();
     workload = opened(context, sets.front(), group.problem);

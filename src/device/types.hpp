@@ -28,68 +28,43 @@ enum class Backend { cuda, host };
 /// Element types, and how users spell them; of i4 and e2m1 two share a byte.
 enum class DType { f32, f16, bf16, tf32, e4m3, e5m2, e2m1, f64, i4, i8, i32, i64, u8, u32, u64 };
 
+/// Of the C++ type that elements have in memory.
 template <class T>
 struct DTypeOf;
-template <>
-struct DTypeOf<double> {
-  static constexpr DType value = DType::f64;
+template <DType kValue>
+struct DTypeIs {
+  static constexpr DType value = kValue;
 };
 template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::f32;
-};
+struct DTypeOf<double> : DTypeIs<DType::f64> {};
 template <>
-struct DTypeOf<half> {
-  static constexpr DType value = DType::f16;
-};
+struct DTypeOf<float> : DTypeIs<DType::f32> {};
 template <>
-struct DTypeOf<bfloat16> {
-  static constexpr DType value = DType::bf16;
-};
+struct DTypeOf<half> : DTypeIs<DType::f16> {};
 template <>
-struct DTypeOf<tfloat32> {
-  static constexpr DType value = DType::tf32;
-};
+struct DTypeOf<bfloat16> : DTypeIs<DType::bf16> {};
 template <>
-struct DTypeOf<float8_e4m3> {
-  static constexpr DType value = DType::e4m3;
-};
+struct DTypeOf<tfloat32> : DTypeIs<DType::tf32> {};
 template <>
-struct DTypeOf<float8_e5m2> {
-  static constexpr DType value = DType::e5m2;
-};
+struct DTypeOf<float8_e4m3> : DTypeIs<DType::e4m3> {};
 template <>
-struct DTypeOf<float4_e2m1x2> {
-  static constexpr DType value = DType::e2m1;
-};
+struct DTypeOf<float8_e5m2> : DTypeIs<DType::e5m2> {};
 template <>
-struct DTypeOf<int4x2> {
-  static constexpr DType value = DType::i4;
-};
+struct DTypeOf<float4_e2m1x2> : DTypeIs<DType::e2m1> {};
 template <>
-struct DTypeOf<std::int8_t> {
-  static constexpr DType value = DType::i8;
-};
+struct DTypeOf<int4x2> : DTypeIs<DType::i4> {};
 template <>
-struct DTypeOf<std::int32_t> {
-  static constexpr DType value = DType::i32;
-};
+struct DTypeOf<std::int8_t> : DTypeIs<DType::i8> {};
 template <>
-struct DTypeOf<std::int64_t> {
-  static constexpr DType value = DType::i64;
-};
+struct DTypeOf<std::int32_t> : DTypeIs<DType::i32> {};
 template <>
-struct DTypeOf<std::uint8_t> {
-  static constexpr DType value = DType::u8;
-};
+struct DTypeOf<std::int64_t> : DTypeIs<DType::i64> {};
 template <>
-struct DTypeOf<std::uint32_t> {
-  static constexpr DType value = DType::u32;
-};
+struct DTypeOf<std::uint8_t> : DTypeIs<DType::u8> {};
 template <>
-struct DTypeOf<std::uint64_t> {
-  static constexpr DType value = DType::u64;
-};
+struct DTypeOf<std::uint32_t> : DTypeIs<DType::u32> {};
+template <>
+struct DTypeOf<std::uint64_t> : DTypeIs<DType::u64> {};
 
 #if defined(LADDER_HOST_EXECUTOR)
 inline constexpr Backend kBackend = Backend::host;

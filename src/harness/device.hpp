@@ -116,11 +116,9 @@ class Device {
     return {};
   }
 
-  /// The kernels that the version which ran last has launched.
-  virtual const std::vector<Launch>& launches() const = 0;
-
-  /// Their resources. On the host executor only the launches are known.
-  virtual std::vector<KernelResources> resources() = 0;
+  /// The kernels that the version which ran last has launched, in their order; none of a library's. On the
+  /// host executor only the launches are known of them.
+  virtual std::vector<KernelResources> launches() = 0;
 
   /// Times kernels, taking turns. The first stays to the end; it is what the others are compared
   /// with.

@@ -18,7 +18,6 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>

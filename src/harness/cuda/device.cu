@@ -294,29 +294,10 @@ class CudaDevice final : public Device {
     for (const Rank& rank : call.ranks) LADDER_CUDA(cudaStreamSynchronize(rank.stream));
   }
 
-  const std::vector<Launch>& launches() const override { return recorded_launches(); }
-
-  std::vector<KernelResources> resources() override {
-    std::vector<KernelResources> all;  // none of a library's kernels
+  std::vector<KernelResources> launches() override {
+    std::vector<KernelResources> all;
     for (const Launch& launch : recorded_launches()) all.push_back(resources_of(launch));
     return all;
-  }
-
-  KernelResources resources_of(const Launch& launch) const {
-    KernelResources out{.launch = launch};
-    cudaFuncAttributes attributes{};
-    LADDER_CUDA(cudaFuncGetAttributes(&attributes, out.launch.function));
-    out.registers = attributes.numRegs;
-    out.static_shared = attributes.sharedSizeBytes;
-    out.local_bytes = attributes.localSizeBytes;
-    const dim3 block = out.launch.block;
-    const int threads = static_cast<int>(block.x * block.y * block.z);
-    int blocks = 0;
-    LADDER_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, out.launch.function, threads,
-                                                              out.launch.dynamic_shared));
-    const int limit = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal_) / 32;
-    out.occupancy = static_cast<double>(blocks * ceil_div(threads, 32)) / limit;
-    return out;
   }
 
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
@@ -351,6 +332,23 @@ class CudaDevice final : public Device {
   }
 
  private:
+  KernelResources resources_of(const Launch& launch) const {
+    KernelResources out{.launch = launch};
+    cudaFuncAttributes attributes{};
+    LADDER_CUDA(cudaFuncGetAttributes(&attributes, out.launch.function));
+    out.registers = attributes.numRegs;
+    out.static_shared = attributes.sharedSizeBytes;
+    out.local_bytes = attributes.localSizeBytes;
+    const dim3 block = out.launch.block;
+    const int threads = static_cast<int>(block.x * block.y * block.z);
+    int blocks = 0;
+    LADDER_CUDA(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, out.launch.function, threads,
+                                                              out.launch.dynamic_shared));
+    const int limit = attribute(cudaDevAttrMaxThreadsPerMultiProcessor, ordinal_) / 32;
+    out.occupancy = static_cast<double>(blocks * ceil_div(threads, 32)) / limit;
+    return out;
+  }
+
   std::unique_ptr<Device> open_peer() override {
     const int next = (ordinal_ + 1 + static_cast<int>(peers().size())) % info_.count;
     const CurrentDevice current(next);

@@ -124,9 +124,7 @@ class HostDevice final : public Device {
     return api_.record(choice, [&] { run(kernel, call); });
   }
 
-  const std::vector<Launch>& launches() const override { return api_.launches(); }
-
-  std::vector<KernelResources> resources() override {
+  std::vector<KernelResources> launches() override {
     std::vector<KernelResources> all;
     for (const Launch& launch : api_.launches()) all.push_back({.launch = launch});
     return all;
