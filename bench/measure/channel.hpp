@@ -18,7 +18,7 @@ class Channel {
   Channel& operator=(const Channel&) = delete;
 
   /// Returns whether the other side was still there.
-  bool send(const std::string& message);
+  [[nodiscard]] bool send(const std::string& message);
 
   enum class Arrival { message, nothing, end };
 

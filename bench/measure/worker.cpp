@@ -39,11 +39,12 @@ void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t 
   Opened opened;
   try {
     opened = open();
-    channel.send(packed(Kind::machine, opened.device->backend(), opened.device->info(),
-                        opened.device->free_memory(), opened.why_host, opened.best));
+    if (!channel.send(packed(Kind::machine, opened.device->backend(), opened.device->info(),
+                             opened.device->free_memory(), opened.why_host, opened.best))) {
+      return;
+    }
   } catch (const std::exception& error) {
-    channel.send(packed(Kind::refusal, std::string(error.what())));
-    return;
+    return static_cast<void>(channel.send(packed(Kind::refusal, std::string(error.what()))));
   }
   // What one group's references give back the next one's get, without a page fault for each 4 KiB.
   mallopt(M_MMAP_MAX, 0);
@@ -63,8 +64,7 @@ void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t 
           });
       if (!channel.send(packed(Kind::rows, rows))) return;
     } catch (const std::exception& error) {
-      channel.send(packed(Kind::fault, std::string(error.what())));
-      return;
+      return static_cast<void>(channel.send(packed(Kind::fault, std::string(error.what()))));
     }
   }
 }
