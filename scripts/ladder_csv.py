@@ -59,6 +59,7 @@ class Row(NamedTuple):
     git_sha: str
     timestamp: str
     # Columns that older files lack
+    values: str = ""  # the problem's fields: rows=8192 cols=4096
     roof: str = ""
     roof_pct: float = math.nan
     suspect: str = ""
@@ -473,32 +474,48 @@ def main_problem(rows: Sequence[Row]) -> str:
     return max(rows, key=lambda r: (r.flops, r.bytes)).problem
 
 
-def ranges(problems: Iterable[str]) -> list[list[str]]:
-    """The ranges among them, whose points a line may join: three or more problems in which the same
-    numbers grow by one factor and the others stay, as 1024x1024, 2048x2048, 4096x4096. No problem is in
-    two, longer ranges come first. Left out is what is within 1 % below the next, as 8191 below 8192: that
-    tells of alignment, not of size."""
-    numbers = {problem: tuple(map(int, re.findall(r"\d+", problem))) for problem in problems}
-    groups: dict[tuple[object, ...], set[str]] = {}
-    for one, other in itertools.combinations(numbers, 2):
-        texts, (a, b) = re.split(r"\d+", one), (numbers[one], numbers[other])
-        if texts != re.split(r"\d+", other) or 0 in a + b:
+def shape_of(row: Row) -> dict[str, Fraction | str]:
+    """The fields of its problem, numbers as such. Older files lack `values`: those of the problem's text."""
+    if row.values:
+        pairs = [pair.split("=", 1) for pair in re.split(r" (?=\w+=)", row.values)]
+    else:
+        texts, numbers = re.split(r"\d+", row.problem), re.findall(r"\d+", row.problem)
+        pairs = [["text", " ".join(texts)], *([str(i), n] for i, n in enumerate(numbers))]
+    return {name: Fraction(text) if re.fullmatch(r"[\d.e+-]*\d", text) else text for name, text in pairs}
+
+
+def ranges(rows: Iterable[Row]) -> list[list[str]]:
+    """The ranges among their problems, whose points a line may join: three or more problems in which the
+    same numbers grow by one factor and the other fields stay, as 1024x1024, 2048x2048, 4096x4096. No problem
+    is in two, longer ranges come first. Left out is what is within 1 % below the next, as 8191 below 8192:
+    that tells of alignment, not of size."""
+    shapes = {row.problem: shape_of(row) for row in rows}
+    groups: dict[tuple[object, ...], dict[str, Fraction]] = {}  # of each problem the product of what grows
+    for one, other in itertools.combinations(shapes, 2):
+        a, b = shapes[one], shapes[other]
+        if a.keys() != b.keys():
             continue
-        grows = [i for i, pair in enumerate(zip(a, b)) if len({*pair}) == 2]
-        if len({Fraction(b[i], a[i]) for i in grows}) == 1:
-            aspect = (Fraction(n, a[grows[0]]) if i in grows else n for i, n in enumerate(a))
-            groups.setdefault((*texts, *grows, *aspect), set()).update((one, other))
+        grows = [name for name in a if a[name] != b[name]]
+        sizes = [[n for n in (shape[name] for name in grows) if isinstance(n, Fraction) and n > 0]
+                 for shape in (a, b)]  # fmt: skip
+        if {len(numbers) for numbers in sizes} != {len(grows)}:
+            continue
+        if len({m / n for n, m in zip(*sizes)}) == 1:
+            aspect = [n / sizes[0][0] for n in sizes[0]]
+            stays = [(name, a[name]) for name in a if name not in grows]
+            group = groups.setdefault((*grows, *aspect, *stays), {})
+            group.update({one: math.prod(sizes[0]), other: math.prod(sizes[1])})
 
     found: list[list[str]] = []
-    left = {*numbers}
+    left = {*shapes}
     for group in sorted(groups.values(), key=len, reverse=True):
         joined: list[str] = []
-        for problem in sorted(group & left, key=lambda one: numbers[one], reverse=True):
-            if not joined or math.prod(numbers[joined[-1]]) > 1.01 * math.prod(numbers[problem]):
+        for problem in sorted(group.keys() & left, key=lambda one: group[one], reverse=True):
+            if not joined or group[joined[-1]] > Fraction("1.01") * group[problem]:
                 joined.append(problem)
         if len(joined) >= 3:
             found.append(joined[::-1])
-            left -= group
+            left -= group.keys()
     return found
 
 

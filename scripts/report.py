@@ -173,7 +173,7 @@ def sizes_of(run: Run, at: int) -> list[dict[str, Any]]:
         {
             "run": at, "family": family, "op": op, "dtype": dtype,
             "unit": "flops" if ladder_csv.sized_by_flops(ladders) else "bytes",
-            "ranges": ladder_csv.ranges(one.problem for one in ladders),
+            "ranges": ladder_csv.ranges(one.rows[0] for one in ladders),
         }
         for (family, op, dtype), ladders in groups.items()
     ]  # fmt: skip

@@ -630,7 +630,7 @@ def _size_panel(shares: Axes, times: Axes, panel: Sequence[Ladder], room: float)
     unit = "FLOP" if ladder_csv.sized_by_flops(panel) else "B"
     sizes = [row.flops if unit == "FLOP" else row.bytes for row in (one.rows[0] for one in panel)]
     size_of = dict(zip((one.problem for one in panel), sizes))
-    ranges = ladder_csv.ranges(size_of)
+    ranges = ladder_csv.ranges(one.rows[0] for one in panel)
     for axes in (shares, times):
         axes.set_xscale("log")
         axes.set_xlim(min(sizes) / 2.5, max(sizes) * 2.5)

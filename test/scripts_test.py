@@ -202,7 +202,7 @@ class Choosing(Case):
 
     def test_ranges_grow_in_one_aspect(self) -> None:
         def found(*problems: str) -> list[list[str]]:
-            return ladder_csv.ranges(problems)
+            return ladder_csv.ranges(self.rows([line("v01_naive", 9, problem=p) for p in problems]))
 
         cubes = [f"{n}x{n}x{n}" for n in (1024, 2048, 4096)]
         self.assertEqual(found(*cubes[::-1], "1000x3000x777"), [cubes])
@@ -219,6 +219,17 @@ class Choosing(Case):
         both = found(*square, *long)
         self.assertEqual(sorted(map(len, both)), [3, 4])
         self.assertEqual(len({*both[0]} & {*both[1]}), 0, "none is in two")
+
+    def test_ranges_are_of_declared_fields(self) -> None:
+        def found(*texts: str) -> list[list[str]]:
+            rows = [line("v01_naive", 9, problem=f"p{i}", values=text) for i, text in enumerate(texts)]
+            return ladder_csv.ranges(self.rows(rows))
+
+        whole = [["p0", "p1", "p2"]]
+        self.assertEqual(found("n=10 causal=0", "n=20 causal=0", "n=40 causal=0"), whole, "a zero that stays")
+        self.assertEqual(found("n=0.5 of=zipf", "n=1 of=zipf", "n=2e1 of=zipf"), whole)
+        self.assertEqual(found("n=10 of=zipf", "n=20 of=one bin", "n=40 of=zipf"), [], "a word that changes")
+        self.assertEqual(found("n=10 m=1", "n=20 m=1", "m=1 k=40"), [], "other fields")
 
     def test_an_empty_choice_says_what_there_is(self) -> None:
         with self.assertRaisesRegex(LadderError, "family gem; .* elementwise, gemm"):

@@ -512,7 +512,7 @@ def family_sizes(run: Run, family: str) -> list[list[Ladder]]:
 
 def range_of(panel: Sequence[Ladder]) -> tuple[int, bool]:
     """How many problems its longest range has, and whether the vendor's library is beside them."""
-    ranges = ladder_csv.ranges(one.problem for one in panel)
+    ranges = ladder_csv.ranges(one.rows[0] for one in panel)
     return max(map(len, ranges), default=0), any(one.baselines for one in panel)
 
 
