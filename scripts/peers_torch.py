@@ -584,18 +584,17 @@ def judge(
         return Result(kernel, idea, "failed", sentence(error))
     if [tuple(r.shape) for r in results] != [tuple(v.shape) for v in expected.values]:
         return Result(kernel, idea, "incorrect", "its results have another shape")
-    verdict, worst, nearest = "passed", 0.0, -1.0
-    limit_there = math.nan
+    verdict, nearest = "passed", -1.0  # to its limit, or furthest over: its error and limit are told
+    error_there, limit_there = 0.0, math.nan
     for result, value, limit in zip(results, expected.values, expected.limits):
         error = float((result.double() - value).abs().max())
         if not error <= limit:
             verdict = "incorrect"
-        worst = error if not error <= worst else worst
         ratio = error / limit if limit > 0 else float(error != 0)
         if not ratio <= nearest:
-            nearest, limit_there = ratio, limit
-    reason = f"off by {worst:.3g}, more than {limit_there:.3g}" if verdict == "incorrect" else ""
-    return Result(kernel, idea, verdict, reason, worst, limit_there)
+            nearest, error_there, limit_there = ratio, error, limit
+    reason = f"off by {error_there:.3g}, more than {limit_there:.3g}" if verdict == "incorrect" else ""
+    return Result(kernel, idea, verdict, reason, error_there, limit_there)
 
 
 def sentence(error: Exception) -> str:

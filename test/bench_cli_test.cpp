@@ -215,7 +215,7 @@ TEST_F(BenchCli, ASeedRepeatsARun) {
   bench("--benchmark_filter=gemm/f32/v01 --gemm=64x64x64 --seed=7 --csv=a.csv");
   bench("--benchmark_filter=gemm/f32/v01 --gemm=64x64x64 --seed=7 --csv=b.csv");
   bench("--benchmark_filter=gemm/f32/v01 --gemm=64x64x64 --seed=8 --csv=c.csv");
-  auto error = [&](const char* name) {  // the fields after the verdict: reason, largest error
+  auto error = [&](const char* name) {  // the fields after the verdict: reason, error
     const std::string text = slurp(file(name));
     const std::size_t at = text.find(",passed,,");
     return text.substr(at + 9, text.find(',', at + 9) - at - 9);
@@ -854,7 +854,7 @@ TEST_F(BenchCli, CudaWithoutAGpuIsRefused) {
 TEST_F(BenchCli, AProblemTooBigForTheMemoryFailsAndTheOthersRun) {
   const Result result = bench("--elementwise=1000000000000,64 --benchmark_filter=relu/f32/v01");
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.out, AllOf(HasSubstr("GB are free"), HasSubstr("passed   largest error")));
+  EXPECT_THAT(result.out, AllOf(HasSubstr("GB are free"), HasSubstr("passed   error")));
   EXPECT_THAT(slurp(file("results.csv")), AllOf(HasSubstr(",failed,"), HasSubstr(",passed,")));
 }
 

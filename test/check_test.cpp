@@ -89,8 +89,8 @@ MATCHER_P(IsIncorrect, reason, "") {
 TEST_F(Check, AcceptsARightKernel) {
   const CheckResult result = gemm_on(right_gemm, "33x17x65");
   EXPECT_EQ(result.verdict, Verdict::passed) << result.reason;
-  EXPECT_GT(result.max_error, 0);
-  EXPECT_EQ(gemm_on(right_gemm, "33x17x65", 1).max_error, 0) << "small integers are exact";
+  EXPECT_GT(result.error, 0);
+  EXPECT_EQ(gemm_on(right_gemm, "33x17x65", 1).error, 0) << "small integers are exact";
   EXPECT_EQ(relu_on(right_relu, "1000").verdict, Verdict::passed);
 }
 
@@ -278,6 +278,19 @@ TEST(Compare, CountsInfinitiesAndNaNsAsTheyAre) {
   EXPECT_EQ(wrong(NAN, NAN), 0U);
   EXPECT_EQ(wrong(1.19, 1), 0U);
   EXPECT_EQ(wrong(1.21, 1), 1U);
+}
+
+TEST(Compare, TellsErrorAndLimitOfOneElement) {
+  Comparison total, part;
+  compare_element(total, 0, 1005, 1000, 0, {.relative = 0.01});  // half of its limit
+  compare_element(part, 1, 1.009, 1, 0, {.relative = 0.01});     // nine tenths
+  merge(total, part);
+  EXPECT_EQ(total.worst, 1U);
+  EXPECT_NEAR(total.error, 0.009, 1e-12);
+  EXPECT_NEAR(total.limit, 0.01, 1e-12);
+  compare_element(total, 2, 980, 1000, 0, {.relative = 0.01});
+  EXPECT_NEAR(total.error, 20, 1e-12);
+  EXPECT_NEAR(total.limit, 10, 1e-12);
 }
 
 }  // namespace

@@ -307,7 +307,7 @@ TEST(Wire, ARowArrivesAsItWas) {
   Row row = unmeasured_row(group_of({&k}), k), arrived = row;
   row.problem = "12x34";
   row.cache = Cache::hot;
-  row.check = {.verdict = passed, .reason = "a, \"reason\"", .max_error = 1e-7, .tolerance = 2e-7};
+  row.check = {.verdict = passed, .reason = "a, \"reason\"", .error = 1e-7, .tolerance = 2e-7};
   row.samples = {.us = {1.5, 2.5, 3},
                  .states = {{1980, 700, true, false}, {1965, 699, false, true}, {1950, 698}},
                  .settled = true,

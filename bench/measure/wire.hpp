@@ -179,7 +179,7 @@ void transfer(auto& io, Like<Counters> auto& counters) {
 
 void transfer(auto& io, Like<Row> auto& row) {
   each(io, row.kernel, row.problem, row.cache);
-  each(io, row.check.verdict, row.check.reason, row.check.max_error, row.check.tolerance);
+  each(io, row.check.verdict, row.check.reason, row.check.error, row.check.tolerance);
   each(io, row.samples.us, row.samples.states, row.samples.settled, row.samples.burst_us,
        row.samples.error);
   each(io, row.cost, row.plan_us, row.roof, row.roof_us, row.baseline, row.vs_baseline,

@@ -219,8 +219,8 @@ void Console::host_table(const Group& group, std::span<const Row> rows) const {
       refusal(row);
       continue;
     }
-    fmt::print(out_, "  {:<20} passed   largest error {:<9.2g} {:>9.1f} ms on the CPU\n",
-               spoken(*row.kernel), row.check.max_error, row.us() / 1e3);
+    fmt::print(out_, "  {:<20} passed   error {:<9.2g} {:>9.1f} ms on the CPU\n",
+               spoken(*row.kernel), row.check.error, row.us() / 1e3);
   }
 }
 

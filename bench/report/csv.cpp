@@ -81,7 +81,7 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"sms", number(device.sm_count)},
       {"verdict", to_string(row.check.verdict)},
       {"reason", row.check.reason},
-      {"max_err", of(checked, row.check.max_error)},
+      {"max_err", of(checked, row.check.error)},
       {"tolerance", of(checked, row.check.tolerance)},
       {"cache", when(gpu, [&] { return std::string(row.cache == Cache::cold ? "cold" : "hot"); })},
       {"samples", when(timed, [&] { return fmt::format("{}", row.samples.us.size()); })},

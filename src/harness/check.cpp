@@ -45,9 +45,9 @@ CheckResult judge(Workload& workload) {
     const Comparison found = result.written->device().compare(
         array.dtype, result.written->data(), result.expected_values(), result.magnitudes(), size,
         array.tolerance);
-    all.max_error = std::max(all.max_error, found.max_error);
     if (found.worst_ratio > worst_ratio) {
       worst_ratio = found.worst_ratio;
+      all.error = found.error;
       all.tolerance = found.limit;
     }
     if (found.wrong == 0 || all.verdict == Verdict::incorrect) continue;

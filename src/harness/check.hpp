@@ -31,11 +31,10 @@ struct AnswerOnGpu {
 
 /// What a comparison of n values found. A NaN is wrong unless a NaN was expected.
 struct Comparison {
-  std::size_t wrong = 0;                       ///< elements outside their limit
-  double max_error = 0;                        ///< largest |actual - expected|
-  std::size_t worst = 0;                       ///< the element with the largest error / limit
-  double worst_ratio = -1;                     ///< its error / limit
-  double actual = 0, expected = 0, limit = 0;  ///< of that element
+  std::size_t wrong = 0;    ///< elements outside their limit
+  std::size_t worst = 0;    ///< the element with the largest error / limit
+  double worst_ratio = -1;  ///< its error / limit
+  double actual = 0, expected = 0, error = 0, limit = 0;  ///< of that element
 };
 
 /// The value of an element of any type; of 64-bit integers exact up to 2^53, as are the answers.
@@ -69,27 +68,21 @@ __host__ __device__ inline void compare_element(Comparison& total, std::size_t i
       tolerance.relative * fabs(expected) + tolerance.scaled * magnitude + tolerance.absolute;
   const double ratio = same ? 0 : limit > 0 ? error / limit : INFINITY;
   total.wrong += !(ratio <= 1);
-  if (error > total.max_error) total.max_error = error;
   if (ratio > total.worst_ratio) {
     total.worst = i;
     total.worst_ratio = ratio;
     total.actual = actual;
     total.expected = expected;
+    total.error = error;
     total.limit = limit;
   }
 }
 
 /// Adds the elements of another comparison.
 __host__ __device__ inline void merge(Comparison& total, const Comparison& part) {
-  total.wrong += part.wrong;
-  if (part.max_error > total.max_error) total.max_error = part.max_error;
-  if (part.worst_ratio > total.worst_ratio) {
-    const std::size_t wrong = total.wrong;
-    const double max_error = total.max_error;
-    total = part;
-    total.wrong = wrong;
-    total.max_error = max_error;
-  }
+  const std::size_t wrong = total.wrong + part.wrong;
+  if (part.worst_ratio > total.worst_ratio) total = part;
+  total.wrong = wrong;
 }
 
 enum class Verdict { passed, incorrect, failed, unsupported };
@@ -98,9 +91,8 @@ const char* to_string(Verdict verdict);
 struct CheckResult {
   Verdict verdict = Verdict::passed;
   std::string reason{};  ///< empty when passed
-  double max_error = 0;  ///< largest |actual - expected|
-  double tolerance =
-      0;  ///< the limit of the element that came nearest to its limit, or furthest over
+  /// |actual - expected| and its limit, of the element that came nearest to its limit, or furthest over
+  double error = 0, tolerance = 0;
 };
 
 /// Runs the kernel on the workload with poisoned output, and accepts the result only if every
