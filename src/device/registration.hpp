@@ -118,6 +118,12 @@ struct Register {
     V::plan(a, true);
   };
 
+  // A hook that takes something else would be left out without a word.
+  static constexpr bool kNamesSupports = requires { &V::supports; };
+  static constexpr bool kNamesWorkspace = requires { &V::workspace; };
+  static constexpr bool kNamesState = requires { &V::state; };
+  static constexpr bool kNamesPlan = requires { &V::plan; };
+
   template <class T>
   static const Args<T>& args_of(const Call& call) {
     return *static_cast<const Args<T>*>(call.args);
@@ -154,6 +160,7 @@ struct Register {
     } else if constexpr (requires(const Args<T>& a) { V::workspace(a); }) {
       return V::workspace(args_of<T>(call));
     } else {
+      static_assert(!kNamesWorkspace, "workspace takes args, and the plan if there is one");
       return 0;
     }
   }
@@ -162,6 +169,7 @@ struct Register {
     if constexpr (requires(const Args<T>& a) { V::state(a); }) {
       return V::state(*static_cast<const Args<T>*>(args));
     } else {
+      static_assert(!kNamesState, "state takes args");
       return 0;
     }
   }
@@ -174,6 +182,7 @@ struct Register {
               },
               [](const void* plan) { delete static_cast<const Plan*>(plan); }};
     } else {
+      static_assert(!kNamesPlan, "plan takes args and whether it may time");
       return {};
     }
   }
@@ -185,6 +194,7 @@ struct Register {
     } else if constexpr (requires(const Problem& p) { V::supports(p); }) {
       return V::supports(*static_cast<const Problem*>(problem));
     } else {
+      static_assert(!kNamesSupports, "supports takes the problem");
       return supported();
     }
   }

@@ -150,8 +150,8 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
 /// array whose count only the data tells, the bytes of those elements move.
 /// A family may add:
 ///   static bool valid(p)                      if not all values that the fields may have go together
-///   demands(p, dtype, cost)                   what the work needs of the machine beside the cost's bytes;
-///                                             without it, that is cost.flops of "fma f32"
+///   demands(p, dtype, cost)                   what the work needs of the machine beside the cost's bytes,
+///                                             a roof once; without it, cost.flops of "fma f32"
 ///   measures(dtype)                           the Measurement, if it is one of a limit of the machine
 ///   static constexpr bool gathers = true      if the data says where it reads or writes: tests then
 ///                                             don't ask for coalesced accesses
@@ -379,18 +379,10 @@ template <Contract C, class T>
 class BindingOf final : public Binding {
   using Problem = typename C::Problem;
   using Args = typename C::template Args<T>;
-  static constexpr bool kHasGpuReference = requires(const Problem& p) {
-    C::wants_gpu_reference(p);
-  };
-  static constexpr bool kJudges = requires(const Problem& p, Operands operands) {
-    C::template mistake<T>(p, operands, operands);
-  };
-  static constexpr bool kArranges = requires(const Problem& p, Operands operands) {
-    C::template arrange_inputs<T>(p, std::uint64_t{}, operands);
-  };
-  static constexpr bool kDerives = requires(const Problem& p, Operands operands) {
-    C::template derive_inputs<T>(p, operands);
-  };
+  static constexpr bool kHasGpuReference = requires { &C::wants_gpu_reference; };
+  static constexpr bool kJudges = requires { &C::template mistake<T>; };
+  static constexpr bool kArranges = requires { &C::template arrange_inputs<T>; };
+  static constexpr bool kDerives = requires { &C::template derive_inputs<T>; };
 
  public:
   explicit BindingOf(const Problem& problem)
@@ -475,7 +467,7 @@ struct RegisterFamily {
     return false;
   }
   static constexpr auto measures() -> Measurement (*)(DType) {
-    if constexpr (requires(DType dtype) { C::measures(dtype); }) return C::measures;
+    if constexpr (requires { &C::measures; }) return C::measures;
     return nullptr;
   }
 
@@ -486,7 +478,7 @@ struct RegisterFamily {
   static std::optional<Problem> parse(std::string_view text) {
     Own own{};
     if (!parse_fields(fields(), text, &own)) return std::nullopt;
-    if constexpr (requires { C::valid(own); }) {
+    if constexpr (requires { &C::valid; }) {
       if (!C::valid(own)) return std::nullopt;
     }
     return erased(own);
@@ -520,23 +512,21 @@ struct RegisterFamily {
         .bench_problems = &bench_problems,
         .input_sets = [] { return C::input_sets(); },
         .smaller = [](const Problem& problem) -> Problem {
-          if constexpr (requires(const Own& p) { C::smaller(p); }) {
+          if constexpr (requires { &C::smaller; }) {
             return erased(C::smaller(own(problem)));
           } else {
             return problem;
           }
         },
         .best = [](const Problem& problem) -> const char* {
-          if constexpr (requires(const Own& p) { C::best(p); }) return C::best(own(problem));
+          if constexpr (requires { &C::best; }) return C::best(own(problem));
           return "";
         },
         .cost = &cost,
         .demands = []([[maybe_unused]] const Problem& problem, [[maybe_unused]] DType dtype,
                       const Cost& work) -> std::vector<Demand> {
           std::vector<Demand> all{{"fma f32", work.flops}};
-          if constexpr (requires(const Own& p) { C::demands(p, dtype, work); }) {
-            all = C::demands(own(problem), dtype, work);
-          }
+          if constexpr (requires { &C::demands; }) all = C::demands(own(problem), dtype, work);
           all.insert(all.begin(), {"dram", work.bytes()});
           return all;
         },
