@@ -134,14 +134,15 @@ class Tree:
         self.expect_history()
         return self.had(row.git_sha, file)
 
+    def is_earlier(self, row: Row) -> bool:
+        """Whether it is of a version whose code has changed since, or is gone. As is_of_today."""
+        return not row.is_peer and not self.is_of_today(row)
+
     def earlier(self, rows: Iterable[Row]) -> str:
-        """12 of 300 rows are of earlier code; peers' don't count. Empty if none is, or that isn't known."""
+        """12 of 300 rows are of earlier code; peers' don't count. Empty if none is. As is_of_today."""
         ours = [row for row in rows if not row.is_peer]
-        try:
-            stale = sum(not self.is_of_today(row) for row in ours)
-        except NoHistory:
-            return ""
-        return f"{stale} of {len(ours)} rows are of earlier code" if stale else ""
+        earlier = sum(map(self.is_earlier, ours))
+        return f"{earlier} of {len(ours)} rows are of earlier code" if earlier else ""
 
 
 def number(path: str) -> str:

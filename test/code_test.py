@@ -180,7 +180,6 @@ class TodaysCode(Repository):
             tree = Tree(root)
             self.assertTrue(tree.is_of_today(rows[0]))
             self.assertEqual(tree.earlier(rows[:1]), "")
-            self.assertEqual(tree.earlier(rows), "")
             self.assertRaises(NoHistory, tree.is_of_today, rows[1])
 
     def test_how_many_are_of_earlier_code(self) -> None:
