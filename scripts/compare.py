@@ -63,7 +63,9 @@ from ladder_statistics import middle_mean, middle_mean_error, student_t, student
 
 GROUP = ("family", "op", "dtype", "problem", "cache", "backend")  # what takes turns
 KEY = (*GROUP, "kernel")  # of a row
-MACHINE = {"device": "GPUs", "toolkit": "toolkits", "driver": "drivers"}  # what must not differ
+MACHINE = {"device": "GPUs", "toolkit": "toolkits", "driver": "drivers"}
+BUILD = {"build": "build types", "flags": "compiler flags"}  # older files lack these
+ALIKE = MACHINE | BUILD  # what must not differ
 NEEDED = (*MACHINE, "samples", "rel_stdev", "roof", "roof_pct")
 
 NORMAL_ERROR = 1.07  # of the middle mean of normal samples, over that of their mean
@@ -84,7 +86,7 @@ class Run(NamedTuple):
     """A row of a CSV with what only comparing needs of it."""
 
     row: Row
-    machine: dict[str, str]
+    machine: dict[str, str | None]  # of ALIKE; None: not known
     error: float  # the relative standard error of the time
     resolution: float  # as a share; NaN if the run has no A/A
     settled: str  # "yes", "no"; empty in a run that does not know
@@ -142,7 +144,7 @@ def run(row: Row, line: dict[str, str], samples: Sequence[float]) -> Run:
         else:
             error = NORMAL_ERROR * rel_stdev / math.sqrt(count)
     resolution = number(row, line, "resolution_pct", 0) / 100
-    machine = {column: line[column] for column in MACHINE}
+    machine = {column: line.get(column) for column in ALIKE}
     return Run(row, machine, error, resolution, line.get("settled", ""))
 
 
@@ -432,11 +434,12 @@ def report(olds: dict[Key, Run], news: dict[Key, Run], options: argparse.Namespa
         raise LadderError(f"{options.old} and {options.new} have no timed row in common{which}.")
     differing = {}
     for old, new in common:
-        for column, plural in MACHINE.items():
-            if old.machine[column] != new.machine[column]:
-                differing.setdefault(plural, (old.machine[column], new.machine[column]))
+        for column, plural in ALIKE.items():
+            there, here = old.machine[column], new.machine[column]
+            if there != here and None not in (there, here):
+                differing.setdefault(plural, (there, here))
     for plural, machines in [] if options.anyway else differing.items():
-        old, new = (machine or "unknown" for machine in machines)
+        old, new = (machine or ("none" if plural == BUILD["flags"] else "unknown") for machine in machines)
         raise LadderError(
             f"The runs are of different {plural}, {old} and {new}: --anyway compares them all the "
             f"same."
@@ -568,7 +571,7 @@ def main() -> int:
                              "first")  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument("--anyway", action="store_true",
-                        help="compare different GPUs, toolkits or drivers too")  # fmt: skip
+                        help="compare different GPUs, toolkits, drivers or builds too")  # fmt: skip
     options = parser.parse_args()
     found = report(read(options.old), read(options.new), options)
     if options.markdown:

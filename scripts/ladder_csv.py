@@ -76,6 +76,7 @@ class Row(NamedTuple):
     fastest: str = ""
     settled: str = ""
     burst_us: float = math.nan
+    code: str = ""  # the hash of what decides its compiled kernels
 
     @property
     def timed(self) -> bool:
@@ -373,11 +374,16 @@ def read(path: Path) -> list[Row]:
     return list(rows.values())
 
 
-def runs(root: Path = ROOT) -> list[Path]:
-    """The committed runs of ladders at their main problems."""
-    # Not of validate_counters, --counters, peers_torch.py, autotune, torch_operators.py; nor further problems
-    others = re.compile(r"^counters\.csv$|-(counters|shapes|sizes|peers|(autotune|torch)-\w+)\.csv$")
+def files(root: Path = ROOT) -> list[Path]:
+    """The committed measurements of ladders."""
+    # Not of validate_counters, --counters, peers_torch.py, autotune, torch_operators.py
+    others = re.compile(r"^counters\.csv$|-(counters|peers|(autotune|torch)-\w+)\.csv$")
     return [path for path in sorted(root.glob("results/*/*.csv")) if not others.search(path.name)]
+
+
+def runs(root: Path = ROOT) -> list[Path]:
+    """Those at the ladders' main problems."""
+    return [path for path in files(root) if not re.search(r"-(shapes|sizes)\.csv$", path.name)]
 
 
 def group(row: Row) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ from typing import Any, Iterable, Sequence
 import colours
 import ladder_csv
 import ladder_sources
+from ladder_code import NoHistory, Tree
 from ladder_csv import (
     ONE_LADDER,
     Ladder,
@@ -47,6 +48,8 @@ from ladder_csv import (
     time_text,
 )
 
+TREE = Tree()
+EARLIER = "The version's source, or what it includes, has changed since, or is gone."
 TEMPLATES = Path(__file__).resolve().parent / "report"
 ONE_ROW = ("backend", "family", "op", "kernel", "dtype", "problem", "cache")
 COUNTED = (  # columns of a row that the host executor counts
@@ -70,6 +73,13 @@ class Run:
     name: str
     rows: tuple[Row, ...]
     cells: dict[Row, dict[str, str]]
+
+    def is_earlier(self, row: Row) -> bool:
+        """Whether it is known to be of earlier code than the tree's."""
+        try:
+            return TREE.is_earlier(row)
+        except NoHistory:
+            return False
 
     @property
     def gpu(self) -> str:
@@ -145,7 +155,8 @@ def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
         "vendor": row.is_baseline, "peer": row.is_peer, "best": row in ladder.tied,
         "simplest": row is ladder.best,
         "tied": ladder.tied_with(row).removeprefix(", "), "suspect": row.is_suspect,
-        "throttled": run.throttled(row), "limited": row.at_power_limit, "against": ladder.vendor,
+        "throttled": run.throttled(row), "limited": row.at_power_limit, "earlier": run.is_earlier(row),
+        "against": ladder.vendor,
         "time": row.time_us if row.timed else math.nan,
         "time_low": run.number(row, "time_us_min"), "time_high": run.number(row, "time_us_p95"),
         "speed": speed, "flops": row.flops, "bytes": row.bytes,
@@ -217,6 +228,7 @@ def data(runs: Sequence[Run], versions: dict[str, ladder_sources.Version]) -> di
         "sizes": sizes,
         "counts": counts(runs),
         "main": main_problems(runs),
+        "earlier": EARLIER,
         "versions": {
             name: {"before": one.before, **one.head} for name, one in versions.items()
         },
@@ -372,6 +384,7 @@ def run_card(run: Run) -> str:
         "suspect": sum(row.is_suspect for row in run.rows),
         "throttled": sum(run.throttled(row) > 0 for row in run.rows),
         "at the power limit": sum(row.at_power_limit for row in run.rows),
+        "of earlier code": sum(map(run.is_earlier, run.rows)),
     }
     counts = [f"{n} {verdict}" for verdict, n in verdicts.most_common()]
     counts += [f"{n} {mark}" for mark, n in marks.items() if n]
@@ -403,6 +416,8 @@ def badges(run: Run, row: Row) -> str:
     found = [
         tag("span", name, class_=f"badge {name.split()[-1]}") for name, on in marks.items() if on
     ]
+    if run.is_earlier(row):
+        found.append(tag("span", "earlier code", class_="badge", title=EARLIER))
     return " ".join(["", *found])
 
 

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Iterable, Sequence
 import ladder_csv
 import svg
 from colours import COLOURS
+from ladder_code import NoHistory, Tree
 from ladder_csv import (
     Ladder,
     LadderError,
@@ -120,6 +121,18 @@ def sources(ladders: Sequence[Ladder]) -> str:
     if len(commits) < 2:
         return source(rows[0])
     return f"{source(rows[0]._replace(git_sha=''))} · commits {', '.join(commits)}"
+
+
+def with_age(figure: Figure, ladders: Iterable[Ladder], tree: Tree | None) -> Figure:
+    """Says below its title how many of what is drawn are of earlier code than the tree's, if that is known."""
+    try:
+        note = tree.earlier(row for one in ladders for row in one.timed) if tree else ""
+    except NoHistory:
+        note = ""
+    if note:
+        below = figure.texts[1]
+        below.set_text(f"{below.get_text()} · {note}")
+    return figure
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -737,26 +750,28 @@ def file_name(*parts: str) -> str:
 
 
 def pictures(
-    rows: Sequence[Row], ladders: Sequence[Ladder], kinds: Iterable[str]
+    rows: Sequence[Row], ladders: Sequence[Ladder], kinds: Iterable[str], tree: Tree | None = None
 ) -> Iterable[tuple[str, Figure]]:
-    """The pictures of some ladders, each with its name."""
+    """The pictures of some ladders, each with its name. They are held against a tree's code, if one is given."""
     roofs = {one: ladder_csv.roofs(rows, one) for one in ladders}
     families: dict[tuple[str, str], list[Ladder]] = {}
     for one in ladders:
         families.setdefault((one.family, one.dtype), []).append(one)
     if "overview" in kinds:
-        yield "overview", draw_overview(ladders)
+        yield "overview", with_age(draw_overview(ladders), ladders, tree)
     if "ladder" in kinds:
         for (family, dtype), members in families.items():
-            yield file_name(family, dtype, "ladder"), draw_ladder(members, roofs)
+            yield file_name(family, dtype, "ladder"), with_age(draw_ladder(members, roofs), members, tree)
     if "roofline" in kinds:
         for one in ladders:
             if any(r.gflops > 0 for r in one.timed):
                 name = file_name(one.family, one.op, one.dtype, "roofline")
-                yield name, draw_roofline(one, roofs[one])
+                yield name, with_age(draw_roofline(one, roofs[one]), [one], tree)
 
 
-def size_pictures(rows: Sequence[Row], ladders: Sequence[Ladder]) -> Iterable[tuple[str, Figure]]:
+def size_pictures(
+    rows: Sequence[Row], ladders: Sequence[Ladder], tree: Tree
+) -> Iterable[tuple[str, Figure]]:  # fmt: skip
     """Of each family the ladders at all problems that the rows have."""
     wanted = {one.title for one in ladders}
     families: dict[str, list[Ladder]] = {}
@@ -765,7 +780,7 @@ def size_pictures(rows: Sequence[Row], ladders: Sequence[Ladder]) -> Iterable[tu
             families.setdefault(one.family, []).append(one)
     for family, group in families.items():
         if ladder_csv.size_panels(group):
-            yield file_name(family, "sizes"), draw_sizes(group)
+            yield file_name(family, "sizes"), with_age(draw_sizes(group), group, tree)
 
 
 def parse() -> argparse.Namespace:
@@ -803,9 +818,10 @@ def main() -> None:
         if not options.kind and not (judged and len({one.family for one in ladders}) > 1):
             kinds = tuple(kind for kind in KINDS if kind != "overview")
         ladder_csv.needs_package("matplotlib")
-        drawn = pictures(gpu, ladders, kinds)
+        tree = Tree()
+        drawn = pictures(gpu, ladders, kinds, tree)
         if "sizes" in kinds and not options.problem:
-            drawn = itertools.chain(drawn, size_pictures(gpu, ladders))
+            drawn = itertools.chain(drawn, size_pictures(gpu, ladders, tree))
     else:
         ladders = ladder_csv.select(rows, **chosen)
         counted = [one for one in ladders if any(r.moved_bytes > 0 for r in one.rows)]

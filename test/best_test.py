@@ -1,17 +1,11 @@
 #!/usr/bin/env python3
 """Whether the version that the library calls the best for a problem is the fastest, by the rows in
-results/ that are of today's code: best_test.py LIBRARY. A row is of today's code if its commit has the
-version's file, and what that includes, as the tree has them, but for comments. Exits with 77 without git's
-history."""
+results/ that are of today's code (scripts/ladder_code.py): best_test.py LIBRARY. Exits with 77 where git's
+history would have to tell, and does not."""
 
 from __future__ import annotations
 
-import functools
-import hashlib
-import re
-import subprocess
 import sys
-import tempfile
 import unittest
 from collections import Counter
 from pathlib import Path
@@ -22,97 +16,13 @@ sys.path.insert(0, str(ROOT / "scripts"))
 sys.dont_write_bytecode = True
 
 import ladder_csv  # noqa: E402
+from ladder_code import NoHistory, Tree  # noqa: E402
 from ladder_csv import Row  # noqa: E402
 from peers.library import HOST, Library, LibraryError  # noqa: E402
 
 # The best version may take this much longer than the fastest, beyond what its run can't tell apart: it is
 # chosen for a whole operation, or by an estimate.
 BOUND = 0.10
-NOT_LADDERS = re.compile(r"counters\.csv$|-(peers|(autotune|torch)-\w+)\.csv$")
-
-
-# ---- Which code a row is of
-
-
-class NoHistory(Exception):
-    pass
-
-
-class Tree:
-    """A checkout: its files in src/, and as commits have them."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.git("rev-parse", "HEAD")
-
-    def git(self, *arguments: str) -> str:
-        try:
-            return subprocess.run(["git", "-C", str(self.root), *arguments], capture_output=True,
-                                  text=True, check=True).stdout  # fmt: skip
-        except FileNotFoundError:
-            raise NoHistory("there is no git") from None
-        except subprocess.CalledProcessError as error:
-            raise NoHistory(error.stderr.strip()) from None
-
-    @functools.cache
-    def blobs(self, commit: str) -> Mapping[str, str]:
-        """The ids of its files' contents; none of a commit that is not there."""
-        try:
-            lines = self.git("ls-tree", "-r", commit, "src").splitlines()
-        except NoHistory:
-            return {}
-        return {path: about.split()[2] for about, path in (line.split("\t") for line in lines)}
-
-    @functools.cache
-    def text(self, path: str) -> str:
-        return (self.root / path).read_text(encoding="utf-8")
-
-    @functools.cache
-    def is_same(self, path: str, blob: str) -> bool:
-        data = self.text(path).encode()
-        if hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest() == blob:
-            return True
-        return code(self.text(path)) == code(self.git("cat-file", "blob", blob))
-
-    @functools.cache
-    def included(self, path: str) -> frozenset[str]:
-        """What a file includes of src/device and src/kernels."""
-        names = re.findall(r'^#include "(.+)"', self.text(path), re.MULTILINE)
-        files = {str(folder / name) for name in names for folder in (Path(path).parent, Path("src"))}
-        return frozenset(one for one in files if one.startswith(("src/device/", "src/kernels/"))
-                         and (self.root / one).exists())  # fmt: skip
-
-    @functools.cache
-    def including(self, path: str) -> frozenset[str]:
-        files = (str(file.relative_to(self.root)) for file in self.root.glob("src/kernels/*/*.cu"))
-        return frozenset(one for one in files if path in self.included(one))
-
-    @functools.cache
-    def sources(self, path: str) -> frozenset[str]:
-        """A version's file and what it includes; with a header of launchers, the files that define them."""
-        found, left = {path}, [path]
-        while left:
-            one = left.pop()
-            others = self.included(one)
-            if one.endswith("launchers.hpp"):
-                others |= self.including(one)
-            left += others - found
-            found |= others
-        return frozenset(found)
-
-    def is_of_today(self, row: Row) -> bool:
-        file = ladder_csv.file_of(row.family, row.kernel, self.root / "src" / "kernels")
-        if not file or row.git_sha.endswith("-dirty"):
-            return False
-        then = self.blobs(row.git_sha)
-        return all(
-            one in then and self.is_same(one, then[one])
-            for one in self.sources(str(file.relative_to(self.root)))
-        )
-
-
-def code(text: str) -> list[str]:
-    return re.sub(r"//.*", "", text).split()
 
 
 # ---- The best and the fastest
@@ -167,17 +77,15 @@ class Results(unittest.TestCase):
     library: ClassVar[Library]
 
     def test_the_best_is_the_fastest(self) -> None:
-        try:
-            tree = Tree(ROOT)
-        except NoHistory as why:
-            self.skipTest(f"which code the rows are of is not known: {why}")
+        tree = Tree()
         found: list[str] = []
         counts = Counter[str]()
-        for path in sorted(ROOT.glob("results/*/*.csv")):
-            if NOT_LADDERS.search(path.name):
-                continue
+        for path in ladder_csv.files():
             rows = rungs(ladder_csv.read(path))
-            todays = [row for row in rows if tree.is_of_today(row)]
+            try:
+                todays = [row for row in rows if tree.is_of_today(row)]
+            except NoHistory as why:
+                self.skipTest(f"which code the rows are of is not known: {why}")
             counts.update(todays=len(todays), stale=len(rows) - len(todays))
             said = (slower(group, best_of(self.library, group[0])) for group in groups_of(todays))
             found += (one for one in said if one is not None)
@@ -235,83 +143,6 @@ class MadeUp(unittest.TestCase):
         one = row("", 1, "softmax", op="log", dtype="bf16", problem="8x100")
         self.assertEqual(best_of(Results.library, one), "v13_log_by_length")
         self.assertEqual(best_of(Results.library, one._replace(family="gone")), "")
-
-
-class TodaysCode(unittest.TestCase):
-    """In a repository of two versions, a header of each, and a version that launches another's kernel."""
-
-    def setUp(self) -> None:
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.root = Path(folder.name)
-        try:
-            self.git("init", "--quiet")
-        except FileNotFoundError:
-            self.skipTest("there is no git")
-        self.write("device/vector.hpp", "int a;\n")
-        self.write("kernels/own/own.hpp", '#include "device/vector.hpp"\n#include <cmath>\n')
-        self.write("kernels/own/launchers.hpp", "int launch();\n")
-        self.write("kernels/own/v01_naive.cu", '#include "own.hpp"\nint b;\n')
-        self.write("kernels/own/v02_next.cu", '#include "kernels/own/launchers.hpp"\nint c;\n')
-        self.write("kernels/own/v03_by_shape.cu", '#include "launchers.hpp"\nint d;\n')
-        self.commit = self.committed()
-
-    def git(self, *arguments: str) -> str:
-        command = ["git", "-C", str(self.root), "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-    def write(self, path: str, text: str) -> None:
-        file = self.root / "src" / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text, encoding="utf-8")
-
-    def committed(self) -> str:
-        self.git("add", "--all")
-        self.git("commit", "--quiet", "--message=a")
-        return self.git("rev-parse", "HEAD")
-
-    def todays(self, commit: str = "") -> str:
-        """The numbers of the versions whose rows are of today's code."""
-        ladder_csv.file_of.cache_clear()
-        tree = Tree(self.root)
-        versions = ("v01_naive", "v02_next", "v03_by_shape")
-        rows = [row(one, 1, "own", git_sha=commit or self.commit) for one in versions]
-        return " ".join(one.kernel[:3] for one in rows if tree.is_of_today(one))
-
-    def test_as_it_was_committed(self) -> None:
-        self.assertEqual(self.todays(), "v01 v02 v03")
-        self.assertEqual(self.todays(self.commit[:10]), "v01 v02 v03")
-        self.assertEqual(self.todays(self.commit + "-dirty"), "")
-        self.assertEqual(self.todays("0" * 40), "")
-        self.assertEqual(self.todays("unknown"), "")
-
-    def test_a_changed_version(self) -> None:
-        self.write("kernels/own/v01_naive.cu", '#include "own.hpp"\nint e;\n')
-        self.assertEqual(self.todays(), "v02 v03")
-        self.assertEqual(self.todays(self.committed()), "v01 v02 v03")
-        self.assertEqual(self.todays(), "v02 v03")
-
-    def test_a_changed_header_of_a_header(self) -> None:
-        self.write("device/vector.hpp", "long a;\n")
-        self.assertEqual(self.todays(), "v02 v03")
-
-    def test_a_changed_file_whose_launcher_is_called(self) -> None:
-        self.write("kernels/own/v02_next.cu", '#include "kernels/own/launchers.hpp"\nint e;\n')
-        self.assertEqual(self.todays(), "v01")
-
-    def test_comments_are_no_code(self) -> None:
-        self.write("device/vector.hpp", "// A number.\nint a;  // the number\n")
-        self.assertEqual(self.todays(), "v01 v02 v03")
-
-    def test_versions_and_headers_that_are_no_more_or_new(self) -> None:
-        self.write("kernels/own/new.hpp", "")
-        self.write("kernels/own/v01_naive.cu", '#include "new.hpp"\nint b;\n')
-        (self.root / "src/kernels/own/v03_by_shape.cu").unlink()
-        self.assertEqual(self.todays(), "v02")
-
-    def test_without_a_history(self) -> None:
-        with tempfile.TemporaryDirectory() as empty, self.assertRaises(NoHistory):
-            Tree(Path(empty))
 
 
 if __name__ == "__main__":

@@ -239,6 +239,18 @@ class ExitCode(Compare):
 
 
 class Refusals(Compare):
+    def test_different_builds_are_refused_unless_anyway(self) -> None:
+        ours = {"build": "Release", "flags": ""}
+        old = self.write("old", [line([10.0] * 10, **ours)])
+        for column, other, sentence in (
+            ("build", "Debug", "build types, Release and Debug"),
+            ("flags", "CMAKE_CUDA_FLAGS=-G", "compiler flags, none and CMAKE_CUDA_FLAGS=-G"),
+        ):
+            new = self.write("new", [line([10.0] * 10, **ours | {column: other})])
+            self.refused(f"^The runs are of different {sentence}: --anyway compares them all the same.\n$", old, new)
+            self.run_script(old, new, "--anyway")
+        self.run_script(old, self.write("new", [line([10.0] * 10)]))  # which does not know
+
     def test_different_machines_are_refused_unless_anyway(self) -> None:
         old = self.write("old", [line([10.0] * 10)])
         for column, other in (("device", "Other GPU"), ("toolkit", "12.9"), ("driver", "570.2")):

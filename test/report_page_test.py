@@ -6,6 +6,7 @@ Exits with 77 if Chromium is missing and what could run passed."""
 from __future__ import annotations
 
 import base64
+import html
 import itertools
 import json
 import math
@@ -27,6 +28,7 @@ import browser  # isort: skip
 import ladder_csv  # isort: skip
 import ladder_sources  # isort: skip
 import report  # isort: skip
+from ladder_code import Tree  # isort: skip
 
 SCRIPT = SCRIPTS / "report.py"
 MEASURED = sorted(  # of ./bench; but for the hundreds of shapes of scripts/autotune.py, which are no ladder
@@ -234,6 +236,17 @@ class Text(PageCase):
         self.assertIn("2 problems, 0.00 % from 1 (median), 100 % within 0.5 %; 100 % of", texts)
         self.assertNotIn("the earlier one", texts)
         self.assertIn("the earlier one", Page(self.page(self.write(RELU))).texts)
+
+    def test_rows_of_earlier_code_are_said_to_be(self) -> None:
+        code = Tree().code_of("src/kernels/elementwise/v03_vec128.cu")
+        for of, badge, count in ((code, False, "2 passed, 1 of earlier code"),
+                                 ("0" * 16, True, "2 passed, 2 of earlier code")):  # fmt: skip
+            path = self.page(self.write([line("v01_naive", 900, code="0" * 16), line("v03_vec128", 740, code=of)]))
+            page = Page(path)
+            self.assertEqual([row["earlier"] for row in page.rows], [True, badge])
+            self.assertIn(count, page.texts)
+            self.assertEqual("earlier code" in page.texts, badge, "beside the fastest")
+            self.assertEqual(f'title="{html.escape(report.EARLIER)}"' in path.read_text(encoding="utf-8"), badge)
 
     def test_the_same_csv_gives_the_same_page(self) -> None:
         csv = self.write(ALL)

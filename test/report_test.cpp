@@ -2,6 +2,7 @@
 #include "report/samples_json.hpp"
 
 #include "cli/options.hpp"
+#include "harness/host/api.hpp"
 
 #include <gmock/gmock.h>
 
@@ -70,6 +71,23 @@ TEST(Csv, NamesTheLaunchesOfAVersionWithSeveral) {
   row.launches.push_back({.launch = {&row, {1, 1, 1}, {32, 1, 1}, 0}, .registers = 24});
   EXPECT_EQ(cell("grid"), "2x3x1") << "of the largest";
   EXPECT_EQ(cell("launches"), "2x3x1 of 64x2x1, 40 registers; 1x1x1 of 32x1x1, 24 registers");
+}
+
+TEST(Csv, TellsTheCodeOfAVersion) {
+  const auto code_in_row = [](const Kernel* kernel) {
+    Row row;
+    row.kernel = kernel;
+    for (const auto& [column, text] : csv_cells(row, {}, 0)) {
+      if (column == std::string_view("code")) return text;
+    }
+    return std::string("no column");
+  };
+  for (const Kernel& kernel : ladder_host_api()->kernels()) {
+    EXPECT_THAT(code_in_row(&kernel), testing::MatchesRegex("[0-9a-f]{16}")) << kernel.file;
+  }
+  const Kernel elsewhere{"gemm", "", DType::f32, {}, "a/v01_of_a_test.cu", {}, {}, {}};
+  EXPECT_EQ(code_in_row(&elsewhere), "");
+  EXPECT_EQ(code_in_row(nullptr), "");
 }
 
 TEST(Csv, ADiskThatIsFullKeepsWholeRows) {

@@ -1,7 +1,9 @@
 // What --resume keeps of an earlier CSV, and what it refuses.
 #include "report/resume.hpp"
 #include "report/csv.hpp"
+#include "report/provenance.hpp"
 
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -59,6 +61,17 @@ class Resume : public testing::Test {
     for (const Row& row : rows) csv.write(row);
     file.place();
   }
+  /// Puts another text into a column of the last row.
+  void rewrite(std::string_view column, const std::string& text) {
+    std::vector<std::string> rows = EarlierRows(path_).without({});
+    std::vector<std::string> fields = parse_csv(rows.back()).front().fields;
+    fields.at(std::ranges::find(csv_columns(), column) - csv_columns().begin()) = text;
+    for (std::string& field : fields) field = csv_field(field);
+    rows.back() = fmt::format("{}\n", fmt::join(fields, ","));
+    ResultFile file({"--csv", path_});
+    const Csv csv(file, machine_.info, 7, rows);
+    file.place();
+  }
   std::string refusal(auto action) {
     try {
       action();
@@ -103,6 +116,14 @@ TEST_F(Resume, KeepsGroupsThatHaveAllTheirRows) {
   EXPECT_TRUE(EarlierRows(path_).complete(whole)) << "kept as it was";
 }
 
+TEST_F(Resume, MeasuresRowsOfOtherCodeAnew) {
+  const Group one = group("1x1x1");
+  write({row(one, 0), row(one, 1)});
+  EXPECT_TRUE(EarlierRows(path_).complete(one));
+  rewrite("code", "0123456789abcdef");
+  EXPECT_FALSE(EarlierRows(path_).complete(one));
+}
+
 TEST_F(Resume, OfNoRowsKeepsNone) {
   write({});
   const EarlierRows earlier(path_);
@@ -125,6 +146,15 @@ TEST_F(Resume, RefusesWhatWasMeasuredElsewhere) {
   EXPECT_THAT(refusal_of([](Machine& m) { m.info.sm_count = 2; }), HasSubstr("sms"));
   EXPECT_THAT(refusal_of([](Machine& m) { m.backend = Backend::host; }), HasSubstr("backend"));
   EXPECT_EQ(refusal_of([](Machine&) {}), "none");
+
+  for (const auto& [column, there, here] :
+       {std::tuple{"build", kBuild, "Debug"}, std::tuple{"flags", kFlags, "-funroll-loops"}}) {
+    write({row(group("1x1x1"), 0)});
+    rewrite(column, here);
+    EXPECT_THAT(refusal_of([](Machine&) {}),
+                HasSubstr(fmt::format("{} is '{}', here it is '{}'", column, here, there)));
+  }
+  write({row(group("1x1x1"), 0)});
 
   std::string later = EarlierRows(path_).without({}).front();
   std::ofstream(path_, std::ios::app) << later.replace(later.find(",7,"), 3, ",8,");

@@ -24,6 +24,7 @@ sys.path[:0] = [str(SCRIPTS), str(UPKEEP)]
 import ladder_csv  # noqa: E402
 import roofline  # noqa: E402
 import update_readme  # noqa: E402
+from ladder_code import Tree  # noqa: E402
 from ladder_csv import LadderError, Row  # noqa: E402
 
 try:
@@ -540,6 +541,25 @@ class Pictures(Case):
         self.assertEqual(len(texts), 7)
         self.assertIn("at the power limit · memory roof not measured", figure.texts[1].get_text())
 
+    def test_what_is_of_earlier_code_is_counted_below_the_title(self) -> None:
+        code = Tree().code_of("src/kernels/elementwise/v03_vec128.cu")
+        codes = ("0" * 16, "0" * 16, code)
+        rows = self.rows([{**one, "code": of} for one, of in zip(RELU, codes)])
+        ladders = ladder_csv.select(rows)
+        for tree, expected in ((Tree(), True), (None, False)):
+            pictures = list(roofline.pictures(rows, ladders, roofline.KINDS, tree))
+            self.assertEqual(len(pictures), 3)
+            for _, figure in pictures:
+                self.assertEqual(" · 2 of 3 rows are of earlier code" in figure.texts[1].get_text(), expected)
+                self.assert_apart(figure)
+        for one in RELU:  # in a folder without a history
+            file = self.folder / "src/kernels/elementwise" / f"{one['kernel']}.cu"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.touch()
+        unknown = ladder_csv.select(self.rows(RELU))
+        ((_, figure),) = roofline.pictures(rows, unknown, ["overview"], Tree(self.folder))
+        self.assertNotIn("earlier code", figure.texts[1].get_text())
+
     def test_those_tied_are_drawn_as_the_fastest(self) -> None:
         from matplotlib.colors import to_hex
 
@@ -831,6 +851,24 @@ class Tables(TreeCase):
         text = self.pages()[self.folder.name]
         self.assertRegex(text, r"Measured on .*: \[new.csv\]\(.*\) \(elementwise\)\. Diff")
         self.assertRegex(text, r"Measured by the earlier .*\[old.csv\]\(.*\) \(gemm\)\.\n")
+
+    def test_rows_of_earlier_code_are_counted_below_the_table(self) -> None:
+        self.tree("elementwise")
+        self.write(RELU, "results/gpu/one.csv")  # and so the sources
+        code = Tree(self.folder).code_of("src/kernels/elementwise/v01_naive.cu")
+        now, then, other = ({**one, "code": of} for one, of in zip(RELU, (code, "0" * 16, "f" * 16)))
+        sentence = "of 3 rows are of earlier code."
+        for rows, expected in (([now, then, other, line("p01_torch", 800)], f"one.csv). 2 {sentence}\n"),
+                               ([{**one, "code": code} for one in RELU], "one.csv).\n")):
+            self.write(rows, "results/gpu/one.csv")
+            for text in self.pages().values():
+                self.assertIn(expected, text)
+        # Where only git's history could tell, and does not, a page keeps what it says.
+        self.write(RELU, "results/gpu/one.csv")
+        for page in update_readme.pages(self.folder):
+            page.path.write_text(page.text().replace("one.csv).\n", f"one.csv). 1 {sentence}\n"), encoding="utf-8")
+        for text in self.pages().values():
+            self.assertIn(f"one.csv). 1 {sentence}\n", text)
 
     def test_over_size_each_family_has_its_longest_range(self) -> None:
         self.tree("gemm", "elementwise")

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -324,6 +325,101 @@ TEST(Stages, CheckTriesAllInputsAndAnotherOrder) {
 #endif
   EXPECT_FALSE(rows[1].counters.has_value() || rows[2].counters.has_value());
   EXPECT_TRUE(workload->inputs_are_intact());
+}
+
+/// The numbers of elements that a kernel was launched on.
+std::vector<std::int64_t> launched_on;
+
+void right_and_noted(const Call& call, cudaStream_t) {
+  launched_on.push_back(static_cast<const Relu*>(call.args)->n);
+  right(call, nullptr);
+}
+void wrong_when_small(const Call& call, cudaStream_t) {
+  launched_on.push_back(static_cast<const Relu*>(call.args)->n);
+  if (launched_on.back() == 0 || launched_on.back() > 100) right(call, nullptr);
+}
+
+TEST(Stages, TestProblemsAreTriedOnceAndAMistakeThereFailsOnAllProblems) {
+  const Kernel kernels[] = {relu_kernel("v01_right.cu", right_and_noted),
+                            relu_kernel("v02_small.cu", wrong_when_small)};
+  for (const bool on_gpu : {true, false}) {
+    FakeGpu gpu;
+    const auto host = open_host_device();
+    Device& device = on_gpu ? gpu : *host;
+    Roofs roofs(device, 1);
+    TestProblems known;
+    known.host_seconds = 10;  // of other families
+    std::string reason;
+    for (const char* problem : {"1000", "2000"}) {
+      const Group group = group_with(kernels, problem);
+      launched_on.clear();
+      const std::vector<Row> rows = measure(
+          group, device, 1, roofs, {}, [](const Step&) {}, &known);
+      EXPECT_EQ(rows[0].check.verdict, Verdict::passed) << rows[0].check.reason;
+      EXPECT_TRUE(rows[0].timed());
+      EXPECT_EQ(rows[1].check.verdict, Verdict::incorrect);
+      EXPECT_FALSE(rows[1].timed() || rows[1].counters.has_value());
+      EXPECT_THAT(rows[1].check.reason,
+                  testing::ContainsRegex(
+                      on_gpu ? "^inputs: [a-z]+ at the test problem [0-9]+; [0-9]+ of"
+                             : "^inputs: [a-z]+ at the test problem [0-9]+; lane order 1; "));
+      if (problem == std::string_view("1000")) {
+        reason = rows[1].check.reason;
+        for (const Problem& of_family : group.family->test_problems()) {
+          const auto n = std::stoll(of_family.text());
+          EXPECT_TRUE(std::ranges::count(launched_on, n) > 0) << n;
+        }
+        continue;
+      }
+      EXPECT_EQ(rows[1].check.reason, reason);
+      EXPECT_THAT(launched_on, testing::Each(2000));
+    }
+  }
+}
+
+TEST(Stages, AVersionsOwnTestProblemsAreTriedWithItAlone) {
+  static constexpr elementwise::Problem kOwn[] = {{1, 777}};
+  Kernel kernels[] = {relu_kernel("v01_right.cu", right_and_noted),
+                      relu_kernel("v02_own.cu", [](const Call& call, cudaStream_t) {
+                        if (static_cast<const Relu*>(call.args)->n != 777) right(call, nullptr);
+                      })};
+  kernels[1].test_problems = kOwn;
+  kernels[1].test_problem_count = 1;
+  FakeGpu gpu;
+  Roofs roofs(gpu, 1);
+  TestProblems known;
+  launched_on.clear();
+  const auto rows = measure(
+      group_with(kernels), gpu, 1, roofs, {}, [](const Step&) {}, &known);
+  EXPECT_EQ(rows[0].check.verdict, Verdict::passed) << rows[0].check.reason;
+  EXPECT_THAT(launched_on, testing::Not(testing::Contains(777)));
+  EXPECT_THAT(rows[1].check.reason, testing::HasSubstr(" at the test problem 777; "));
+}
+
+TEST(Stages, TestProblemsTakeASecondAndOnTheHostExecutorAShareOfTheChecks) {
+  const Kernel k = relu_kernel("v01_right.cu", right_and_noted);
+  const Group group = group_with({&k, 1});
+  FakeGpu gpu;
+  const auto host = open_host_device();
+  const auto first_tried = [&](Device& device, TestProblems known, std::uint64_t seed = 1) {
+    std::vector<Row> rows = admitted(group);
+    launched_on.clear();
+    try_test_problems({group, device, seed}, known, 1e-9, rows);
+    EXPECT_EQ(rows[0].check.verdict, Verdict::passed) << rows[0].check.reason;
+    return launched_on.empty() ? -1 : launched_on.front();
+  };
+  EXPECT_GE(first_tried(gpu, {}), 0);
+  EXPECT_GE(first_tried(gpu, {.host_seconds = -1}), 0);
+  EXPECT_GE(first_tried(*host, {.host_seconds = 1}), 0);
+  EXPECT_EQ(first_tried(*host, {.host_seconds = -1}), -1) << "the checks were too short";
+  TestProblems spent;
+  spent.seconds[{group.family, DType::f32}] = 0;
+  EXPECT_EQ(first_tried(gpu, spent), -1);
+
+  std::set<std::int64_t> firsts;
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) firsts.insert(first_tried(gpu, {}, seed));
+  EXPECT_GT(firsts.size(), 3) << "over runs all are tried";
+  EXPECT_EQ(first_tried(gpu, {}, 7), first_tried(gpu, {}, 7));
 }
 
 TEST(Stages, ContendTimesThoseThatPassedAndTheRoofs) {

@@ -33,6 +33,9 @@ using Verdict::passed;
 /// The run of a kernel that is timed, after those on both of relu's input sets and in another order.
 constexpr int kTimedRun = 4;
 
+/// Not on a test problem.
+bool is_on_the_groups(const Call& call) { return static_cast<const Relu*>(call.args)->n == 1000; }
+
 Opened open_host() { return {open_host_device(), "asked for"}; }
 
 Group group_of(std::initializer_list<const Kernel*> kernels) {
@@ -99,6 +102,27 @@ TEST(Sweep, AFaultLosesItsOwnRow) {
   EXPECT_EQ(told.faults.size(), 2);
   EXPECT_THAT(verdicts(sweep.measure(group_of({&first}), told.listener())), ElementsAre(passed))
       << "the next group";
+}
+
+TEST(Sweep, AFaultOnATestProblemIsNotRepeatedOnOtherProblems) {
+  const Kernel first = relu_kernel("v01_right.cu", right);
+  const Kernel small = relu_kernel("v02_small.cu", [](const Call& call, cudaStream_t) {
+    if (!is_on_the_groups(call)) std::_Exit(3);
+    right(call, nullptr);
+  });
+  Told told;
+  Sweep sweep(open_host, 1, {});
+  Group group = group_of({&first, &small});
+  for (const char* problem : {"1000", "2000"}) {
+    group.problem = group.family->problem(problem);
+    const auto rows = sweep.measure(group, told.listener());
+    EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed));
+    EXPECT_THAT(rows[1].check.reason,
+                AllOf(HasSubstr("its process ended with exit code 3 while checking (inputs: "),
+                      HasSubstr(" at the test problem ")));
+    EXPECT_EQ(rows[1].problem, problem);
+  }
+  EXPECT_THAT(told.blamed, ElementsAre(&small));
 }
 
 TEST(Sweep, GroupsThatAreBegunBeforeTheirTurnGetTheirOwnRows) {
@@ -197,7 +221,7 @@ TEST(Sweep, OfSeveralThatTakeTurnsTheOneThatFaultsIsFound) {
   const Kernel first = relu_kernel("v01_right.cu", right);
   const Kernel late = relu_kernel("v02_late.cu", [](const Call& call, cudaStream_t) {
     static int runs = 0;
-    if (++runs == kTimedRun) std::_Exit(3);
+    if (is_on_the_groups(call) && ++runs == kTimedRun) std::_Exit(3);
     right(call, nullptr);
   });
   const Kernel last = relu_kernel("v03_right.cu", right);
@@ -251,7 +275,7 @@ TEST(Sweep, ALostDeviceIsOpenedAnew) {
   });
   const Kernel late = relu_kernel("v03_late.cu", [](const Call& call, cudaStream_t) {
     static int runs = 0;
-    if (++runs == kTimedRun) throw std::runtime_error("a late fault");
+    if (is_on_the_groups(call) && ++runs == kTimedRun) throw std::runtime_error("a late fault");
     right(call, nullptr);
   });
   const Kernel fickle = relu_kernel("v04_fickle.cu", [](const Call& call, cudaStream_t) {

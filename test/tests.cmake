@@ -331,6 +331,9 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/compare_test.py $<TARGET_FILE:bench>)
   add_test(NAME scripts.random_shapes
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/random_shapes_test.py $<TARGET_FILE:bench>)
+  add_test(NAME scripts.code_of_rows
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/code_test.py
+            ${CMAKE_BINARY_DIR}/generated/ladder_provenance.cpp)
   add_test(NAME scripts.peers_torch
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/peers_torch_test.py
             $<TARGET_FILE:kernel_ladder>)

@@ -8,10 +8,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <functional>
+#include <random>
 #include <set>
+#include <utility>
 
 namespace ladder {
 namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point began) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+}
 
 std::vector<const Kernel*> ladder_of(const Family& family, DType dtype, Backend backend) {
   std::vector<const Kernel*> kernels;
@@ -59,10 +67,11 @@ void expect_device(Device& device, const std::string& reason) {
 /// conditions: empty for the problem itself, its first inputs, and threads in the order of their numbers.
 CheckResult run_check(const Context& context, const Row& row, std::string doing, Workload& workload,
                       std::optional<Counters>* counters = nullptr,
-                      const std::string& conditions = "", unsigned lane_order = 0) {
+                      const std::string& conditions = "", unsigned lane_order = 0,
+                      bool on_test_problem = false) {
   const auto& [group, device, seed, on_step] = context;
   if (!conditions.empty()) doing += " (" + conditions + ")";
-  on_step({.doing = doing, .kernel = row.kernel, .kernels = 1});
+  on_step({.doing = doing, .kernel = row.kernel, .kernels = 1, .on_test_problem = on_test_problem});
   device.set_lane_order(lane_order);
   CheckResult result = check(*row.kernel, workload, device, counters);
   device.set_lane_order(0);
@@ -79,15 +88,19 @@ std::unique_ptr<Workload> opened(const Context& context, const InputSet& set, co
 
 /// Checks kernels that have passed before; on the host executor in another order of the threads.
 void check_again_on(const Context& context, const InputSet& set, const Problem& problem,
-                    std::unique_ptr<Workload>& inputs, std::span<Row> rows) {
+                    std::unique_ptr<Workload>& inputs, std::span<Row* const> rows,
+                    bool is_test_problem = false) {
   const bool host = context.device.backend() == Backend::host;
-  const std::string at = problem == context.group.problem ? "" : " at " + problem.text();
+  const char* const what = is_test_problem ? "the test problem " : "";
+  const std::string at = is_test_problem || !(problem == context.group.problem)
+                             ? fmt::format(" at {}{}", what, problem.text())
+                             : "";
   const std::string conditions =
       fmt::format("inputs: {}{}{}", set.name, at, host ? "; lane order 1" : "");
-  for (Row* row : passed_so_far(rows)) {
+  for (Row* row : rows) {
     if (!must_pass(*row->kernel, set, context.device.backend())) continue;
-    const CheckResult result =
-        run_check(context, *row, "checking", *inputs, nullptr, conditions, host ? 1 : 0);
+    const CheckResult result = run_check(context, *row, "checking", *inputs, nullptr, conditions,
+                                         host ? 1 : 0, is_test_problem);
     if (result.verdict == Verdict::passed) continue;
     row->check = result;
     row->counters.reset();
@@ -236,14 +249,69 @@ std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows) {
     workload = opened(context, sets.front(), group.problem);
   }
   if (device.backend() == Backend::host) {
-    check_again_on(context, sets.front(), group.problem, workload, rows);
+    check_again_on(context, sets.front(), group.problem, workload, passed_so_far(rows));
   }
   const Problem reduced = reduced_problem(group, device.info());
   for (std::size_t i = 1; i < sets.size() && !passed_so_far(rows).empty(); ++i) {
     auto inputs = opened(context, sets[i], reduced);
-    check_again_on(context, sets[i], reduced, inputs, rows);
+    check_again_on(context, sets[i], reduced, inputs, passed_so_far(rows));
   }
   return workload;
+}
+
+void try_test_problems(const Context& context, TestProblems& known, double seconds_of_checks,
+                       std::span<Row> rows) {
+  const auto& [group, device, seed, on_step] = context;
+  const Family& family = *group.family;
+  for (Row* row : passed_so_far(rows)) {
+    if (const auto found = known.wrong.find(row->kernel); found != known.wrong.end()) {
+      row->check = found->second;
+      row->counters.reset();
+    }
+  }
+  std::vector<std::pair<Problem, const Kernel*>> problems;  // whose it is; null: the family's
+  for (Problem& problem : family.test_problems())
+    problems.emplace_back(std::move(problem), nullptr);
+  for (const Row* row : passed_so_far(rows)) {
+    for (Problem& problem : family.own_test_problems(*row->kernel)) {
+      problems.emplace_back(std::move(problem), row->kernel);
+    }
+  }
+  std::mt19937_64 random(seed ^ std::hash<std::string>{}(group.problem.text()));
+  std::ranges::shuffle(problems, random);
+  const std::vector<InputSet> sets = family.input_sets();
+
+  const bool host = device.backend() == Backend::host;
+  known.host_seconds += TestProblems::kShareOnHost * seconds_of_checks;
+  double& left =
+      known.seconds.try_emplace({&family, group.dtype}, TestProblems::kSeconds).first->second;
+  const auto work = [&](const Problem& problem) {
+    const Cost cost = family.cost(problem, group.dtype);
+    return cost.flops + cost.bytes();
+  };
+  for (const auto& [problem, whose] : problems) {
+    if (left <= 0) return;
+    const double expected = seconds_of_checks * work(problem) / work(group.problem);
+    if (host && expected > known.host_seconds) continue;
+    const InputSet& set = sets[random() % sets.size()];
+    std::vector<Row*> trying = passed_so_far(rows);
+    std::erase_if(trying, [&](const Row* row) {
+      return (whose && whose != row->kernel) || !must_pass(*row->kernel, set, device.backend()) ||
+             !supports(*row->kernel, problem, device.info()).ok ||
+             known.tried.contains({row->kernel, problem.text()});
+    });
+    if (trying.empty() || !memory_shortfall(family, problem, group.dtype, device).empty()) continue;
+    const auto began = std::chrono::steady_clock::now();
+    auto inputs = opened(context, set, problem);
+    check_again_on(context, set, problem, inputs, trying, true);
+    for (const Row* row : trying) {
+      known.tried.emplace(row->kernel, problem.text());
+      if (row->check.verdict != Verdict::passed) known.wrong.emplace(row->kernel, row->check);
+    }
+    const double spent = seconds_since(began);
+    left -= spent;
+    known.host_seconds -= spent;
+  }
 }
 
 Contest contend(const Context& context, Workload& workload, Roofs& roofs, const Sampling& sampling,
@@ -348,12 +416,14 @@ void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows) 
 }
 
 std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
-                         const Sampling& sampling, const OnStep& on_step) {
+                         const Sampling& sampling, const OnStep& on_step, TestProblems* known) {
   const Context context{group, device, seed, on_step};
   std::vector<Row> rows = admit(group, device, roofs);
   try {
     if (passed_so_far(rows).empty()) return rows;
+    const auto began = std::chrono::steady_clock::now();
     const std::unique_ptr<Workload> workload = check(context, rows);
+    if (known) try_test_problems(context, *known, seconds_since(began), rows);
     if (passed_so_far(rows).empty()) return rows;
     const Contest contest = contend(context, *workload, roofs, sampling, rows);
     recheck(context, *workload, contest, rows);

@@ -9,9 +9,11 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ladder {
@@ -54,6 +56,7 @@ struct Step {
   std::string doing;               ///< "checking"
   const Kernel* kernel = nullptr;  ///< that runs; null if none does, or several take turns
   std::size_t kernels = 0;         ///< how many may run
+  bool on_test_problem = false;    ///< not on the group's
 };
 using OnStep = std::function<void(const Step&)>;
 
@@ -83,6 +86,23 @@ std::vector<Row> admit(const Group& group, Device& device, Roofs& roofs);
 /// problem with its first inputs. Throws DeviceLost, or what kept the inputs from being made.
 std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows);
 
+/// What a process has found of kernels by test problems, their families' and their own. As many are
+/// tried as fit into a second for each ladder; on the host executor into a tenth of what the other
+/// checks take, too.
+struct TestProblems {
+  static constexpr double kSeconds = 1, kShareOnHost = 0.1;
+
+  std::set<std::pair<const Kernel*, std::string>> tried{};
+  std::map<const Kernel*, CheckResult> wrong{};
+  std::map<std::pair<const Family*, DType>, double> seconds{};  ///< that are left
+  double host_seconds = 0;                                      ///< the same, for all ladders
+};
+
+/// Tries those that passed on test problems that they were not tried on yet, in an order and on inputs
+/// that the seed draws. What is known to be wrong fails. Throws DeviceLost.
+void try_test_problems(const Context& context, TestProblems& known, double seconds_of_checks,
+                       std::span<Row> rows);
+
 /// The times of what took turns.
 struct Contest {
   std::vector<Samples> versions;            ///< of the rows that had passed
@@ -102,9 +122,11 @@ void recheck(const Context& context, Workload& workload, const Contest& contest,
 /// Holds the rows against the roof, the baseline and the fastest of them.
 void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows);
 
-/// All stages, on a group. Tells on_step before every step. Throws DeviceLost.
+/// All stages, on a group; test problems only where what is known of them is given. Tells on_step
+/// before every step. Throws DeviceLost.
 std::vector<Row> measure(
     const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
-    const Sampling& sampling = {}, const OnStep& on_step = [](const Step&) {});
+    const Sampling& sampling = {}, const OnStep& on_step = [](const Step&) {},
+    TestProblems* known = nullptr);
 
 }  // namespace ladder

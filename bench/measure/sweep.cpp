@@ -27,12 +27,13 @@ void Sweep::plan(std::span<const Group> groups) {
 }
 
 /// Makes the worker that has begun with the group the one that measures, if there is one.
-void Sweep::take_over(const Group& group) {
+bool Sweep::take_over(const Group& group) {
   const auto begun = std::ranges::find(ahead_, &group, &Ahead::group);
-  if (begun == ahead_.end()) return;
+  if (begun == ahead_.end()) return false;
   if (worker_) spare_.push_back(std::move(worker_));
   worker_ = std::move(begun->worker);
   ahead_.erase(begun);
+  return true;
 }
 
 void Sweep::begin_those_after(const Group& group) {
@@ -82,11 +83,14 @@ std::variant<std::vector<Row>, Fault> Sweep::attempt(const Group& group, const L
 }
 
 std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
-  take_over(group);
+  const bool begun = take_over(group);
   begin_those_after(group);
   std::map<const Kernel*, std::string> faults;
+  if (!begun) faults = faulty_;
   std::vector<Row> measured;
   Group rest = group;
+  const auto faulted = [&](const Kernel* kernel) { return faults.contains(kernel); };
+  std::erase_if(rest.kernels, faulted);
   while (!rest.kernels.empty()) {
     auto outcome = attempt(rest, listener);
     if (auto* rows = std::get_if<std::vector<Row>>(&outcome)) {
@@ -96,6 +100,7 @@ std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
     const Fault& fault = std::get<Fault>(outcome);
     if (fault.kernel) {
       faults[fault.kernel] = fault.reason;
+      if (fault.on_test_problem) faulty_[fault.kernel] = fault.reason;
     } else if (device_gone_.empty()) {
       // They took turns. Which of them was it? The one that faults alone.
       for (const Kernel* kernel : rest.kernels) {
@@ -106,7 +111,7 @@ std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
       }
     }
     const std::size_t before = rest.kernels.size();
-    std::erase_if(rest.kernels, [&](const Kernel* kernel) { return faults.contains(kernel); });
+    std::erase_if(rest.kernels, faulted);
     if (rest.kernels.size() == before) {  // nobody in particular
       for (const Kernel* kernel : rest.kernels) faults[kernel] = fault.reason;
       rest.kernels.clear();

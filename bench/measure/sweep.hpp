@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -49,7 +50,7 @@ class Sweep {
     std::unique_ptr<Worker> worker;
   };
 
-  void take_over(const Group& group);
+  bool take_over(const Group& group);
   void begin_those_after(const Group& group);
   std::unique_ptr<Worker> spare_worker();
   std::variant<std::vector<Row>, Fault> attempt(const Group& group, const Listener& listener);
@@ -64,6 +65,7 @@ class Sweep {
   std::span<const Group> planned_;
   Machine machine_;
   double seconds_per_kernel_;
+  std::map<const Kernel*, std::string> faulty_;  ///< on a test problem
   std::string device_gone_;
 };
 

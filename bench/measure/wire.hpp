@@ -163,7 +163,9 @@ void transfer(auto& io, Like<GpuState> auto& state) {
   each(io, state.sm_mhz, state.power_w, state.power_limited, state.thermal_limited);
 }
 
-void transfer(auto& io, Like<Step> auto& step) { each(io, step.doing, step.kernel, step.kernels); }
+void transfer(auto& io, Like<Step> auto& step) {
+  each(io, step.doing, step.kernel, step.kernels, step.on_test_problem);
+}
 
 void transfer(auto& io, Like<Counters> auto& counters) {
   each(io, counters.global_load, counters.global_store, counters.global_atomic);

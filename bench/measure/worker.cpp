@@ -50,6 +50,7 @@ void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t 
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, -1);
   Roofs roofs(*opened.device, seed);
+  TestProblems known;
   std::string message;
   for (auto arrival = channel.receive(message); arrival != Channel::Arrival::end;
        arrival = channel.receive(message)) {
@@ -58,10 +59,10 @@ void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t 
       Group group{};
       Unpacker unpack(message);
       transfer(unpack, group);
-      const auto rows =
-          measure(group, *opened.device, seed, roofs, sampling, [&](const Step& step) {
-            if (!channel.send(packed(Kind::step, step))) _exit(1);  // nobody waits for it
-          });
+      const auto tell = [&](const Step& step) {
+        if (!channel.send(packed(Kind::step, step))) _exit(1);  // nobody waits for it
+      };
+      const auto rows = measure(group, *opened.device, seed, roofs, sampling, tell, &known);
       if (!channel.send(packed(Kind::rows, rows))) return;
     } catch (const std::exception& error) {
       return static_cast<void>(channel.send(packed(Kind::fault, std::string(error.what()))));
@@ -172,7 +173,7 @@ std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double
   Step step;
   auto began = Clock::now();
   auto fault = [&](const std::string& what) {
-    return Fault{step.kernel, fmt::format("{} while {}", what, step.doing)};
+    return Fault{step.kernel, fmt::format("{} while {}", what, step.doing), step.on_test_problem};
   };
   while (true) {
     if (remembered_signal()) throw Interrupted();
@@ -205,7 +206,7 @@ std::variant<std::vector<Row>, Fault> Worker::measure(const Group& group, double
       } else if (kind == Kind::fault) {
         std::string reason;
         unpack(reason);
-        return Fault{step.kernel, reason};
+        return Fault{step.kernel, reason, step.on_test_problem};
       } else {
         unpack.expect(kind == Kind::rows);
         unpack.expect(unpack.size_of_next() == group.kernels.size());

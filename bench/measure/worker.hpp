@@ -39,6 +39,7 @@ struct Machine {
 struct Fault {
   const Kernel* kernel = nullptr;
   std::string reason;
+  bool on_test_problem = false;  ///< and so of the kernel, whatever the group
 };
 
 /// Thrown when a signal ended the measuring (signals.hpp).

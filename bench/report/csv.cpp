@@ -2,6 +2,7 @@
 
 #include "cli/text.hpp"
 #include "ladder_git_sha.hpp"
+#include "report/provenance.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -168,6 +169,9 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
           {"pin_gflops", of(gpu, device.pin_gflops)},
           {"seed", fmt::format("{}", seed)},
           {"git_sha", kGitSha},
+          {"code", row.kernel ? code_of(*row.kernel) : ""},
+          {"build", kBuild},
+          {"flags", kFlags},
           {"toolkit", device.toolkit},
           {"driver", device.driver},
           {"timestamp", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},

@@ -1,8 +1,7 @@
 #include "report/resume.hpp"
 
 #include "report/csv.hpp"
-
-#include "ladder_git_sha.hpp"
+#include "report/provenance.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -94,7 +93,8 @@ EarlierRows::EarlierRows(const std::string& path) : path_(path) {
     const std::string& verdict = row.fields["verdict"];
     const bool stands =
         verdict == to_string(Verdict::passed) || verdict == to_string(Verdict::unsupported);
-    standing_.try_emplace({key_of(row.fields), row.fields["kernel"]}, true).first->second &= stands;
+    const LabelAndCode version{row.fields["kernel"], row.fields["code"]};
+    standing_.try_emplace({key_of(row.fields), version}, true).first->second &= stands;
   }
 }
 
@@ -117,7 +117,8 @@ void EarlierRows::expect_same(const Machine& machine) const {
   ours.backend = machine.backend;
   const Fields here = fields_of(ours, machine.info);
   for (const EarlierRow& row : rows_) {
-    for (const char* column : {"git_sha", "backend", "device", "cc", "sms", "toolkit"}) {
+    for (const char* column :
+         {"git_sha", "build", "flags", "backend", "device", "cc", "sms", "toolkit"}) {
       if (row.fields.at(column) == here.at(column)) continue;
       refuse(fmt::format("it has rows whose {} is '{}', here it is '{}'; measure anew.", column,
                          row.fields.at(column), here.at(column)));
@@ -128,7 +129,7 @@ void EarlierRows::expect_same(const Machine& machine) const {
 bool EarlierRows::complete(const Group& group) const {
   const Key key = key_of(group);
   return std::all_of(group.kernels.begin(), group.kernels.end(), [&](const Kernel* kernel) {
-    const auto found = standing_.find({key, label(*kernel)});
+    const auto found = standing_.find({key, LabelAndCode{label(*kernel), code_of(*kernel)}});
     return found != standing_.end() && found->second;
   });
 }

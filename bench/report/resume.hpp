@@ -34,11 +34,11 @@ class EarlierRows {
   /// The seed of its inputs; none if there are no rows. Throws UsageError if there are several.
   std::optional<std::uint64_t> seed() const;
 
-  /// Throws UsageError if a row is of another commit, device or toolkit.
+  /// Throws UsageError if a row is of another commit, build, device or toolkit.
   void expect_same(const Machine& machine) const;
 
-  /// Whether each kernel of a group has a row, and none with a verdict other than passed or
-  /// unsupported.
+  /// Whether each kernel of a group has a row of its code, and none with a verdict other than passed
+  /// or unsupported.
   bool complete(const Group& group) const;
 
   /// Everything but the rows of these groups, as it stands in the file.
@@ -47,6 +47,7 @@ class EarlierRows {
  private:
   /// What the rows of a group have in common: family, op, type, problem and cache.
   using Key = std::array<std::string, 6>;
+  using LabelAndCode = std::pair<std::string, std::string>;
   using Fields = std::map<std::string, std::string>;  // by column
   struct EarlierRow {
     std::string text;
@@ -61,7 +62,7 @@ class EarlierRows {
 
   std::string path_;
   std::vector<EarlierRow> rows_;
-  std::map<std::pair<Key, std::string>, bool> standing_;  ///< by kernel's label; whether all do
+  std::map<std::pair<Key, LabelAndCode>, bool> standing_;  ///< whether all do
 };
 
 }  // namespace ladder

@@ -99,8 +99,10 @@ function marks(row) {
   if (row.suspect) found.push("suspect");
   if (row.throttled > 0) found.push(`throttled ${Math.round(100 * row.throttled)} %`);
   if (row.limited) found.push("at the power limit");
+  if (row.earlier) found.push("earlier code");
   return found;
 }
 
+const badge = (text) => h("span", {class: "badge", ...(text === "earlier code" && {title: report.earlier})}, text);
 const badges = (row) => h("span", {}, ...[row.tied, ...marks(row)].filter(Boolean)
-    .flatMap((text) => [h("span", {class: "badge"}, text), " "]), row.reason);
+    .flatMap((text) => [badge(text), " "]), row.reason);

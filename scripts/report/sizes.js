@@ -163,6 +163,6 @@ function shapesTable(winners, unit) {
     {title: "speed", kind: "number", value: best((row) => row.speed), cell: best((row) => row.speed_text)},
     {title: `over ${winners[0]?.best.against ?? ""}`, kind: "number", value: best((row) => row.ratio),
      cell: best((row) => row.ratio_text)},
-    {title: "marks", cell: (one) => h("span", {}, ...marks(one.best).map((text) => h("span", {class: "badge"}, text)))},
+    {title: "marks", cell: (one) => h("span", {}, ...marks(one.best).map(badge))},
   ], winners);
 }

@@ -7,7 +7,8 @@ has its rows. Left out are rows of versions that are no more, *-shapes.csv, furt
 versions, and what scripts/autotune.py and scripts/torch_operators.py measured. *-sizes.csv, ranges of
 problems, are only drawn over size. Of several GPUs the one with the most
 families measured by the protocol of equal rounds comes first, of those the one measured last;
-README.md has a row of it for each family, results/README.md all rows of all GPUs.
+README.md has a row of it for each family, results/README.md all rows of all GPUs. Below a table stands how
+many rows are of earlier code than the tree's (scripts/ladder_code.py); its pictures don't say it.
 
 What stands between these markers is replaced, and nothing else:
 
@@ -22,13 +23,14 @@ Pictures lie beside their CSV; those that no page shows any more are removed. --
 nothing: it names what is out of date, if anything, and then exits with 1.
 
 examples:
-  scripts/upkeep/update_readme.py            after a CSV was added to results/<gpu>/, or an Idea changed
+  scripts/upkeep/update_readme.py            after a CSV was added to results/<gpu>/, or a kernel changed
   scripts/upkeep/update_readme.py --check    as ctest does
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import hashlib
 import os
 import re
@@ -39,6 +41,7 @@ from typing import Any, Iterable, Sequence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import ladder_csv  # noqa: E402
+from ladder_code import NoHistory, Tree  # noqa: E402
 from ladder_csv import (  # noqa: E402
     Ladder,
     LadderError,
@@ -334,8 +337,8 @@ def roofs_table(run: Run) -> str:
 
 
 def provenance(page: Path, runs: Runs) -> str:
-    """One line for each CSV that a page's families come from, with the commits of their rows and
-    the resolution of the ladders shown."""
+    """One line for each CSV that a page's families come from, with the commits of their rows, the
+    resolution of the ladders shown, and how many of their rows are of earlier code."""
     lines = []
     several = len(set(runs.values())) > 1
     for run in dict.fromkeys(runs.values()):
@@ -349,10 +352,24 @@ def provenance(page: Path, runs: Runs) -> str:
         shown = [r for family in families for one in run.ladders(family) for r in one.rows]
         if resolution := Resolution.of(shown):
             line += f" {resolution_text(resolution)}"
-        lines.append(line)
+        lines.append(line + earlier_code(page, run, shown or rows))
     return "\n".join(lines)
 
 
+@functools.cache
+def tree_of(root: Path) -> Tree:
+    return Tree(root)
+
+
+def earlier_code(page: Path, run: Run, rows: Sequence[Row]) -> str:
+    """A sentence behind others; the page's own where history doesn't tell."""
+    try:
+        sentence = tree_of(run.path.parents[2]).earlier(rows)
+        return f" {sentence}." if sentence else ""
+    except NoHistory:
+        line = rf"^Measured .*{re.escape(link(run, page))}.*?( \d+ of \d+ rows are of earlier code\.)?$"
+        found = re.search(line, page.read_text(encoding="utf-8"), re.MULTILINE)
+        return (found and found[1]) or ""
 
 
 def link(run: Run, page: Path) -> str:
