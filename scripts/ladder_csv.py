@@ -52,8 +52,8 @@ class Row(NamedTuple):
     bytes: float
     gflops: float
     gbps: float
-    baseline: str
-    vs_baseline: float
+    library: str  # the fastest of the vendor's versions, in all rows of a group
+    vs_library: float
     registers: float
     occupancy: float
     git_sha: str
@@ -71,8 +71,8 @@ class Row(NamedTuple):
     aa_low: float = math.nan
     aa_high: float = math.nan
     resolution_pct: float = math.nan
-    vs_baseline_low: float = math.nan
-    vs_baseline_high: float = math.nan
+    vs_library_low: float = math.nan
+    vs_library_high: float = math.nan
     fastest: str = ""
     settled: str = ""
     burst_us: float = math.nan
@@ -84,7 +84,7 @@ class Row(NamedTuple):
 
     @property
     def is_baseline(self) -> bool:
-        return self.kernel == self.baseline or self.kernel.startswith("v00")
+        return self.kernel.startswith("v00")
 
     @property
     def is_peer(self) -> bool:
@@ -113,11 +113,11 @@ class Row(NamedTuple):
 
     @property
     def is_level(self) -> bool:
-        """Can its run not tell its speed from the baseline's? Not known of older files."""
-        if self.kernel == self.baseline or not self.resolution_pct >= 0:
+        """Can its run not tell its speed from the library's? Not known of older files."""
+        if self.kernel == self.library or not self.resolution_pct >= 0:
             return False
-        inside = self.vs_baseline_low <= 1 <= self.vs_baseline_high
-        return inside or abs(self.vs_baseline - 1) <= self.resolution_pct / 100
+        inside = self.vs_library_low <= 1 <= self.vs_library_high
+        return inside or abs(self.vs_library - 1) <= self.resolution_pct / 100
 
     @property
     def number(self) -> int:
@@ -235,6 +235,11 @@ class Ladder:
         return [r for r in self.timed if r.is_baseline]
 
     @property
+    def library(self) -> Row | None:
+        """The vendor's version that the others are compared with."""
+        return next((r for r in self.baselines if r.kernel == r.library), None)
+
+    @property
     def peers(self) -> list[Row]:
         return [r for r in self.timed if r.is_peer]
 
@@ -284,10 +289,10 @@ class Ladder:
 
     @property
     def vendor(self) -> str:
-        """What the column vs_baseline compares with, as it spells itself; empty if with nothing."""
+        """What the column vs_library compares with, as it spells itself; empty if with nothing."""
         for row in self.rows:
-            if row.baseline:
-                name = row.baseline.split("_", 1)[-1]
+            if row.library:
+                name = row.library.split("_", 1)[-1]
                 return VENDORS.get(name, name)
         return ""
 
@@ -325,6 +330,11 @@ def idea(row: Row) -> str:
 # ---- Reading
 
 
+# Columns of older files, whose rows are compared with the first of the vendor's versions
+OLDER = {"baseline": "library", "vs_baseline": "vs_library", "vs_baseline_low": "vs_library_low",
+         "vs_baseline_high": "vs_library_high"}  # fmt: skip
+
+
 def read(path: Path) -> list[Row]:
     """The rows of a CSV that ./bench wrote. Of two for one measurement the later counts."""
     texts = {name for name, kind in Row.__annotations__.items() if kind is str}
@@ -336,6 +346,8 @@ def read(path: Path) -> list[Row]:
             header = next(reader, None)
             if not header:
                 raise LadderError(f"{path} is empty.")
+            is_older = "baseline" in header
+            header = [OLDER.get(name, name) for name in header]
             missing = [n for n in Row._fields if n not in header and n not in optional]
             if missing:
                 raise LadderError(f"{path} is not a CSV of ./bench: no column {missing[0]!r}.")
@@ -371,7 +383,46 @@ def read(path: Path) -> list[Row]:
         raise LadderError(f"{path} is not a CSV of ./bench: {error}.") from None
     if not rows:
         raise LadderError(f"{path} has no rows.")
-    return list(rows.values())
+    return with_fastest_library(rows.values()) if is_older else list(rows.values())
+
+
+def fastest_library(timed: Iterable[tuple[str, bool, float]]) -> str:
+    """Of the vendor's versions, each with whether it is suspect and its time, the one that all are compared
+    with: a suspect one only if all of them are. Empty of none."""
+    return min(timed, key=lambda one: one[1:], default=("",))[0]
+
+
+def with_fastest_library(rows: Iterable[Row]) -> list[Row]:
+    """Compares the rows of an older file with the fastest of the vendor's versions. Where they were compared
+    with another, a ratio is the quotient of two to that one, because those are of the same rounds, and its
+    interval has the errors of both; without them it is that of the times, and its interval unknown."""
+    rows = list(rows)
+    vendors: dict[tuple[str, ...], dict[str, Row]] = {}
+    for row in rows:
+        if row.is_baseline and row.timed:
+            vendors.setdefault(group(row), {})[row.kernel] = row
+    libraries = {
+        of: them[fastest_library((r.kernel, r.is_suspect, r.time_us) for r in them.values())]
+        for of, them in vendors.items()
+    }
+
+    def compared(row: Row) -> Row:
+        library = libraries.get(group(row))
+        if not library or row.library == library.kernel:
+            return row
+        ratio, half = library.time_us / row.time_us if row.timed else math.nan, math.nan
+        if row.vs_library > 0 and library.vs_library > 0:
+            ratio = row.vs_library / library.vs_library
+            half = math.hypot(half_width(row), half_width(library)) if row is not library else 0
+        return row._replace(library=library.kernel, vs_library=ratio, vs_library_low=ratio * (1 - half),
+                            vs_library_high=ratio * (1 + half))  # fmt: skip
+
+    return [compared(row) for row in rows]
+
+
+def half_width(row: Row) -> float:
+    """Of the interval of vs_library, over it."""
+    return (row.vs_library_high - row.vs_library_low) / 2 / row.vs_library
 
 
 def files(root: Path = ROOT) -> list[Path]:
@@ -624,14 +675,14 @@ def rate_text(value: float, compute: bool) -> str:
 
 
 def ratio_text(row: Row) -> str:
-    """The speed over the baseline's: 1.06; level if the run can't tell it from 1."""
+    """The speed over the library's: 1.06; level if the run can't tell it from 1."""
     if row.is_level:
         return "level"
-    if not row.vs_baseline > 0:
+    if not row.vs_library > 0:
         return ""
     # What differs by less than the second digit shows, but differs, has a third.
-    close = row.resolution_pct >= 0 and abs(row.vs_baseline - 1) < 0.005
-    return f"{row.vs_baseline:.{3 if close and row.kernel != row.baseline else 2}f}"
+    close = row.resolution_pct >= 0 and abs(row.vs_library - 1) < 0.005
+    return f"{row.vs_library:.{3 if close and row.kernel != row.library else 2}f}"
 
 
 def percent(value: float) -> str:

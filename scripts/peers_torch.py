@@ -67,7 +67,7 @@ SEED = 42
 SUSPECT_OVER = 103.0  # per cent of the roof, as in ./bench
 LIBRARY = ladder_csv.ROOT / "build" / "release" / "libkernel_ladder.so"
 
-# Columns of ./bench that older files lack, behind vs_baseline_high
+# Columns of ./bench that older files lack, behind vs_library_high
 COMPARED = ("aa_ratio", "aa_low", "aa_high", "resolution_pct", "vs_fastest", "vs_fastest_low",
             "vs_fastest_high", "fastest")  # fmt: skip
 
@@ -136,6 +136,10 @@ class Problem:
     def roof_us(self) -> float:
         """How long the problem takes at its roof; NaN where that is not known."""
         return number(self.like, "roof_pct") / 100 * time_us(self.like)
+
+    def roof_pct(self, us: float) -> float:
+        """Of a contestant that takes so long."""
+        return 100 * self.roof_us / us
 
 
 def number(cells: Cells, column: str) -> float:
@@ -624,7 +628,7 @@ def cells(problem: Problem, group: Group, result: Result, gpu: Gpu) -> Cells:
     if result.us:
         us = sorted(result.us)
         middle = middle_mean(us)
-        share = 100 * problem.roof_us / middle
+        share = problem.roof_pct(middle)
         row |= {
             "samples": str(len(us)), "time_us": text(middle), "time_us_min": text(us[0]),
             "time_us_median": text(statistics.median(us)), "time_us_p95": text(quantile(us, 0.95)),
@@ -640,13 +644,16 @@ def cells(problem: Problem, group: Group, result: Result, gpu: Gpu) -> Cells:
 
 def compared(problem: Problem, group: Group, result: Result) -> Cells:
     """How a contestant did against the others of its rounds."""
-    named = problem.like.get("baseline")
-    baseline = next((one for one in group.timed if one.kernel == named), None)
     row = ratio_cells("aa_ratio", "aa", group.same)
     row["resolution_pct"] = text(100 * group.resolution)
-    if baseline:
-        row["baseline"] = baseline.kernel
-        row |= ratio_cells("vs_baseline", "vs_baseline", paired_ratio(baseline.us, result.us))
+    vendors = {one.kernel: one.us for one in group.timed if is_vendor(one.kernel)}
+    middles = {kernel: middle_mean(us) for kernel, us in vendors.items()}
+    library = ladder_csv.fastest_library(
+        (kernel, problem.roof_pct(us) > SUSPECT_OVER, us) for kernel, us in middles.items()
+    )
+    if library:
+        row["library"] = library
+        row |= ratio_cells("vs_library", "vs_library", paired_ratio(vendors[library], result.us))
     if group.fastest:
         row |= ratio_cells("vs_fastest", "vs_fastest", paired_ratio(group.fastest.us, result.us))
         tied = is_version(result.kernel) and group.is_tied(result)
@@ -754,11 +761,12 @@ def peers_path(results: Path) -> Path:
 
 
 def with_compared(columns: Sequence[str]) -> list[str]:
-    """The columns of a CSV with those that one of the earlier protocol lacks: time_us, COMPARED."""
-    columns = [*columns]
+    """The columns of a CSV by their present names, with those that one of the earlier protocol lacks:
+    time_us, COMPARED."""
+    columns = [ladder_csv.OLDER.get(one, one) for one in columns]
     if "time_us" not in columns:
         columns.insert(columns.index("time_us_min"), "time_us")
-    at = columns.index("vs_baseline_high") + 1 if "vs_baseline_high" in columns else len(columns)
+    at = columns.index("vs_library_high") + 1 if "vs_library_high" in columns else len(columns)
     missing = [one for one in COMPARED if one not in columns]
     return [*columns[:at], *missing, *columns[at:]]
 
@@ -768,7 +776,11 @@ def kept_rows(output: Path, able: Sequence[Problem], gpu: Gpu) -> list[Cells]:
     failed."""
     if not output.exists():
         return []
-    _, rows = read(output)
+    columns, rows = read(output)
+    if ladder_csv.OLDER.keys() & {*columns}:
+        raise LadderError(
+            f"{output} has columns of an older ./bench: delete the file or name another with -o."
+        )
     elsewhere = next((row for row in rows if row["git_sha"] != gpu.git_sha), None)
     if elsewhere:
         raise LadderError(

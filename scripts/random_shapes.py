@@ -6,8 +6,8 @@
   table    of such CSVs, in Markdown: how the ratios are spread, the worst shapes, those below the bar
   plot     of such CSVs, as SVG: each shape's ratio against its work, a panel for each operation
 
-The ratio is the time of the better of the vendor's versions over this one's: above 1 it is faster. Both
-times are of the same rounds. A ratio that the run can't tell from 1 is marked "level".
+The ratio is the time of the better of the vendor's versions over this one's, vs_library: above 1 it is
+faster. A ratio that the run can't tell from 1 is marked "level".
 
 M, N and K are log-uniform between --low and --high, and multiples of --multiple. Left out are problems of
 more than 400 GFLOP (gemm: 140 GFLOP), because at the power limit ./bench waits for seconds until the clock
@@ -170,30 +170,21 @@ class Shape(NamedTuple):
     """A problem that the version and the vendor's were timed on."""
 
     row: Line
-    vendor: Line  # the better one
-    ratio: float
-    is_level: bool
+    vendor: Line
+
+    @property
+    def ratio(self) -> float:
+        return self.row.vs_library
 
     @staticmethod
     def of(row: Line, vendors: Iterable[Line]) -> Shape | None:
         """None without a time of both."""
-        timed = [r for r in vendors if r.timed and r.vs_baseline > 0]
-        if not row.timed or not row.vs_baseline > 0 or not timed:
+        vendor = next((r for r in vendors if r.kernel == row.library), None)
+        if not row.timed or not row.vs_library > 0 or not vendor:
             return None
-        vendor = max(timed, key=lambda r: r.vs_baseline)
-        ratio = row.vs_baseline / vendor.vs_baseline
-        if not 1 / UNBELIEVABLE < ratio < UNBELIEVABLE:
-            raise LadderError(f"{row.kernel} at {row.problem} has {row.vs_baseline} as its vs_baseline.")
-        # Of the interval; nothing is added by the baseline, whose ratio to itself is 1
-        half = math.hypot(*(half_width(r) for r in (row, vendor)))
-        return Shape(row, vendor, ratio, abs(ratio - 1) <= max(half, row.resolution_pct / 100))
-
-
-def half_width(row: Row) -> float:
-    """Of the interval of the ratio to the baseline, over the ratio; 0 if not known."""
-    if row.kernel == row.baseline or not row.vs_baseline_high > 0:
-        return 0.0
-    return (row.vs_baseline_high - row.vs_baseline_low) / 2 / row.vs_baseline
+        if not 1 / UNBELIEVABLE < row.vs_library < UNBELIEVABLE:
+            raise LadderError(f"{row.kernel} at {row.problem} has {row.vs_library} as its vs_library.")
+        return Shape(row, vendor)
 
 
 class Ladder(NamedTuple):
@@ -269,7 +260,7 @@ def timed_ladders(rows: Sequence[Line]) -> list[Ladder]:
     found = ladders(rows)
     if not found:
         raise LadderError(
-            "No problem has the times of a version and of the vendor's library (column vs_baseline): "
+            "No problem has the times of a version and of the vendor's library (column vs_library): "
             "they are measured on a GPU, by ./bench --backend=cuda."
         )
     return found
@@ -314,7 +305,7 @@ def summary(found: Sequence[Ladder]) -> str:
 def summary_line(one: Ladder, seed: str) -> str:
     shares = " | ".join(percent(100 * one.share(bar)) for bar in BARS)
     least = min(s.ratio for s in one.shapes)
-    level = sum(s.is_level for s in one.shapes)
+    level = sum(s.row.is_level for s in one.shapes)
     return (f"| {one.title} | {seed} | {len(one.shapes)} | {one.mean:.3f} | {shares} | {least:.2f} "
             f"| {level} |")  # fmt: skip
 
@@ -329,7 +320,7 @@ def worst(found: Sequence[Ladder]) -> str:
     for _, _, shape in shapes[:WORST]:
         row, vendor = shape.row, shape.vendor
         version = " ".join(filter(None, (row.family, row.op, row.dtype, row.short_name)))
-        level = " (level)" if shape.is_level else ""
+        level = " (level)" if shape.row.is_level else ""
         lines.append(f"| {version} | {row.problem} | {shape.ratio:.2f}{level} | {time_text(row.time_us)} "
                      f"| {time_text(vendor.time_us)} | {vendor.short_name} | {threads(row) or ''} |")  # fmt: skip
     return "\n".join(lines)

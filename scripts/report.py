@@ -152,7 +152,7 @@ def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
         "cache": row.cache, "kernel": row.kernel, "short": row.short_name,
         "idea": run.cells[row].get("idea", ""),
         "verdict": row.verdict, "reason": run.cells[row].get("reason", ""),
-        "vendor": row.is_baseline, "peer": row.is_peer, "best": row in ladder.tied,
+        "vendor": row.is_baseline, "library": row is ladder.library, "peer": row.is_peer, "best": row in ladder.tied,
         "simplest": row is ladder.best,
         "tied": ladder.tied_with(row).removeprefix(", "), "suspect": row.is_suspect,
         "throttled": run.throttled(row), "limited": row.at_power_limit, "earlier": run.is_earlier(row),
@@ -160,8 +160,8 @@ def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
         "time": row.time_us if row.timed else math.nan,
         "time_low": run.number(row, "time_us_min"), "time_high": run.number(row, "time_us_p95"),
         "speed": speed, "flops": row.flops, "bytes": row.bytes,
-        "share": row.roof_pct, "ratio": row.vs_baseline, "ratio_text": ratio_text(row),
-        "low": row.vs_baseline_low, "high": row.vs_baseline_high,
+        "share": row.roof_pct, "ratio": row.vs_library, "ratio_text": ratio_text(row),
+        "low": row.vs_library_low, "high": row.vs_library_high,
         "resolution": row.resolution_pct,
         "gflops": row.gflops, "intensity": row.flops / row.bytes if row.bytes > 0 else math.nan,
         "registers": row.registers, "occupancy": row.occupancy,
@@ -424,7 +424,7 @@ def badges(run: Run, row: Row) -> str:
 def summary(runs: Sequence[Run]) -> str:
     """The fastest version of every ladder in every run, at the run's main problem, cache cold."""
     head = [("ladder", "name"), ("problem", "wide"), ("fastest", "fastest"), ("of the roof", "share"),
-            ("roof", "wide"), ("vs baseline", "number"), ("time", "number time"),
+            ("roof", "wide"), ("vs library", "number"), ("time", "number time"),
             ("run", "run-name")][: 8 if len(runs) > 1 else 7]  # fmt: skip
     lines = []
     for run in runs:

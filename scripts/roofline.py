@@ -455,7 +455,8 @@ def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
     if by_roof:
         share = {r: r.roof_pct for r in rows}
     else:  # no roof was measured: beside the vendor's library, or else beside the fastest
-        reference = max(ladder.speed(r) for r in (ladder.baselines[:1] or rows))
+        library = ladder.library
+        reference = ladder.speed(library) if library else max(map(ladder.speed, rows))
         share = {r: 100 * ladder.speed(r) / reference for r in rows}
 
     full = max(100.0, max(share.values()))
@@ -471,9 +472,9 @@ def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
                   linewidth=0)  # fmt: skip
     ends = [at - SHORT / 2 for at in places], [at + BAR * SHORT / 2 for at in places]
     axes.vlines([100] * len(rows), *ends, color=INK, linewidth=1)
-    if by_roof and ladder.baselines:
+    if by_roof and ladder.library:
         for width, colour in ((3.6, PAGE), (1.4, VENDOR)):  # with a rim, to be seen on bars
-            axes.vlines([share[ladder.baselines[0]]] * len(rows), *ends, color=colour, linewidth=width)
+            axes.vlines([share[ladder.library]] * len(rows), *ends, color=colour, linewidth=width)
     axes.set_xticks([])
     axes.set_yticks([])
     for spine in axes.spines.values():
@@ -517,7 +518,7 @@ def _panel(axes: Axes, ladder: Ladder, roofs: Sequence[Roof]) -> None:
 
 
 def _reference(ladder: Ladder) -> str:
-    name = ladder.vendor if ladder.baselines else "the fastest"
+    name = ladder.vendor if ladder.library else "the fastest"
     return f"{name} (no roof measured)"
 
 
@@ -633,7 +634,7 @@ def draw_sizes(ladders: Sequence[Ladder]) -> Figure:
 def _fastest(one: Ladder) -> list[Row]:
     """Our fastest version, and the vendor's."""
     assert one.best is not None
-    return [one.best, *sorted(one.baselines, key=lambda r: r.time_us)[:1]]
+    return [one.best, *([one.library] if one.library else [])]
 
 
 def _size_panel(shares: Axes, times: Axes, panel: Sequence[Ladder], room: float) -> None:
@@ -676,8 +677,8 @@ def _size_panel(shares: Axes, times: Axes, panel: Sequence[Ladder], room: float)
         axes.tick_params(length=0, labelsize=8)
 
     span = ranges[0] if ranges else [one.problem for one in panel]
-    vendor = f" · {panel[0].vendor}" if any(one.baselines for one in panel) else ""
-    below = f"{span[0]} to {span[-1]}{vendor}"
+    vendors = " or ".join(dict.fromkeys(one.vendor for one in panel if one.library))
+    below = " · ".join(filter(None, (f"{span[0]} to {span[-1]}", vendors)))
     for text, y, weight, colour in ((panel[0].title, 24, "bold", INK), (below, 12, "normal", QUIET)):
         shares.annotate(text, (0, 1), (0, y), xycoords="axes fraction", textcoords="offset points", va="top",
                         fontsize=_fitting(text, room, 8.5, y == 24), fontweight=weight, color=colour)  # fmt: skip

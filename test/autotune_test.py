@@ -556,8 +556,13 @@ class Script(unittest.TestCase):
                  for way in ("whole", "packed", "cut", "c2", "c8", "s2", "s4", "c8s2")]
         kernels |= {f"gemm/f32/{name}": simt(name) for name in names}
         (family,) = {"--gemm", "--gemm_tensor"} & flags.keys()
+        vendors = [name for name in kernels if "v00" in name and name.startswith(family[2:] + "/")]
+        library = {
+            problem: min(vendors, key=lambda name: kernels[name](*map(int, problem.split("x"))))
+            for problem in flags[family].split(",")
+        }
         with open(flags["--csv"], "w") as file:
-            print("family,kernel,problem,verdict,time_us,sm_mhz,block,occupancy", file=file)
+            print("family,kernel,problem,verdict,time_us,sm_mhz,block,occupancy,library", file=file)
             for name, us in kernels.items():
                 of, *_, kernel = name.split("/")
                 if of != family[2:]:
@@ -567,7 +572,7 @@ class Script(unittest.TestCase):
                 for problem in flags[family].split(","):
                     time = us(*map(int, problem.split("x")))
                     verdict = "passed" if time else "unsupported"
-                    row = of, kernel, problem, verdict, time, 1000, "160x1x1", 2 * 5 / 64
+                    row = of, kernel, problem, verdict, time, 1000, "160x1x1", 2 * 5 / 64, library[problem].split("/")[-1]
                     print(*row, sep=",", file=file)
     """
 

@@ -37,7 +37,7 @@ def line(us: list[float], **more: Any) -> Line:
         "family": "gemm", "op": "", "kernel": "v01_naive", "dtype": "f32", "problem": "8x8x8",
         "backend": "cuda", "device": "Some GPU", "verdict": "passed", "cache": "cold",
         "flops": 1024, "bytes": 768, "gflops": 1, "gbps": 1, "roof": "", "roof_pct": "",
-        "baseline": "", "vs_baseline": "",
+        "library": "", "vs_library": "",
         "registers": 32, "occupancy": 1, "git_sha": "0123456789abcdef", "toolkit": "13.0",
         "driver": "580.1", "timestamp": "2026-01-01T00:00:00Z", "samples": "", "rel_stdev": "",
         "time_us_median": "",

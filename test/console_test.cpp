@@ -45,8 +45,8 @@ struct Example {
       row.samples.us = {us[i]};
       row.roof = "fma f32";
       row.roof_us = 1800;
-      row.baseline = "v00_cublas";
-      row.vs_baseline = Estimate{2000 / us[i], 2000 / us[i] - 0.01, 2000 / us[i] + 0.01};
+      row.library = "v00_cublas";
+      row.vs_library = Estimate{2000 / us[i], 2000 / us[i] - 0.01, 2000 / us[i] + 0.01};
       row.aa = Estimate{1.0002, 0.9992, 1.0013};
       row.fastest = i == 2;
     }
@@ -115,6 +115,13 @@ TEST(Console, ATableHasTimesSharesAndRatiosInColumns) {
     if (line.find("±") != std::string::npos) ratio = width_of(line);
   }
   EXPECT_EQ(versus, ratio) << "the heading is not above its column";
+}
+
+TEST(Console, TheLibraryIsNamedWithoutItsNumber) {
+  Example example;
+  for (Row& row : example.rows) row.library = "v00b_cublaslt";
+  EXPECT_THAT(in_a_pipe(example),
+              AllOf(HasSubstr(" vs cublaslt\n"), HasSubstr(", 1.05x cublaslt, 95 % of the ")));
 }
 
 TEST(Console, VersionsThatAreNotToldApartAreTied) {

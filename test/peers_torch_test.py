@@ -141,23 +141,23 @@ class Rows(unittest.TestCase):
         self.assertAlmostEqual(float(row["gbps"]), 8 * 2**28 / 954.75e3, places=2)
         same = float(ours["roof_pct"]) * float(ours["time_us_median"])
         self.assertAlmostEqual(float(row["roof_pct"]) * 954.75 / same, 1, places=4)
-        self.assertEqual((row["vs_baseline"], row["registers"]), ("", ""))
+        self.assertEqual((row["vs_library"], row["registers"]), ("", ""))
         ladder_csv.read(self.peers)  # as the other scripts do
 
     def test_all_contestants_are_compared_within_their_rounds(self) -> None:
         self.measure("^gemm/f32/4096x4096x4096", Gpu())
         vendor, ours, torch = (self.cells(name)[0]
                                for name in ("v00_cublas", "v20_autotuned", "p01_torch"))  # fmt: skip
-        self.assertEqual({one["baseline"] for one in (vendor, ours, torch)}, {"v00_cublas"})
+        self.assertEqual({one["library"] for one in (vendor, ours, torch)}, {"v00_cublas"})
         for row, us in ((vendor, 820), (ours, 800), (torch, 900)):
-            self.assertAlmostEqual(float(row["vs_baseline"]), 820 / us, places=5)
+            self.assertAlmostEqual(float(row["vs_library"]), 820 / us, places=5)
             self.assertAlmostEqual(float(row["vs_fastest"]), 800 / us, places=5)
             self.assertAlmostEqual(float(row["vs_fastest_low"]), 800 / us, places=5)
             self.assertAlmostEqual(float(row["aa_ratio"]), 1, places=6)
             self.assertTrue(0 < float(row["resolution_pct"]) < 0.02, row["resolution_pct"])
         self.assertEqual([one["fastest"] for one in (vendor, ours, torch)], ["no", "yes", "no"])
         columns = list(ours)
-        at = columns.index("vs_baseline_high")
+        at = columns.index("vs_library_high")
         self.assertEqual(columns[at + 1 : at + 9], list(peers_torch.COMPARED))
 
     def test_a_contestant_that_is_wrong_or_fails_has_no_time(self) -> None:
@@ -223,6 +223,24 @@ class Rows(unittest.TestCase):
         self.assertAlmostEqual(group.resolution, 0.005, places=4)
         fastest = [peers_torch.compared(Problem(like), group, one)["fastest"] for one in results]
         self.assertEqual(fastest, ["no", "yes", "yes", "no", "no"])
+
+    def test_the_library_is_the_fastest_of_the_vendors_in_these_rounds(self) -> None:
+        like = {"family": "f", "op": "", "dtype": "f32", "problem": "8", "library": "v00_cublas",
+                "roof_pct": "50", "time_us": "160"}  # fmt: skip
+        for lt, library in ((90.0, "v00b_cublaslt"), (110.0, "v00_cublas"), (70.0, "v00_cublas")):
+            results = [Result(name, "", "passed", us=samples(us))
+                       for name, us in (("v00_cublas", 100.0), ("v00b_cublaslt", lt), ("v01", 95.0))]  # fmt: skip
+            group = Group(results, samples(100.0))
+            of = [peers_torch.compared(Problem(like), group, one) for one in results]
+            self.assertEqual({one["library"] for one in of}, {library}, f"{lt} of a roof of 80 µs")
+            least = lt if library == "v00b_cublaslt" else 100
+            self.assertAlmostEqual(float(of[2]["vs_library"]), least / 95, places=5)
+
+    def test_rows_of_an_older_bench_are_not_gone_on_with(self) -> None:
+        self.measure("add/f16/1048576", Gpu())
+        self.peers.write_text(self.peers.read_text().replace("library", "baseline"))
+        with self.assertRaisesRegex(LadderError, "columns of an older ./bench: delete the file"):
+            self.measure("add/f16/1048576", Gpu())
 
     def test_what_peers_cannot_do_is_named_once(self) -> None:
         self.measure("relu/f32/1048576", Gpu())

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Iterable
 
 # First: it finds the scripts.
-from scripts_test import ALL, GEMM, RELU, SCRIPTS, Case, equal_rounds, gemm, line
+from scripts_test import ALL, GEMM, RELU, SCRIPTS, Case, equal_rounds, gemm, line, older
 from vision import MACHADO, contrast, seen
 
 import browser  # isort: skip
@@ -46,7 +46,7 @@ browses = unittest.skipUnless(browser.CHROMIUM, "needs Chromium")
 MARKED = [
     line("v04_wonder", 300, idea=HOSTILE, throttled=0.4, sm_mhz=1980, power_w=300, toolkit="13.0"),
     line("v05_wrong", 0.001, verdict="incorrect", reason=HOSTILE, roof=""),
-    gemm("v01_naive", 1, 8192, vs_baseline_low=0.01, vs_baseline_high=0.03),
+    gemm("v01_naive", 1, 8192, vs_library_low=0.01, vs_library_high=0.03),
 ]
 
 
@@ -247,6 +247,18 @@ class Text(PageCase):
             self.assertIn(count, page.texts)
             self.assertEqual("earlier code" in page.texts, badge, "beside the fastest")
             self.assertEqual(f'title="{html.escape(report.EARLIER)}"' in path.read_text(encoding="utf-8"), badge)
+
+    def test_it_compares_with_the_fastest_library(self) -> None:
+        slow, fast, ours = (gemm(name, tflops) for name, tflops in
+                            (("v00_cublas", 52), ("v00b_cublaslt", 60), ("v01_naive", 40)))  # fmt: skip
+        today = [one | {"library": "v00b_cublaslt", "vs_library": tflops / 60}
+                 for one, tflops in ((slow, 52), (fast, 60), (ours, 40))]  # fmt: skip
+        for lines in (older([slow, fast, ours]), today):
+            page = Page(self.page(self.write(lines)))
+            self.assertEqual([row["library"] for row in page.rows], [False, True, False])
+            self.assertEqual([row["ratio_text"] for row in page.rows], ["0.87", "1.00", "0.67"])
+            self.assertEqual({row["against"] for row in page.rows}, {"cuBLASLt"})
+            self.assertIn("0.67 cuBLASLt", page.texts)
 
     def test_the_same_csv_gives_the_same_page(self) -> None:
         csv = self.write(ALL)

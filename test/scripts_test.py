@@ -50,8 +50,8 @@ def line(kernel: str, us: float, **more: Any) -> dict[str, Any]:
     cells: dict[str, Any] = {
         "family": "elementwise", "op": "relu", "kernel": kernel, "dtype": "f32",
         "problem": str(n), "backend": "cuda", "device": "Some GPU", "verdict": "passed",
-        "cache": "cold", "time_us_median": us, "flops": n, "bytes": 8 * n, "baseline": "",
-        "vs_baseline": "", "registers": 32, "occupancy": 0.75, "roof": "dram", "pin_gbps": 3352,
+        "cache": "cold", "time_us_median": us, "flops": n, "bytes": 8 * n, "library": "",
+        "vs_library": "", "registers": 32, "occupancy": 0.75, "roof": "dram", "pin_gbps": 3352,
         "pin_gflops": 66900, "git_sha": "0123456789abcdef", "timestamp": "2026-01-01T00:00:00Z",
     }  # fmt: skip
     cells |= more
@@ -74,8 +74,14 @@ def gemm(kernel: str, tflops: float, n: int = 4096, **more: Any) -> dict[str, An
         "flops": flops,
         "bytes": 12 * n * n,
     }
-    of |= {"baseline": "v00_cublas", "vs_baseline": tflops / 52, "roof": "fma f32"}
+    of |= {"library": "v00_cublas", "vs_library": tflops / 52, "roof": "fma f32"}
     return line(kernel, flops / tflops / 1e6, **(of | more))
+
+
+def older(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """As ./bench wrote them that compared with the first of the vendor's versions."""
+    names = {new: old for old, new in ladder_csv.OLDER.items()}
+    return [{names.get(name, name): value for name, value in one.items()} for one in lines]
 
 
 def equal_rounds(
@@ -86,11 +92,11 @@ def equal_rounds(
     resolution = 100 * max(abs(aa[1] - 1), abs(aa[2] - 1))
     found = []
     for one in lines:
-        ratio = one["vs_baseline"]
+        ratio = one["vs_library"]
         low, high = (ratio and ratio - 0.002, ratio and ratio + 0.002)
         found.append(one | {
             "time_us": one["time_us_median"], "aa_ratio": aa[0], "aa_low": aa[1], "aa_high": aa[2],
-            "resolution_pct": resolution, "vs_baseline_low": low, "vs_baseline_high": high,
+            "resolution_pct": resolution, "vs_library_low": low, "vs_library_high": high,
             "fastest": "yes" if one["kernel"] in fastest else "no", "settled": "no",
         })  # fmt: skip
     return found
@@ -188,6 +194,53 @@ class Reading(Case):
     def test_the_later_of_two_equal_rows_counts(self) -> None:
         (row,) = self.rows([line("v01_naive", 900), line("v01_naive", 800)])
         self.assertEqual(row.time_us_median, 800)
+
+
+class OlderRatios(Case):
+    """Of files whose rows are compared with cuBLAS, the first of the vendor's versions, which reached 52
+    TFLOP/s; v01 40."""
+
+    def compared(self, tflops: float, **more: Any) -> dict[str, tuple[str, float, float]]:
+        """With a second of the vendor's: of each row the library, the ratio, and its interval's upper end."""
+        lines = [gemm("v00_cublas", 52), gemm("v00b_cublaslt", tflops, **more), gemm("v01_naive", 40)]
+        other = [one | {"dtype": "f16"} for one in (gemm("v00_cublas", 52), gemm("v01_naive", 40))]
+        rows = self.rows(older(equal_rounds([*lines, *other])))
+        self.assertEqual({r.library for r in rows if r.dtype == "f16"}, {"v00_cublas"}, "another group")
+        return {r.kernel: (r.library, r.vs_library, r.vs_library_high) for r in rows if r.dtype == "f32"}
+
+    def test_the_first_is_the_fastest(self) -> None:
+        for of in ({"tflops": 50}, {"tflops": 60, "verdict": "incorrect"}, {"tflops": 64, "suspect": "yes"}):
+            found = self.compared(**of)
+            self.assertEqual(found["v01_naive"], ("v00_cublas", 40 / 52, 40 / 52 + 0.002), of)
+            self.assertEqual(found["v00b_cublaslt"][:2], ("v00_cublas", of["tflops"] / 52))
+
+    def test_another_is_the_fastest(self) -> None:
+        found = self.compared(60)
+        errors = (0.002 / (52 / 52), 0.002 / (60 / 52), 0.002 / (40 / 52))
+        ours, others = math.hypot(*errors[1:]), math.hypot(*errors[:2])
+        for kernel, tflops, half in (("v00_cublas", 52, others), ("v00b_cublaslt", 60, 0), ("v01_naive", 40, ours)):
+            library, ratio, high = found[kernel]
+            self.assertEqual(library, "v00b_cublaslt")
+            self.assertAlmostEqual(ratio, tflops / 60)
+            self.assertAlmostEqual(high / ratio - 1, half)
+
+    def test_ratios_of_the_same_rounds_count_more_than_times(self) -> None:
+        lines = [gemm("v00_cublas", 52), gemm("v00b_cublaslt", 60), gemm("v01_naive", 40, vs_library=0.75)]
+        self.assertAlmostEqual(self.rows(older(lines))[2].vs_library, 0.75 / (60 / 52))
+
+    def test_the_first_failed(self) -> None:
+        lines = [gemm("v00_cublas", 52, verdict="failed"), gemm("v00b_cublaslt", 50), gemm("v01_naive", 40)]
+        failed = [one | {"library": "", "vs_library": ""} for one in lines]
+        rows = self.rows(older(failed))
+        self.assertEqual({r.library for r in rows}, {"v00b_cublaslt"})
+        self.assertTrue(math.isnan(rows[0].vs_library), "it has no time")
+        self.assertAlmostEqual(rows[2].vs_library, 0.8)
+        self.assertTrue(math.isnan(rows[2].vs_library_high), "a ratio of times has no interval")
+
+    def test_a_file_of_today_is_read_as_it_is(self) -> None:
+        rows = self.rows(equal_rounds([gemm("v00_cublas", 52), gemm("v00b_cublaslt", 60), gemm("v01_naive", 40)]))
+        self.assertEqual({r.library for r in rows}, {"v00_cublas"})
+        self.assertEqual((rows[2].vs_library, rows[2].vs_library_high), (40 / 52, 40 / 52 + 0.002))
 
 
 class Choosing(Case):
@@ -300,6 +353,15 @@ class Choosing(Case):
         self.assertEqual((one.best.kernel, one.vendor), ("v10_rung_9", "cuBLAS"))
         self.assertEqual([r.kernel for r in one.baselines], ["v00_cublas"])
 
+    def test_the_library_is_the_one_that_rows_are_compared_with(self) -> None:
+        versions = [gemm(name, tflops, library="v00b_cublaslt")
+                    for name, tflops in (("v00_cublas", 52), ("v00b_cublaslt", 60), ("v01_naive", 40))]  # fmt: skip
+        (one,) = ladder_csv.select(self.rows(versions))
+        assert one.library is not None
+        self.assertEqual((one.library.kernel, one.vendor), ("v00b_cublaslt", "cuBLASLt"))
+        (one,) = ladder_csv.select(self.rows(RELU))
+        self.assertEqual((one.library, one.vendor), (None, ""))
+
     def test_a_peer_is_no_rung_and_comes_last(self) -> None:
         (one,) = ladder_csv.select(self.rows([line("p01_torch", 700), *RELU]))
         assert one.best is not None
@@ -319,8 +381,8 @@ class TellingApart(Case):
     def said(self, ratio: float, reach: float, resolution: float | str) -> str:
         """Of a ratio whose interval reaches so far to either side."""
         (row,) = self.rows([
-            gemm("v01_naive", 1) | {"vs_baseline": ratio, "vs_baseline_low": ratio - reach,
-                                    "vs_baseline_high": ratio + reach,
+            gemm("v01_naive", 1) | {"vs_library": ratio, "vs_library_low": ratio - reach,
+                                    "vs_library_high": ratio + reach,
                                     "resolution_pct": resolution}
         ])  # fmt: skip
         return ladder_csv.ratio_text(row)
@@ -630,6 +692,22 @@ class Pictures(Case):
         self.assertEqual(sorted(dots["o"]), sorted(ours))
         self.assertEqual(dots["D"], [(r.flops / r.bytes, r.gflops) for r in one.baselines])
 
+    def test_the_fastest_of_the_vendors_versions_stands_beside_ours(self) -> None:
+        versions = (("v00_cublas", 48), ("v00b_cublaslt", 52), ("v01_naive", 9))
+        cubes = [gemm(kernel, tflops * n / 8192, n, library="v00b_cublaslt")
+                 for n in (1024, 8192) for kernel, tflops in versions]  # fmt: skip
+        ((one, roofs),) = self.ladders(cubes)
+        assert one.library is not None
+        ladder = roofline.draw_ladder([one], {one: roofs})
+        marks = [{x for (x, _), _ in of.get_segments()} for of in ladder.axes[0].collections]
+        self.assertEqual(marks[1:], [{one.library.roof_pct}] * 2, "on every bar")
+        self.assertIn("vs cuBLASLt", [t.get_text() for t in ladder.axes[0].texts])
+        ladders = ladder_csv.every_ladder(self.rows(cubes))
+        shares, _ = roofline.draw_sizes(ladders).axes
+        (diamonds,) = (m for m in shares.lines if m.get_marker() == "D")
+        self.assertEqual(list(diamonds.get_ydata()), [one.library.roof_pct for one in ladders if one.library])
+        self.assertIn("1024x1024x1024 to 8192x8192x8192 · cuBLASLt", [t.get_text() for t in shares.texts])
+
     def test_over_size_lines_join_only_ranges(self) -> None:
         sizes = (1024, 2048, 8192)
         cubes = [gemm(kernel, tflops * n / 8192, n) for n in sizes
@@ -741,11 +819,19 @@ class Tables(TreeCase):
         self.assertIn("| f64: 1.50 ms ", rows[0])
         self.assertIn("| 2.87 ms · 74 % · 0.92x cuBLAS |", rows[1])
 
+    def test_the_main_table_compares_with_the_fastest_library(self) -> None:
+        self.tree("gemm")
+        self.write(older([*GEMM, gemm("v00b_cublaslt", 60)]), "results/gpu/one.csv")
+        pages = self.pages()
+        self.assertIn("| 2.87 ms · 74 % · 0.80x cuBLASLt |", pages[self.folder.name])
+        self.assertIn("| `v00_cublas` | 2.64 ms | 52.0 | 80 % | 0.87 | 32 | 75 % |", pages["gemm"])
+        self.assertIn("| version | time | TFLOP/s | of the roof | vs cuBLASLt |", pages["gemm"])
+
     def test_ties_and_levels_are_said(self) -> None:
         self.tree("gemm", "elementwise")
         tied = ("v01_naive", "v02_grid_stride", "v03_vec128")
         half = [{**one, "dtype": "f16"} for one in RELU]
-        level = [{**one, "vs_baseline": 1.0005} if one["kernel"] == "v10_rung_9" else one
+        level = [{**one, "vs_library": 1.0005} if one["kernel"] == "v10_rung_9" else one
                  for one in GEMM]  # fmt: skip
         lines = equal_rounds(RELU, *tied) + equal_rounds(half, *tied[1:], aa=(1, 0.99, 1.01))
         lines += equal_rounds(level, "v10_rung_9", aa=(1, 0.997, 1.003))

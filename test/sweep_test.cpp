@@ -341,8 +341,8 @@ TEST(Wire, ARowArrivesAsItWas) {
   row.plan_us = 34;
   row.roof = "wgmma tf32 / 3";
   row.roof_us = 1.25;
-  row.baseline = "v00_cublas";
-  row.vs_baseline = Estimate{1.01, 1, 1.02};
+  row.library = "v00_cublas";
+  row.vs_library = Estimate{1.01, 1, 1.02};
   row.vs_fastest = Estimate{0.98, 0.97, 0.99};
   row.fastest = true;
   row.aa = Estimate{1.001, 0.999, 1.003};
@@ -382,7 +382,7 @@ TEST(Wire, ARowArrivesAsItWas) {
   transfer(nothing, std::as_const(plain));
   Unpacker empty(nothing.message());
   transfer(empty, filled);
-  EXPECT_FALSE(filled.vs_baseline.has_value());
+  EXPECT_FALSE(filled.vs_library.has_value());
 
   const std::string& message = pack.message();
   for (std::size_t size = 0; size < message.size(); ++size) {

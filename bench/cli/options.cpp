@@ -448,7 +448,7 @@ std::string help_text() {
     problems += fmt::format("  {:<30}{}\n", fmt::format("--{}=A,B,…", name), help);
   }
   return fmt::format(
-      R"(./bench checks kernels and times them: every version that the filter selects, with its baseline.
+      R"(./bench checks kernels and times them: every version that the filter selects, beside the vendor's.
 
 What to run
   --benchmark_filter=REGEX      names to run: family[/op]/dtype/version/problem; -REGEX inverts. `best` in

@@ -30,10 +30,10 @@ struct Row {
   double plan_us = 0;  ///< that the version's plan took, on the CPU; 0 without one
   /// What bounds the problem: "dram", "l2", "fma f32", "wgmma bf16"; empty if unknown.
   std::string roof;
-  double roof_us = 0;                   ///< how long the problem takes at its roof
-  std::string baseline;                 ///< label of the version it is compared with
-  std::optional<Estimate> vs_baseline;  ///< t_baseline / t_kernel: above 1 is faster
-  std::optional<Estimate> vs_fastest;   ///< t_fastest / t_kernel, of the ladder's versions
+  double roof_us = 0;   ///< how long the problem takes at its roof
+  std::string library;  ///< label of the vendor's version it is compared with, the fastest
+  std::optional<Estimate> vs_library;  ///< t_library / t_kernel: above 1 is faster
+  std::optional<Estimate> vs_fastest;  ///< t_fastest / t_kernel, of the ladder's versions
   bool fastest = false;  ///< the fastest of the ladder's versions, or not to be told apart from it
   /// The group's first version over itself, measured as two contestants: what the run can tell.
   std::optional<Estimate> aa;

@@ -108,6 +108,16 @@ void check_again_on(const Context& context, const InputSet& set, const Problem& 
   }
 }
 
+const Row* fastest_of(std::span<const Row> rows, bool of_vendor) {
+  auto time = [](const Row& row) { return std::make_pair(row.suspect(), row.us()); };
+  const Row* best = nullptr;
+  for (const Row& row : rows) {
+    if (!row.timed() || row.kernel->version.baseline != of_vendor) continue;
+    if (!best || time(row) < time(*best)) best = &row;
+  }
+  return best;
+}
+
 }  // namespace
 
 std::string Group::name_of(const Kernel& kernel) const {
@@ -206,15 +216,9 @@ Row unmeasured_row(const Group& group, const Kernel& kernel) {
   return row;
 }
 
-const Row* fastest(std::span<const Row> rows) {
-  auto time = [](const Row& row) { return std::make_pair(row.suspect(), row.us()); };
-  const Row* best = nullptr;
-  for (const Row& row : rows) {
-    if (!row.timed() || row.kernel->version.baseline) continue;
-    if (!best || time(row) < time(*best)) best = &row;
-  }
-  return best;
-}
+const Row* fastest(std::span<const Row> rows) { return fastest_of(rows, false); }
+
+const Row* fastest_library(std::span<const Row> rows) { return fastest_of(rows, true); }
 
 std::vector<Row> admit(const Group& group, Device& device, Roofs& roofs) {
   std::vector<Row> rows;
@@ -399,10 +403,10 @@ void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows) 
       row.roof_us = us;
     }
   }
-  if (first.kernel->version.baseline && first.timed()) {
+  if (const Row* const library = fastest_library(rows)) {
     for (Row& row : rows) {
-      row.baseline = first.label;
-      if (row.timed()) row.vs_baseline = paired_ratio(first.samples.us, row.samples.us);
+      row.library = library->label;
+      if (row.timed()) row.vs_library = paired_ratio(library->samples.us, row.samples.us);
     }
   }
   if (const Row* const best = fastest(rows); best && best->aa) {

@@ -18,7 +18,7 @@
 
 namespace ladder {
 
-/// All selected versions of one ladder on one problem in one cache state, the baseline first.
+/// All selected versions of one ladder on one problem in one cache state, the vendor's first.
 struct Group {
   const Family* family;
   DType dtype;
@@ -65,8 +65,10 @@ struct DeviceLost : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
-/// The fastest version but for the baseline; a suspect one only if all are. Null if none was timed.
+/// The fastest of the ladder's versions, and of the vendor's; a suspect one only if all of them are.
+/// Null if none was timed.
 const Row* fastest(std::span<const Row> rows);
+const Row* fastest_library(std::span<const Row> rows);
 
 /// What the stages of measure work with: admit, check, contend, recheck and compare. Each goes on with
 /// the rows that have passed so far.
@@ -119,7 +121,7 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
 void recheck(const Context& context, Workload& workload, const Contest& contest,
              std::span<Row> rows);
 
-/// Holds the rows against the roof, the baseline and the fastest of them.
+/// Holds the rows against the roof, and against the fastest of the vendor's and of the ladder's.
 void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows);
 
 /// All stages, on a group; test problems only where what is known of them is given. Tells on_step

@@ -184,7 +184,7 @@ void transfer(auto& io, Like<Row> auto& row) {
   each(io, row.check.verdict, row.check.reason, row.check.error, row.check.tolerance);
   each(io, row.samples.us, row.samples.states, row.samples.settled, row.samples.burst_us,
        row.samples.error);
-  each(io, row.cost, row.plan_us, row.roof, row.roof_us, row.baseline, row.vs_baseline,
+  each(io, row.cost, row.plan_us, row.roof, row.roof_us, row.library, row.vs_library,
        row.vs_fastest, row.fastest, row.aa, row.launches, row.counters);
 }
 

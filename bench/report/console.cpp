@@ -37,6 +37,9 @@ std::string title(const Group& group) {
 
 namespace {
 
+/// "cublaslt" of "v00b_cublaslt".
+std::string named(const std::string& label) { return label.substr(label.find('_') + 1); }
+
 std::string duration(double us) {
   if (us < 1e3) return fmt::format("{:.2f} µs", us);
   if (us < 1e6) return fmt::format("{:.3f} ms", us / 1e3);
@@ -148,9 +151,8 @@ void Console::table(const Group& group, std::span<const Row> rows) {
             : "";
     ladder->best = fmt::format("{} is the fastest{} at {}, {}", spoken(*best->kernel), others,
                                group.problem.text(), speed(group, best->cost, best->us()));
-    if (best->vs_baseline) {
-      ladder->best +=
-          fmt::format(", {:.2f}x {}", best->vs_baseline->value, best->baseline.substr(4));
+    if (best->vs_library) {
+      ladder->best += fmt::format(", {:.2f}x {}", best->vs_library->value, named(best->library));
     }
     if (best->has_roof()) {
       ladder->best +=
@@ -174,13 +176,12 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
       roof = fmt::format("roof: {} {}", row.roof, speed(group, row.cost, row.roof_us));
     }
   }
-  const std::string versus =
-      first.kernel->version.baseline ? "vs " + label(*first.kernel).substr(4) : "";
+  const std::string versus = first.library.empty() ? "" : "vs " + named(first.library);
   const std::string heading = fmt::format("{} {}", title(group), group.problem.text());
   fmt::print(out_, "\n{} · {} · {} · {}{}\n", paint_.bold(heading),
              group.cache == Cache::cold ? "cold L2" : "hot", scaled(first.cost.flops, "FLOP"),
              scaled(first.cost.bytes(), "B"), rounds_text(rows));
-  // The columns: version, time, speed, a bar with the share of the roof, the ratio to the baseline.
+  // The columns: version, time, speed, a bar with the share of the roof, the ratio to the library.
   const std::string over_bar = left(roof, 41 - width_of(versus)) + versus;
   if (!roof.empty() || !versus.empty()) {
     fmt::print(out_, "{}{}\n", spaces(52),
@@ -194,11 +195,11 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
     std::string share, ratio;
     if (row.has_roof()) {
       share = fmt::format("{} {:>3.0f} %", bar(row.roof_share(), paint_), 100 * row.roof_share());
-    } else if (row.vs_baseline) {
+    } else if (row.vs_library) {
       share = spaces(26);
     }
-    if (row.vs_baseline) {
-      const Estimate& e = *row.vs_baseline;
+    if (row.vs_library) {
+      const Estimate& e = *row.vs_library;
       ratio = fmt::format("{:>15}", fmt::format("{:.3f} ± {:.3f}", e.value, (e.high - e.low) / 2));
     }
     const std::string version = left(spoken(*row.kernel), 20);

@@ -61,8 +61,8 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
   auto median_of = [&](double GpuState::*reading) {
     return when(watched, [&] { return number(median(readings(states, reading))); });
   };
-  const auto ratio = row.vs_baseline.value_or(Estimate{});
-  const bool compared = row.vs_baseline.has_value();
+  const auto vs_library = row.vs_library.value_or(Estimate{});
+  const bool compared = row.vs_library.has_value();
   const auto vs_fastest = row.vs_fastest.value_or(Estimate{});
   const bool ranked = row.vs_fastest.has_value();
   const auto aa = row.aa.value_or(Estimate{});
@@ -101,10 +101,10 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"roof", row.roof},
       {"roof_pct", of(row.has_roof(), 100 * row.roof_share())},
       {"suspect", when(row.has_roof(), [&] { return std::string(row.suspect() ? "yes" : "no"); })},
-      {"baseline", row.baseline},
-      {"vs_baseline", of(compared, ratio.value)},
-      {"vs_baseline_low", of(compared, ratio.low)},
-      {"vs_baseline_high", of(compared, ratio.high)},
+      {"library", row.library},
+      {"vs_library", of(compared, vs_library.value)},
+      {"vs_library_low", of(compared, vs_library.low)},
+      {"vs_library_high", of(compared, vs_library.high)},
       {"aa_ratio", of(row.aa.has_value(), aa.value)},
       {"aa_low", of(row.aa.has_value(), aa.low)},
       {"aa_high", of(row.aa.has_value(), aa.high)},

@@ -81,7 +81,7 @@ function says(row) {
     [row.time_text, row.burst_text && `burst ${row.burst_text}`, row.speed_text]
         .filter(Boolean).join(", "),
     row.share_text && `${row.share_text} of ${row.roof}`,
-    row.ratio_text && !row.vendor && (level ? `level with ${row.against}`
+    row.ratio_text && !row.library && (level ? `level with ${row.against}`
                                             : `${ratioText(row)} of ${row.against}'s speed`),
     row.tied, marks(row).join(", "),
   ];

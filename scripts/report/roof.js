@@ -58,7 +58,7 @@ function rooflineChart(box, points, roofs) {
   made.node.append(...[...points].sort(byLook).map((row) => linkOf.get(row)));
   roving([...points].sort((a, b) => a.gflops - b.gflops).map((row) => linkOf.get(row)));
   // Names beside the two that are asked for first, the fastest on the right and the vendor's on the left.
-  for (const [row, side] of [[points.find((row) => row.simplest), 1], [points.find((row) => row.vendor), -1]]) {
+  for (const [row, side] of [[points.find((row) => row.simplest), 1], [points.find((row) => row.library), -1]]) {
     if (!row) continue;
     const [left, top] = at(row.intensity, row.gflops);
     made.node.append(svg("text", {class: "point-name", x: left + 11 * side, y: top + 4,

@@ -22,11 +22,10 @@ function drawSizes() {
   if (!list.length) return box.replaceChildren(h("p", {}, "No version was timed here."));
   const {unit, ranges} = sizesOf(chosen);
   const problems = unique(list.map((row) => row.problem));
-  const fastest = (some) => some.reduce((a, b) => b.time < a?.time ? b : a, some[0]);
   const winners = problems.map((problem) => {
     const here = list.filter((row) => row.problem === problem);
     return {problem, best: here.find((row) => row.simplest),
-            vendor: fastest(here.filter((row) => row.vendor))};
+            library: here.find((row) => row.library)};
   }).filter(({best}) => best).sort((a, b) => a.best[unit] - b.best[unit]);
   const time = h("figure", {}), share = h("figure", {});
   const answer = h("div", {id: "answer", role: "status"});
@@ -44,7 +43,7 @@ function drawSizes() {
     h("label", {}, "show beside them ", beside),
     h("datalist", {id: "measured"}, ...problems.map((problem) => h("option", {value: problem}))));
   const lines = [
-    {kind: "vendor", points: winners.map(({vendor}) => vendor).filter(Boolean)},
+    {kind: "vendor", points: winners.map(({library}) => library).filter(Boolean)},
     {kind: "followed", points: followed},
     {kind: "best", points: winners.map(({best}) => best)},
   ];
@@ -161,7 +160,7 @@ function shapesTable(winners, unit) {
     {title: "time", kind: "number", value: best((row) => row.time), cell: best((row) => row.time_text)},
     {title: "of the roof", kind: "number", value: best((row) => row.share), cell: best((row) => row.share_text)},
     {title: "speed", kind: "number", value: best((row) => row.speed), cell: best((row) => row.speed_text)},
-    {title: `over ${winners[0]?.best.against ?? ""}`, kind: "number", value: best((row) => row.ratio),
+    {title: `over ${unique(winners.map(({best}) => best.against).filter(Boolean)).join(" or ")}`, kind: "number", value: best((row) => row.ratio),
      cell: best((row) => row.ratio_text)},
     {title: "marks", cell: (one) => h("span", {}, ...marks(one.best).map(badge))},
   ], winners);

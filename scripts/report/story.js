@@ -31,7 +31,7 @@ const percentText = (share) => `${share < 9.95 ? share.toFixed(1) : Math.round(s
 function storyBar(list) {
   const steps = records(list);
   const first = steps[0], best = list.find((row) => row.simplest);
-  const vendor = list.find((row) => row.vendor && row.share > 0);
+  const vendor = list.find((row) => row.library && row.share > 0);
   const end = Math.max(100, ...list.map((row) => row.share ?? 0));
   const at = (share) => `${100 * share / 108}%`;
   const least = innerWidth > 760 ? 0.055 : 0.1;  // of the bar, for a name to fit

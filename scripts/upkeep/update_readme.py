@@ -176,7 +176,7 @@ HEADLINES = {"elementwise": "add", "gemm_tensor": "nt", "matrix_reduction": "row
              "reduction": "sum"}  # fmt: skip
 SUMMARY = """The fastest version of each: its time, its share of the roof (what the machine reaches
 with the same bytes or the same arithmetic and nothing else to do), and its speed over the vendor's
-library where that has the operation."""
+library, the faster of two, where that has the operation."""
 TIES = """Versions that the run can't tell apart are
 [tied]({up}docs/measuring.md#what-a-run-can-tell-apart), the simplest is named first; *level with* a
 library is what it can't tell from 1.00x. *At the power limit* the GPU holds its clock down; it is
@@ -260,7 +260,7 @@ def ladder_table(ladders: Sequence[Ladder]) -> str:
     others = [one for one in ladders if one is not main]
     ladders = [main, *others]
     unit = "TFLOP/s" if main.is_compute else "GB/s"
-    versus = f"vs {main.vendor}" if main.vendor else "vs baseline"
+    versus = f"vs {main.vendor}" if main.vendor else "vs library"
     head = ["version", "time", "burst", unit, "of the roof", versus, "registers", "occupancy"]
     head += [
         f"{one.dtype}, {'TFLOP/s' if one.is_compute else 'GB/s'}"
