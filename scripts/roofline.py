@@ -384,10 +384,11 @@ def _fitting(text: str, room: float, size: float, bold: bool = False) -> float:
 def _width(text: str, bold: bool = False, size: float = 8.5) -> float:
     """Of a text of that size, in points."""
     from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import TextPath
+    from matplotlib.textpath import text_to_path
 
-    font = FontProperties(family=STYLE["font.family"], weight="bold" if bold else "normal")
-    return float(TextPath((0, 0), text, size=size, prop=font).get_extents().width)
+    font = FontProperties(family=STYLE["font.family"], weight="bold" if bold else "normal", size=size)
+    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
+    return float(width)
 
 
 # ---- The ladder
