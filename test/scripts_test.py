@@ -697,15 +697,14 @@ class Pictures(Case):
         cubes = [gemm(kernel, tflops * n / 8192, n, library="v00b_cublaslt")
                  for n in (1024, 8192) for kernel, tflops in versions]  # fmt: skip
         ((one, roofs),) = self.ladders(cubes)
-        assert one.library is not None
         ladder = roofline.draw_ladder([one], {one: roofs})
         marks = [{x for (x, _), _ in of.get_segments()} for of in ladder.axes[0].collections]
-        self.assertEqual(marks[1:], [{one.library.roof_pct}] * 2, "on every bar")
+        self.assertEqual(marks[1:], [{one.rows[1].roof_pct}] * 2, "on every bar")
         self.assertIn("vs cuBLASLt", [t.get_text() for t in ladder.axes[0].texts])
         ladders = ladder_csv.every_ladder(self.rows(cubes))
         shares, _ = roofline.draw_sizes(ladders).axes
         (diamonds,) = (m for m in shares.lines if m.get_marker() == "D")
-        self.assertEqual(list(diamonds.get_ydata()), [one.library.roof_pct for one in ladders if one.library])
+        self.assertEqual(list(diamonds.get_ydata()), [one.rows[1].roof_pct for one in ladders])
         self.assertIn("1024x1024x1024 to 8192x8192x8192 · cuBLASLt", [t.get_text() for t in shares.texts])
 
     def test_over_size_lines_join_only_ranges(self) -> None:
