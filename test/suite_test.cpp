@@ -595,7 +595,8 @@ TEST(Stages, CompareHoldsRowsAgainstTheBaselineAndTheFastest) {
   Compared suspect({10, 9, 8});
   suspect.contest.roof_us = {{"dram", 8.5}};
   compare(suspect.contest, 0, suspect.rows);
-  EXPECT_TRUE(suspect.rows[2].suspect());
+  EXPECT_TRUE(suspect.rows[2].suspect() && suspect.rows[2].bad());
+  EXPECT_FALSE(suspect.rows[1].bad());
   EXPECT_FALSE(suspect.rows[2].fastest) << "in less time than its bytes take";
   EXPECT_TRUE(suspect.rows[1].fastest);
 
