@@ -44,9 +44,7 @@ void Session::measure(const Group& group) {
     for (const Row& row : rows) {
       csv_.write(row);
       if (samples_) samples_->write(row);
-      const bool bad =
-          row.check.verdict == Verdict::incorrect || row.check.verdict == Verdict::failed;
-      all_passed_ = all_passed_ && !bad;
+      all_passed_ = all_passed_ && !row.bad();
       any_checked_ = any_checked_ || row.check.verdict != Verdict::unsupported;
     }
     rows_ = rows;

@@ -38,7 +38,7 @@ class Session {
   void stop(const std::string& why);
 
   /// Prints how it went; groups: how many there were. Returns the exit code: 0 if all of them were
-  /// measured, some version was checked, none failed, and all that was printed could be written.
+  /// measured, some version was checked, none failed or is suspect, and all that was printed could be written.
   int finish(std::size_t groups);
 
  private:

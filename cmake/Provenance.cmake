@@ -20,10 +20,11 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     list(JOIN flags " " flags)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/*.cu
          ${CMAKE_SOURCE_DIR}/src/kernels/*.hpp ${CMAKE_SOURCE_DIR}/src/device/*.hpp)
+    string(SHA256 names "${sources}") # in the command, which runs when files come or go, too
     set(written ${CMAKE_BINARY_DIR}/generated/ladder_provenance.cpp)
     add_custom_command(OUTPUT ${written} DEPENDS ${sources} ${LADDER_PROVENANCE_SCRIPT} VERBATIM
       COMMAND ${CMAKE_COMMAND} -DSOURCE=${CMAKE_SOURCE_DIR}/src -DBUILD=${CMAKE_BUILD_TYPE} -DFLAGS=${flags}
-              -DOUTPUT=${written} -P ${LADDER_PROVENANCE_SCRIPT})
+              -DOUTPUT=${written} -DNAMES=${names} -P ${LADDER_PROVENANCE_SCRIPT})
     set_source_files_properties(${written} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON SKIP_PRECOMPILE_HEADERS ON)
     target_sources(${target} PRIVATE ${written})
   endfunction()

@@ -93,6 +93,15 @@ std::string in_a_pipe(const Example& example) {
   return text;
 }
 
+TEST(Console, SuspectVersionsAreNamed) {
+  Example example;
+  EXPECT_THAT(in_a_pipe(example), Not(HasSubstr("Suspect")));
+  example.rows[1].samples.us = {1700};
+  EXPECT_THAT(in_a_pipe(example),
+              HasSubstr("1 of 4 did not pass: v03_odd failed. Suspect, as above the roof: " +
+                        label(example.kernels[1]) + ".\n"));
+}
+
 TEST(Console, ATableHasTimesSharesAndRatiosInColumns) {
   const std::string text = in_a_pipe(Example());
   EXPECT_THAT(text, HasSubstr("\ngemm f32 4096x4096x4096 · cold L2 · "));

@@ -22,7 +22,10 @@ void never_ends(const Call&, cudaStream_t) {
 }
 void faults_when_timed(const Call& call, cudaStream_t) {
   static int runs = 0;
-  if (++runs > 3) std::abort();  // after it was checked on both input sets, and in another order
+  const int rows = static_cast<const transpose::Args<float>*>(call.args)->rows;
+  const bool is_test_problem = rows != 66 && rows != 67;
+  // After it was checked on both input sets, and in another order
+  if (!is_test_problem && ++runs > 3) std::abort();
   transposes(call.args);
 }
 void is_refused(const Call&, cudaStream_t) { throw std::runtime_error("too much shared memory"); }

@@ -29,7 +29,8 @@ struct FaultsWhenTimed {
   static constexpr ladder::Version version{"a planted fault, after the check"};
   static void launch(const Args& a, cudaStream_t stream) {
     static int runs = 0;
-    const bool checked = ++runs > 2;  // on both input sets
+    const bool is_test_problem = a.rows != 66 && a.rows != 67;
+    const bool checked = !is_test_problem && ++runs > 2;  // on both input sets
     ladder::launch(checked ? writes_nowhere : transposes, dim3(1), dim3(256), 0, stream, a);
   }
 };

@@ -377,6 +377,24 @@ TEST(Stages, TestProblemsAreTriedOnceAndAMistakeThereFailsOnAllProblems) {
   }
 }
 
+TEST(Stages, WhatAMistakeOnATestProblemDamagesIsMadeAnew) {
+  static float* inputs = nullptr;  // of the group's problem
+  const Kernel kernels[] = {relu_kernel("v01_right.cu", right),
+                            relu_kernel("v02_damages.cu", [](const Call& call, cudaStream_t) {
+                              const Relu& r = *static_cast<const Relu*>(call.args);
+                              if (!inputs) inputs = const_cast<float*>(r.x[0]);
+                              if (r.n != 1000) ++*inputs;
+                              if (r.n == 1000) right(call, nullptr);
+                            })};
+  FakeGpu gpu;
+  Roofs roofs(gpu, 1);
+  TestProblems known;
+  const auto rows = measure(
+      group_with(kernels), gpu, 1, roofs, {}, [](const Step&) {}, &known);
+  EXPECT_EQ(rows[0].check.verdict, Verdict::passed) << rows[0].check.reason;
+  EXPECT_EQ(rows[1].check.verdict, Verdict::incorrect);
+}
+
 TEST(Stages, AVersionsOwnTestProblemsAreTriedWithItAlone) {
   static constexpr elementwise::Problem kOwn[] = {{1, 777}};
   Kernel kernels[] = {relu_kernel("v01_right.cu", right_and_noted),
@@ -598,7 +616,8 @@ TEST(Stages, CompareHoldsRowsAgainstTheLibraryAndTheFastest) {
   Compared suspect({10, 9, 8});
   suspect.contest.roof_us = {{"dram", 8.5}};
   compare(suspect.contest, 0, suspect.rows);
-  EXPECT_TRUE(suspect.rows[2].suspect());
+  EXPECT_TRUE(suspect.rows[2].suspect() && suspect.rows[2].bad());
+  EXPECT_FALSE(suspect.rows[1].bad());
   EXPECT_FALSE(suspect.rows[2].fastest) << "in less time than its bytes take";
   EXPECT_TRUE(suspect.rows[1].fastest);
 

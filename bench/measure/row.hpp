@@ -52,6 +52,11 @@ struct Row {
   bool has_roof() const { return timed() && roof_us > 0; }
   double roof_share() const { return roof_us / us(); }
   bool suspect() const { return has_roof() && roof_share() > 1.03; }
+
+  /// What makes ./bench exit with 1.
+  bool bad() const {
+    return check.verdict == Verdict::incorrect || check.verdict == Verdict::failed || suspect();
+  }
 };
 
 /// The share of the readings that were under a power or thermal slowdown.

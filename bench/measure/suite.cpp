@@ -263,7 +263,7 @@ std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows) {
   return workload;
 }
 
-void try_test_problems(const Context& context, TestProblems& known, double seconds_of_checks,
+bool try_test_problems(const Context& context, TestProblems& known, double seconds_of_checks,
                        std::span<Row> rows) {
   const auto& [group, device, seed, on_step] = context;
   const Family& family = *group.family;
@@ -293,8 +293,9 @@ void try_test_problems(const Context& context, TestProblems& known, double secon
     const Cost cost = family.cost(problem, group.dtype);
     return cost.flops + cost.bytes();
   };
+  bool all_right = true;
   for (const auto& [problem, whose] : problems) {
-    if (left <= 0) return;
+    if (left <= 0) break;
     const double expected = seconds_of_checks * work(problem) / work(group.problem);
     if (host && expected > known.host_seconds) continue;
     const InputSet& set = sets[random() % sets.size()];
@@ -310,12 +311,15 @@ void try_test_problems(const Context& context, TestProblems& known, double secon
     check_again_on(context, set, problem, inputs, trying, true);
     for (const Row* row : trying) {
       known.tried.emplace(row->kernel, problem.text());
-      if (row->check.verdict != Verdict::passed) known.wrong.emplace(row->kernel, row->check);
+      if (row->check.verdict == Verdict::passed) continue;
+      known.wrong.emplace(row->kernel, row->check);
+      all_right = false;
     }
     const double spent = seconds_since(began);
     left -= spent;
     known.host_seconds -= spent;
   }
+  return all_right;
 }
 
 Contest contend(const Context& context, Workload& workload, Roofs& roofs, const Sampling& sampling,
@@ -426,8 +430,10 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
   try {
     if (passed_so_far(rows).empty()) return rows;
     const auto began = std::chrono::steady_clock::now();
-    const std::unique_ptr<Workload> workload = check(context, rows);
-    if (known) try_test_problems(context, *known, seconds_since(began), rows);
+    std::unique_ptr<Workload> workload = check(context, rows);
+    if (known && !try_test_problems(context, *known, seconds_since(began), rows)) {
+      workload = opened(context, group.family->input_sets().front(), group.problem);
+    }
     if (passed_so_far(rows).empty()) return rows;
     const Contest contest = contend(context, *workload, roofs, sampling, rows);
     recheck(context, *workload, contest, rows);

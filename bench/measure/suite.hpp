@@ -101,8 +101,9 @@ struct TestProblems {
 };
 
 /// Tries those that passed on test problems that they were not tried on yet, in an order and on inputs
-/// that the seed draws. What is known to be wrong fails. Throws DeviceLost.
-void try_test_problems(const Context& context, TestProblems& known, double seconds_of_checks,
+/// that the seed draws. What is known to be wrong fails. Returns whether all that were tried are right:
+/// a wrong one may have damaged what is in memory. Throws DeviceLost.
+bool try_test_problems(const Context& context, TestProblems& known, double seconds_of_checks,
                        std::span<Row> rows);
 
 /// The times of what took turns.

@@ -135,6 +135,7 @@ void Console::table(const Group& group, std::span<const Row> rows) {
     ladder = ladders_.insert(ladders_.end(), Ladder{.title = name, .best = {}, .verdicts = {}});
   for (const Row& row : rows) {
     ladder->verdicts[label(*row.kernel)].insert(row.check.verdict);
+    if (row.suspect()) ladder->suspects.insert(label(*row.kernel));
   }
   const Row* best = fastest(rows);
   const double work = rows.front().cost.flops + rows.front().cost.bytes();
@@ -261,6 +262,9 @@ std::string Console::Ladder::checks() const {
                                     n == 1 ? "The version" : fmt::format("All {} versions", n),
                                     n == 1 ? "its checks" : "their checks",
                                     everywhere ? "" : " where the problem is supported"));
+  }
+  if (!suspects.empty()) {
+    sentences.push_back(fmt::format("Suspect, as above the roof: {}.", fmt::join(suspects, ", ")));
   }
   if (!unchecked.empty()) {
     sentences.push_back(

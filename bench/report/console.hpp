@@ -46,8 +46,10 @@ class Console {
     std::string title, best;  ///< best: the sentence's middle, of the problem with the most work
     double most_work = -1;
     std::map<std::string, std::set<Verdict>> verdicts;  ///< by version
+    std::set<std::string> suspects{};
 
-    std::string checks() const;  ///< what was checked, what passed, and what was not checked
+    std::string checks()
+        const;  ///< what was checked, what passed, what is suspect, and what was not checked
   };
   void gpu_table(const Group& group, std::span<const Row> rows) const;
   void host_table(const Group& group, std::span<const Row> rows) const;

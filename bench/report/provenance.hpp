@@ -1,7 +1,7 @@
 // What was compiled and how; cmake/Provenance.cmake writes it.
 #pragma once
 
-#include "device/kernel.hpp"
+#include "harness/device.hpp"
 
 #include <map>
 #include <string>
