@@ -158,12 +158,18 @@ struct Exception {
 const Exception kExceptions[] = {
     // Launches before make scores and weights, of which here a few blocks run.
     {"attention/.*/v(01|02|30)_.*", ".*", true},
-    // A block goes through all keys.
-    {"attention/.*backward/.*/v31_.*", "1x1x40:67108869x64", false},
+    // A block goes through all queries, or all keys.
+    {"attention/.*/v03_.*", "1x1x67108869.*", false},
+    {"attention/.*backward/.*/v3[01]_.*", "1x1x40:67108869x64", false},
+    // They clear sums in fp32, gigabytes of memory.
+    {"attention/.*backward/.*/v(3[2-9]b?|40)_.*", "65535x32x33x64|1x65535x1030:33x64.*", false},
     // Blocks add to dq in the order of the keys, and wait for those before them.
     {"attention/.*backward/.*/v(34|40)_.*", ".*:(1030|67108869)x64.*", false},
-    // Other blocks have parts of the same keys.
+    // Other blocks have parts of the same keys, or add them up.
     {"attention/decode/.*/v5[3-6]_.*", ".*1100x64@bshd", true},
+    {"attention/decode/.*/v5[34]_.*", "65535x1040.*", true},
+    // Each of its blocks has four thousand tiles.
+    {"attention/decode/.*/v56_.*", "65535x1040.*", false},
     // A thread reads a whole row, for half a minute; 131075x32776 has as many elements.
     {"(softmax|layernorm|rmsnorm|matrix_reduction)/.*/v(01|30)_naive.*", "4099x1048583", false},
     // A thread reads a whole column, for ten seconds; 65x67108869 has as many elements.
@@ -527,8 +533,9 @@ class AttentionResults {
   bool is_whole(const std::string& array) const { return array != "dq" || keys_ <= 64; }
 
   double value(const std::string& array, std::size_t element) const {
-    if (array == "dk" || array == "dv") return of_key(place_of(element, k_by_), array == "dk");
-    const Place at = place_of(element, array == "lse" ? lse_by_ : q_by_);
+    if (array == "dk" || array == "dv")
+      return of_key(place_of(element, k_by_, keys_), array == "dk");
+    const Place at = place_of(element, array == "lse" ? lse_by_ : q_by_, queries_);
     double weights = 0, values = 0, dq = 0;
     for (int key = 0; key < visible(at.row); ++key) {
       const T* const k = k_ + key_row(at.sequence, at.head / group_, key);
@@ -574,7 +581,7 @@ class AttentionResults {
     if (page_bits_ > 0) k_by_.batch = 0;
   }
 
-  Place place_of(std::size_t element, const attention::Strides& by) const {
+  static Place place_of(std::size_t element, const attention::Strides& by, int rows) {
     auto left = static_cast<std::int64_t>(element);
     Place at{};
     const auto next = [&](std::int64_t stride) {
@@ -582,10 +589,11 @@ class AttentionResults {
       left %= stride;
       return index;
     };
+    const bool heads_first = by.head > by.row || rows == 1;
     at.sequence = next(by.batch);
-    if (by.head > by.row) at.head = next(by.head);
-    at.row = static_cast<int>(next(by.row));
-    if (by.head <= by.row) at.head = next(by.head);
+    if (heads_first) at.head = next(by.head);
+    if (rows > 1) at.row = static_cast<int>(next(by.row));
+    if (!heads_first) at.head = next(by.head);
     at.column = static_cast<int>(left);
     return at;
   }
