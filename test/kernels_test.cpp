@@ -2,10 +2,10 @@
 // Built once for the host executor and once for the GPU.
 //
 // On the host executor a kernel has two tests. The quick one runs every problem twice: with the
-// first inputs, the threads in the order of their numbers, and with one of the other sets of inputs,
-// another one in each run of the test, under a random order; and it looks at what the kernel does to
-// memory. The full one runs every problem with every set of inputs under a random order. Both run it
-// beside another launch of itself.
+// first inputs on 2 SMs, the threads in the order of their numbers, and with one of the other sets of
+// inputs, another one in each run of the test, under a random order on a random number of SMs; and it
+// looks at what the kernel does to memory. The full one runs every problem with every set of inputs under
+// a random order, on random numbers of SMs. Both run it beside another launch of itself.
 //
 // On the GPU, kernels whose copies and products no sanitizer watches (vNN_name.sm90a.cu) run 100
 // times more, and must give the same bits each time, but for a sum that they add up in any order.
@@ -39,6 +39,34 @@ std::uint64_t seed() {
     return made;
   }();
   return value;
+}
+
+/// How the host executor runs a kernel.
+struct Way {
+  unsigned lane_order = 0;
+  int sms = 2;
+};
+
+std::ostream& operator<<(std::ostream& to, const Way& way) {
+  return to << "lane order " << way.lane_order << " on " << way.sms
+            << " SMs, LADDER_SEED=" << seed();
+}
+
+constexpr int kManySms = 132;  // of an H200
+
+/// As many SMs for kernels of the host executor while this lives.
+struct OnSms {
+  explicit OnSms(int sms) { set_host_sm_count(sms); }
+  ~OnSms() { set_host_sm_count(Way{}.sms); }
+  OnSms(const OnSms&) = delete;
+};
+
+/// Another one in each run of the test, for each number. Threads of blocks that wait for each other have
+/// their stacks at the same time, two mappings each: of 1024 on each of 32 SMs a process has too few.
+Way random_way(std::size_t number) {
+  constexpr int kSms[] = {2, 5, 13, 23};
+  return {static_cast<unsigned>(seed()) | 1,
+          kSms[random_bits(seed(), 0, number) % std::size(kSms)]};
 }
 
 /// For scripts/test, which says in the end what was checked on what: a line for each kernel, with
@@ -89,7 +117,7 @@ enum class Part { quick, full };
 /// Two launches at the same time, each with inputs, scratch memory and state of its own, under a random
 /// order of their blocks, give the bits that each gives alone, then and afterwards. What they share and
 /// one of them writes the executor names.
-void expect_the_same_beside_another(const Kernel& kernel, Device& device, unsigned order) {
+void expect_the_same_beside_another(const Kernel& kernel, Device& device, const Way& way) {
   const Family& family = family_of(kernel);
   std::vector<Problem> problems = family.bench_problems(Backend::host);
   std::ranges::stable_sort(problems, {},
@@ -104,6 +132,7 @@ void expect_the_same_beside_another(const Kernel& kernel, Device& device, unsign
   std::vector<std::uint64_t> alone[2];
   std::vector<std::function<void()>> streams;
   device.set_lane_order(0);
+  const OnSms on_sms(way.sms);
   for (int i = 0; i < 2; ++i) {
     sides[i] = family.open(*problem, kernel.dtype, set, seed() + static_cast<unsigned>(i), device);
     const Call call = sides[i]->prepare(kernel).call;
@@ -115,12 +144,11 @@ void expect_the_same_beside_another(const Kernel& kernel, Device& device, unsign
   const auto expect_the_same = [&](const char* when) {
     for (int i = 0; i < 2; ++i) {
       EXPECT_EQ(result_bits(kernel, *sides[i]), alone[i])
-          << when << ", " << problem->text() << ", lane order " << order
-          << ", LADDER_SEED=" << seed();
+          << when << ", " << problem->text() << ", " << way;
       sides[i]->reset_results(0xFF);
     }
   };
-  device.set_lane_order(order);
+  device.set_lane_order(way.lane_order);
   ladder_host_api()->run_together(streams);
   expect_the_same("beside another launch");
   device.set_lane_order(0);
@@ -149,34 +177,47 @@ class KernelTest : public testing::Test {
 
     const std::vector<InputSet> sets = family.input_sets();
     const bool on_host = device_.backend() == Backend::host;
-    const unsigned random_order = static_cast<unsigned>(seed()) | 1;
+    const unsigned random_order = random_way(0).lane_order;
+    std::size_t ways = 0;
+    const auto next_way = [&] { return on_host ? random_way(ways++) : Way{}; };
     for (std::size_t p = 0; p < problems.size(); ++p) {
       if (on_host && part_ == Part::quick) {
-        check_one(problems[p], sets.front(), 0);
+        check_one(problems[p], sets.front(), {});
         const std::size_t others = sets.size() - 1;
-        check_one(problems[p], others == 0 ? sets[0] : sets[1 + (seed() + p) % others],
-                  random_order);
+        check_one(problems[p], others == 0 ? sets[0] : sets[1 + (seed() + p) % others], next_way());
       } else {
-        for (const InputSet& set : sets) check_one(problems[p], set, random_order);
+        for (const InputSet& set : sets) check_one(problems[p], set, next_way());
+      }
+    }
+    for (const Problem& problem : family.many_sms_test_problems(kernel_)) {
+      ASSERT_TRUE(supports(kernel_, problem, device_.info()).ok) << problem.text();
+      if (part_ == Part::quick) {
+        check_one(problem, sets.front(), {.sms = kManySms});
+      } else {
+        for (const InputSet& set : sets) check_one(problem, set, {random_order, kManySms});
       }
     }
 #if !defined(LADDER_TEST_GPU)
     if (part_ == Part::quick) expect_counts(kernel_, device_, random_order);
-    expect_the_same_beside_another(kernel_, device_, random_order);
+    expect_the_same_beside_another(kernel_, device_, next_way());
 #endif
     note_checks(on_host ? "host" : device_.info().name, kernel_, checks_);
   }
 
  private:
-  void check_one(const Problem& problem, const InputSet& set, unsigned lane_order) {
+  void check_one(const Problem& problem, const InputSet& set, const Way& way) {
     if (!must_pass(kernel_, set, device_.backend())) return;
-    device_.set_lane_order(lane_order);
+    device_.set_lane_order(way.lane_order);
     Workload& workload = workloads.get(kernel_, problem, set, device_);
+    std::optional<OnSms> on_sms;
+    if (device_.backend() == Backend::host) {
+      on_sms.emplace(way.sms);
+      workload.forget(kernel_);  // its plan is of another number of SMs
+    }
     const CheckResult result = check(kernel_, workload, device_);
     EXPECT_EQ(result.verdict, Verdict::passed)
-        << to_string(result.verdict) << ": " << problem.text() << ", " << set.name
-        << " inputs, lane order " << lane_order << ", LADDER_SEED=" << seed() << ": "
-        << result.reason;
+        << to_string(result.verdict) << ": " << problem.text() << ", " << set.name << " inputs, "
+        << way << ": " << result.reason;
     if (result.verdict != Verdict::passed) workloads.clear();
     ++checks_;
   }

@@ -5,6 +5,7 @@
 #include "device/types.hpp"
 
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 namespace ladder {
@@ -48,6 +49,12 @@ struct Call {
   Ranks ranks{};  ///< the devices of the problem; the stream of a launch is the first one's
 };
 
+/// Problems of a version's family.
+struct TestProblems {
+  const void* first = nullptr;
+  std::size_t count = 0;
+};
+
 /// A registered version of one family, op and element type; args and problem are the family's
 /// Args<T> and Problem.
 struct Kernel {
@@ -66,8 +73,8 @@ struct Kernel {
   /// launches may be timed to decide, on memory that is the plan's own. Null: the version has no plan.
   const void* (*plan)(const void* args, bool may_time) = nullptr;
   void (*forget)(const void* plan) = nullptr;
-  const void* test_problems = nullptr;  ///< the version's own, besides its family's
-  std::size_t test_problem_count = 0;
+  /// The version's own, besides its family's; and those of a larger GPU.
+  TestProblems test_problems{}, many_sms_test_problems{};
 };
 
 void register_kernel(const Kernel& kernel);
@@ -92,23 +99,32 @@ void register_kernel(const Kernel& kernel);
 ///                                                        then bytes on each, to which the ranks point
 ///   static constexpr Contract::Problem test_problems[]   tested with it alone: what its family's
 ///                                                        leave untried of its branches
+///   static constexpr Contract::Problem many_sms_test_problems[]
+///                                                        the same of branches that two SMs, as the
+///                                                        host executor has, do not lead to: tried on
+///                                                        132 of them
 /// None of them but launch does anything that others can see, and launch only launches.
 template <class V, class Contract, class... Ts>
 struct Register {
   explicit Register(Backend backend = kBackend, const char* file = __builtin_FILE()) {
     (register_kernel({Contract::family, Contract::op, DTypeOf<Ts>::value, V::version, file, backend,
                       &launch<Ts>, &supports<Ts>, &workspace<Ts>, &state<Ts>, planner<Ts>().first,
-                      planner<Ts>().second, own_problems().first, own_problems().second}),
+                      planner<Ts>().second, own_problems(), many_sms_problems()}),
      ...);
   }
 
  private:
-  static constexpr std::pair<const void*, std::size_t> own_problems() {
+  static constexpr TestProblems own_problems() {
     if constexpr (requires { V::test_problems; }) {
-      return {V::test_problems, sizeof V::test_problems / sizeof V::test_problems[0]};
-    } else {
-      return {};
+      return {V::test_problems, std::size(V::test_problems)};
     }
+    return {};
+  }
+  static constexpr TestProblems many_sms_problems() {
+    if constexpr (requires { V::many_sms_test_problems; }) {
+      return {V::many_sms_test_problems, std::size(V::many_sms_test_problems)};
+    }
+    return {};
   }
   template <class T>
   using Args = typename Contract::template Args<T>;

@@ -325,6 +325,7 @@ struct Family {
   std::optional<Problem> (*parse)(std::string_view);  ///< throws as parse_fields
   std::vector<Problem> (*test_problems)();
   std::vector<Problem> (*own_test_problems)(const Kernel&);
+  std::vector<Problem> (*many_sms_test_problems)(const Kernel&);
   std::vector<Problem> (*bench_problems)(Backend);
   std::vector<InputSet> (*input_sets)();
   Problem (*smaller)(const Problem&);   ///< or the problem itself
@@ -462,6 +463,11 @@ struct RegisterFamily {
     return problems;
   }
 
+  static std::vector<Problem> erased(const TestProblems& all) {
+    const auto* first = static_cast<const Own*>(all.first);
+    return erased(std::vector<Own>(first, first + all.count));
+  }
+
   static constexpr bool gathers() {
     if constexpr (requires { C::gathers; }) return C::gathers;
     return false;
@@ -504,11 +510,9 @@ struct RegisterFamily {
         .fields = fields(),
         .parse = &parse,
         .test_problems = [] { return erased(C::test_problems()); },
-        .own_test_problems =
-            [](const Kernel& kernel) {
-              const auto* first = static_cast<const Own*>(kernel.test_problems);
-              return erased({first, first + kernel.test_problem_count});
-            },
+        .own_test_problems = [](const Kernel& kernel) { return erased(kernel.test_problems); },
+        .many_sms_test_problems =
+            [](const Kernel& kernel) { return erased(kernel.many_sms_test_problems); },
         .bench_problems = &bench_problems,
         .input_sets = [] { return C::input_sets(); },
         .smaller = [](const Problem& problem) -> Problem {

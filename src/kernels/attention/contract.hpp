@@ -21,6 +21,12 @@ inline double peaked_value(std::uint64_t bits, const ladder::Array& array) {
   return (array.name == "q" ? 8 : 1) * ladder::uniform(bits);
 }
 
+// Scores of up to a hundred or so: from one tile of keys to the next a row's maximum grows by up to
+// 2^80, as weights count, and mostly by more than what fits f16.
+inline double steep_value(std::uint64_t bits, const ladder::Array& array) {
+  return (array.name == "q" ? 96 : 1) * ladder::uniform(bits);
+}
+
 // Scores of several hundred, whose exponentials overflow where the maximum is not subtracted.
 inline double large_value(std::uint64_t bits, const ladder::Array& array) {
   return (array.name == "q" || array.name == "k" ? 64 : 1) * ladder::uniform(bits);
@@ -70,6 +76,7 @@ struct Common : Op {
   static std::vector<ladder::InputSet> input_sets() {
     return {{"uniform", ladder::uniform_value},
             {"peaked", peaked_value},
+            {"steep", steep_value},
             {"large", large_value},
             {"equal", equal_value}};
   }

@@ -202,9 +202,10 @@ __global__ void __launch_bounds__(kThreads, 1)
 template <class Op>
 struct ThreeWarpgroups {
   static constexpr ladder::Version version{"three warpgroups take turns, for head size 64"};
-  // Warpgroups that see nothing, or less than the others, between those that do; stages filled again
-  static constexpr attention::Problem test_problems[] = {{1, 2, 2, 200, 200, 64},
-                                                         {1, 2, 1, 590, 1300, 64}};
+  // Warpgroups that see nothing, or less than the others, between those that do; stages filled again;
+  // blocks with more tiles that see no key, under a causal mask, than Q has stages
+  static constexpr attention::Problem test_problems[] = {
+      {1, 2, 2, 200, 200, 64}, {1, 2, 1, 590, 1300, 64}, {4, 3, 3, 300, 40, 64}};
 
   template <class T>
   static std::size_t state(const attention::Args<T>&) {

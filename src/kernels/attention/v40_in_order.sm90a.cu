@@ -330,8 +330,10 @@ template <class Op>
 struct InOrder {
   static constexpr ladder::Version version{"dq added in order"};
 
-  // Three tiles of keys, six of queries; under a causal mask the last of keys begins late.
-  static constexpr attention::Problem test_problems[] = {{1, 2, 1, 150, 260, 128}};
+  // Three tiles of keys, six of queries; under a causal mask the last of keys begins
+  // late. And blocks with several tiles of keys that no query sees
+  static constexpr attention::Problem test_problems[] = {{1, 2, 1, 150, 260, 128},
+                                                         {2, 3, 3, 40, 300, 64, -1, false, true}};
 
   template <class T>
   static std::size_t workspace(const attention_backward::Args<T>& a) {

@@ -343,6 +343,14 @@ __global__ void __launch_bounds__(kThreads) attend(Args<T> a, int of_head, Arriv
 
 struct OneKernel {
   static constexpr ladder::Version version{"the last block adds up what was cut"};
+  // Blocks that begin behind sequences of all lanes, and of all lanes twice
+  static constexpr attention::Problem test_problems[] = {{.batch = 150,
+                                                          .heads = 2,
+                                                          .kv_heads = 1,
+                                                          .queries = 1,
+                                                          .keys = 80,
+                                                          .d = 64,
+                                                          .shortest_keys = 0}};
 
   template <class T>
   static std::size_t workspace(const Args<T>& a) {

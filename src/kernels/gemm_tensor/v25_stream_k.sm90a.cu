@@ -222,8 +222,9 @@ struct Work {
 template <class Op>
 struct StreamK {
   static constexpr ladder::Version version{"stream-K: equal runs of K-tiles for all blocks"};
-  // A tile for three blocks and more; a wave and a part of one
+  // A tile for two blocks; a wave and a part of one. A tile for three blocks and more
   static constexpr gemm_tensor::Problem test_problems[] = {{120, 200, 712}, {600, 200, 328}};
+  static constexpr gemm_tensor::Problem many_sms_test_problems[] = {{120, 200, 712}};
 
   template <class T>
   static std::size_t workspace(const gemm_tensor::Args<T>& g) {

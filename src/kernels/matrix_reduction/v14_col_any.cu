@@ -256,6 +256,8 @@ struct ColAny {
   static constexpr Problem test_problems[] = {{5000, 8},   {5001, 3},   {900, 100}, {1100, 24},
                                               {9, 1031},   {300, 1031}, {300, 520}, {8, 3000},
                                               {1000, 256}, {700, 50}};
+  // More parts than a group has: of short rows, and of rows that start anywhere.
+  static constexpr Problem many_sms_test_problems[] = {{2200, 100}, {2200, 129}};
 
   template <class T>
   static std::size_t workspace(const Args<T>& a) {
