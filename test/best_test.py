@@ -9,7 +9,7 @@ import sys
 import unittest
 from collections import Counter
 from pathlib import Path
-from typing import ClassVar, Iterable, Mapping, Sequence
+from typing import ClassVar, Iterable, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
