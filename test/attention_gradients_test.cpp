@@ -231,7 +231,7 @@ void expect_rejected(const char* problem = kProblem, const char* inputs = "unifo
 }
 
 TEST(AttentionGradientsCheck, AcceptsARightKernel) {
-  for (const char* inputs : {"uniform", "peaked", "large", "equal"}) {
+  for (const char* inputs : {"uniform", "peaked", "steep", "large", "equal"}) {
     for (const char* problem : {kProblem, "1x1x200:40x64", "3x2:1x1..70x128@bshd"}) {
       EXPECT_EQ((verdict<Plain, Mistake::none>(problem, inputs)), Verdict::passed)
           << problem << ", " << inputs;

@@ -218,10 +218,11 @@ namespace {
 template <class Op>
 struct Autotuned {
   static constexpr ladder::Version version{"the best shape of tile, by an estimate"};
-  // As an H100 shares them out: v24's blocks, alone and eight to a tile; v25's pairs; copies of A and B
-  static constexpr gemm_tensor::Problem test_problems[] = {{16, 16, 72},     {272, 16, 4112},
-                                                           {16, 144, 4112},  {264, 520, 136},
-                                                           {1056, 2376, 24}, {515, 523, 321}};
+  // As an H100 shares them out: v24's blocks, alone and eight to a tile; v25's pairs; copies of A and B. And
+  // blocks with several tiles, each of an odd number of epilogue tiles
+  static constexpr gemm_tensor::Problem test_problems[] = {
+      {16, 16, 72},     {272, 16, 4112}, {16, 144, 4112}, {264, 520, 136},
+      {1056, 2376, 24}, {515, 523, 321}, {600, 408, 64},  {600, 600, 64}};
 
   template <class T, class C>
   static Choice plan(const gemm_tensor::Args<T, C>& g, bool) {
