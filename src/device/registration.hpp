@@ -5,7 +5,6 @@
 #include "device/types.hpp"
 
 #include <cstddef>
-#include <iterator>
 #include <utility>
 
 namespace ladder {
@@ -116,13 +115,14 @@ struct Register {
  private:
   static constexpr TestProblems own_problems() {
     if constexpr (requires { V::test_problems; }) {
-      return {V::test_problems, std::size(V::test_problems)};
+      return {V::test_problems, sizeof V::test_problems / sizeof V::test_problems[0]};
     }
     return {};
   }
   static constexpr TestProblems many_sms_problems() {
     if constexpr (requires { V::many_sms_test_problems; }) {
-      return {V::many_sms_test_problems, std::size(V::many_sms_test_problems)};
+      return {V::many_sms_test_problems,
+              sizeof V::many_sms_test_problems / sizeof V::many_sms_test_problems[0]};
     }
     return {};
   }
