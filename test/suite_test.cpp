@@ -347,7 +347,7 @@ TEST(Stages, TestProblemsAreTriedOnceAndAMistakeThereFailsOnAllProblems) {
     const auto host = open_host_device();
     Device& device = on_gpu ? gpu : *host;
     Roofs roofs(device, 1);
-    TestProblems known;
+    TriedProblems known;
     known.host_seconds = 10;  // of other families
     std::string reason;
     for (const char* problem : {"1000", "2000"}) {
@@ -388,7 +388,7 @@ TEST(Stages, WhatAMistakeOnATestProblemDamagesIsMadeAnew) {
                             })};
   FakeGpu gpu;
   Roofs roofs(gpu, 1);
-  TestProblems known;
+  TriedProblems known;
   const auto rows = measure(
       group_with(kernels), gpu, 1, roofs, {}, [](const Step&) {}, &known);
   EXPECT_EQ(rows[0].check.verdict, Verdict::passed) << rows[0].check.reason;
@@ -405,7 +405,7 @@ TEST(Stages, AVersionsOwnTestProblemsAreTriedWithItAlone) {
   kernels[1].test_problem_count = 1;
   FakeGpu gpu;
   Roofs roofs(gpu, 1);
-  TestProblems known;
+  TriedProblems known;
   launched_on.clear();
   const auto rows = measure(
       group_with(kernels), gpu, 1, roofs, {}, [](const Step&) {}, &known);
@@ -419,7 +419,7 @@ TEST(Stages, TestProblemsTakeASecondAndOnTheHostExecutorAShareOfTheChecks) {
   const Group group = group_with({&k, 1});
   FakeGpu gpu;
   const auto host = open_host_device();
-  const auto first_tried = [&](Device& device, TestProblems known, std::uint64_t seed = 1) {
+  const auto first_tried = [&](Device& device, TriedProblems known, std::uint64_t seed = 1) {
     std::vector<Row> rows = admitted(group);
     launched_on.clear();
     try_test_problems({group, device, seed}, known, 1e-9, rows);
@@ -430,7 +430,7 @@ TEST(Stages, TestProblemsTakeASecondAndOnTheHostExecutorAShareOfTheChecks) {
   EXPECT_GE(first_tried(gpu, {.host_seconds = -1}), 0);
   EXPECT_GE(first_tried(*host, {.host_seconds = 1}), 0);
   EXPECT_EQ(first_tried(*host, {.host_seconds = -1}), -1) << "the checks were too short";
-  TestProblems spent;
+  TriedProblems spent;
   spent.seconds[{group.family, DType::f32}] = 0;
   EXPECT_EQ(first_tried(gpu, spent), -1);
 

@@ -263,7 +263,7 @@ std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows) {
   return workload;
 }
 
-bool try_test_problems(const Context& context, TestProblems& known, double seconds_of_checks,
+bool try_test_problems(const Context& context, TriedProblems& known, double seconds_of_checks,
                        std::span<Row> rows) {
   const auto& [group, device, seed, on_step] = context;
   const Family& family = *group.family;
@@ -286,9 +286,9 @@ bool try_test_problems(const Context& context, TestProblems& known, double secon
   const std::vector<InputSet> sets = family.input_sets();
 
   const bool host = device.backend() == Backend::host;
-  known.host_seconds += TestProblems::kShareOnHost * seconds_of_checks;
+  known.host_seconds += TriedProblems::kShareOnHost * seconds_of_checks;
   double& left =
-      known.seconds.try_emplace({&family, group.dtype}, TestProblems::kSeconds).first->second;
+      known.seconds.try_emplace({&family, group.dtype}, TriedProblems::kSeconds).first->second;
   const auto work = [&](const Problem& problem) {
     const Cost cost = family.cost(problem, group.dtype);
     return cost.flops + cost.bytes();
@@ -424,7 +424,7 @@ void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows) 
 }
 
 std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
-                         const Sampling& sampling, const OnStep& on_step, TestProblems* known) {
+                         const Sampling& sampling, const OnStep& on_step, TriedProblems* known) {
   const Context context{group, device, seed, on_step};
   std::vector<Row> rows = admit(group, device, roofs);
   try {

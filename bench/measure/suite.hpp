@@ -91,7 +91,7 @@ std::unique_ptr<Workload> check(const Context& context, std::span<Row> rows);
 /// What a process has found of kernels by test problems, their families' and their own. As many are
 /// tried as fit into a second for each ladder; on the host executor into a tenth of what the other
 /// checks take, too.
-struct TestProblems {
+struct TriedProblems {
   static constexpr double kSeconds = 1, kShareOnHost = 0.1;
 
   std::set<std::pair<const Kernel*, std::string>> tried{};
@@ -103,7 +103,7 @@ struct TestProblems {
 /// Tries those that passed on test problems that they were not tried on yet, in an order and on inputs
 /// that the seed draws. What is known to be wrong fails. Returns whether all that were tried are right:
 /// a wrong one may have damaged what is in memory. Throws DeviceLost.
-bool try_test_problems(const Context& context, TestProblems& known, double seconds_of_checks,
+bool try_test_problems(const Context& context, TriedProblems& known, double seconds_of_checks,
                        std::span<Row> rows);
 
 /// The times of what took turns.
@@ -130,6 +130,6 @@ void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows);
 std::vector<Row> measure(
     const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
     const Sampling& sampling = {}, const OnStep& on_step = [](const Step&) {},
-    TestProblems* known = nullptr);
+    TriedProblems* known = nullptr);
 
 }  // namespace ladder

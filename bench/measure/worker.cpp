@@ -50,7 +50,7 @@ void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t 
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, -1);
   Roofs roofs(*opened.device, seed);
-  TestProblems known;
+  TriedProblems known;
   std::string message;
   for (auto arrival = channel.receive(message); arrival != Channel::Arrival::end;
        arrival = channel.receive(message)) {
