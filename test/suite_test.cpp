@@ -401,8 +401,7 @@ TEST(Stages, AVersionsOwnTestProblemsAreTriedWithItAlone) {
                       relu_kernel("v02_own.cu", [](const Call& call, cudaStream_t) {
                         if (static_cast<const Relu*>(call.args)->n != 777) right(call, nullptr);
                       })};
-  kernels[1].test_problems = kOwn;
-  kernels[1].test_problem_count = 1;
+  kernels[1].test_problems = {kOwn, std::size(kOwn)};
   FakeGpu gpu;
   Roofs roofs(gpu, 1);
   TriedProblems known;
