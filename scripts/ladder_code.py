@@ -1,5 +1,5 @@
 """Which code a row is of. ./bench writes a hash of what decides a version's compiled kernels into the
-column `code`; cmake/Code.cmake says what is hashed, and this does the same from the tree. Of a row without
+column `code`; cmake/Provenance.cmake says what is hashed, and this does the same from the tree. Of a row without
 one its commit tells, in git's history.
 
 Needs nothing but Python 3.10."""

@@ -48,8 +48,8 @@ class Console {
     std::map<std::string, std::set<Verdict>> verdicts;  ///< by version
     std::set<std::string> suspects{};
 
-    std::string checks()
-        const;  ///< what was checked, what passed, what is suspect, and what was not checked
+    /// What was checked, what passed, what is suspect, and what was not checked.
+    std::string checks() const;
   };
   void gpu_table(const Group& group, std::span<const Row> rows) const;
   void host_table(const Group& group, std::span<const Row> rows) const;
