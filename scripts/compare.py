@@ -65,7 +65,8 @@ GROUP = ("family", "op", "dtype", "problem", "cache", "backend")  # what takes t
 KEY = (*GROUP, "kernel")  # of a row
 MACHINE = {"device": "GPUs", "toolkit": "toolkits", "driver": "drivers"}
 BUILD = {"build": "build types", "flags": "compiler flags"}  # older files lack these
-ALIKE = MACHINE | BUILD  # what must not differ
+FLUSH = {"flush": "flushes of the L2"}
+ALIKE = MACHINE | BUILD | FLUSH  # what must not differ
 NEEDED = (*MACHINE, "samples", "rel_stdev", "roof", "roof_pct")
 
 NORMAL_ERROR = 1.07  # of the middle mean of normal samples, over that of their mean
@@ -145,6 +146,8 @@ def run(row: Row, line: dict[str, str], samples: Sequence[float]) -> Run:
             error = NORMAL_ERROR * rel_stdev / math.sqrt(count)
     resolution = number(row, line, "resolution_pct", 0) / 100
     machine = {column: line.get(column) for column in ALIKE}
+    if row.cache == "cold":
+        machine["flush"] = line.get("flush", "write")  # as older files' launches found the L2
     return Run(row, machine, error, resolution, line.get("settled", ""))
 
 

@@ -797,7 +797,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--op", default="", help="for example relu")
     parser.add_argument("--dtype", default="", help="for example bf16")
     parser.add_argument("--problem", default="", help="as the CSV writes it, for example 8192x4096")
-    parser.add_argument("--cache", default="cold", choices=("cold", "hot"), help="(default: cold)")
+    parser.add_argument("--cache", default="cold", choices=("cold", "dirty", "hot"), help="(default: cold)")
     return parser.parse_args()
 
 

@@ -251,6 +251,13 @@ class Refusals(Compare):
             self.run_script(old, new, "--anyway")
         self.run_script(old, self.write("new", [line([10.0] * 10)]))  # which does not know
 
+    def test_a_cold_cache_of_clean_lines_is_not_one_of_dirty_lines(self) -> None:
+        old, new = (self.write("old", [line([10.0] * 10)]), self.write("new", [line([10.0] * 10, flush="read")]))
+        self.refused("^The runs are of different flushes of the L2, write and read: --anyway", old, new)
+        self.run_script(old, new, "--anyway")
+        self.run_script(new, new)
+        self.run_script(old, self.write("new", [line([10.0] * 10, flush="write")]))
+
     def test_different_machines_are_refused_unless_anyway(self) -> None:
         old = self.write("old", [line([10.0] * 10)])
         for column, other in (("device", "Other GPU"), ("toolkit", "12.9"), ("driver", "570.2")):

@@ -2,15 +2,18 @@
 // their elements are valid, inputs that it makes itself, results that it judges itself.
 #include "forwarding_device.hpp"
 #include "harness/family.hpp"
+#include "harness/variation.hpp"
 
 #include <gmock/gmock.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace ladder {
 namespace {
@@ -67,7 +70,7 @@ struct Partition {
 
   template <class T>
   static std::vector<Array> arrays(const Problem& p) {
-    return {input<T>("x", p.n), input<std::int32_t>("order", p.n), output<T>("y", p.n)};
+    return {input<T>("x", p.n), input<std::int32_t>("order", p.n).tied(), output<T>("y", p.n)};
   }
   template <class T>
   static Args<T> bind(const Problem& p, Operands of) {
@@ -850,6 +853,114 @@ TEST(Generators, RefuseWhatATypeDoesNotHold) {
   EXPECT_THROW(input<std::int32_t>("x", std::int64_t{1} << 32).permutation(), std::logic_error);
   EXPECT_THROW(input<float>("x", 1).below(1), std::logic_error);
   EXPECT_THROW(input<float4_e2m1x2>("x", 1).below(1), std::logic_error);
+}
+
+/// What is at an array, as it is now.
+template <class U>
+std::vector<U> now(Workload& workload, std::size_t array) {
+  const Buffer& buffer = workload.buffers()[array];
+  std::vector<U> all(buffer.bytes() / sizeof(U));
+  buffer.device().download(all.data(), buffer.data(), buffer.bytes());
+  return all;
+}
+
+std::size_t changed(const auto& before, const auto& after) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    count += std::memcmp(&before[i], &after[i], sizeof before[i]) != 0;
+  }
+  return count;
+}
+
+TEST(Variation, ChangesPartsOfInputsAndPutsThemBack) {
+  Gpu device;
+  constexpr std::size_t kN = 10'000;
+  Workload workload(
+      std::make_unique<BindingOf<Contract<Accumulate>, bfloat16>>(Accumulate::Problem{kN}),
+      {"uniform", uniform_value}, 7, device);
+  WorkloadVariation variation(workload, device, 1, 1);
+  const auto x = now<std::uint16_t>(workload, 0);
+  const auto total = now<float>(workload, 1);
+  const std::uint64_t results = variation.checksum();
+  std::set<std::vector<std::uint16_t>> seen{x};
+  for (std::uint64_t number = 1; number <= 50; ++number) {
+    device.fill(workload.buffers()[1].data(), 1, kN * sizeof(float));  // a launch wrote there
+    variation.vary(number);
+    const auto varied = now<std::uint16_t>(workload, 0);
+    EXPECT_TRUE(seen.insert(varied).second) << "inputs of number " << number;
+    EXPECT_GE(changed(x, varied), 32u * 8);  // of 16 in each part, some may be the same by chance
+    EXPECT_LE(changed(x, varied), 32u * 16);
+    EXPECT_EQ(now<float>(workload, 1), total) << "in place, so what it was";
+    EXPECT_NE(variation.checksum(), results) << "the count is spoiled";
+  }
+  variation.restore();
+  EXPECT_EQ(now<std::uint16_t>(workload, 0), x);
+  EXPECT_TRUE(workload.inputs_are_intact());
+  variation.vary(7);
+  const auto once = now<std::uint16_t>(workload, 0);
+  variation.vary(8);
+  variation.vary(7);
+  EXPECT_EQ(now<std::uint16_t>(workload, 0), once);
+}
+
+TEST(Variation, LeavesTiedArraysAlone) {
+  Gpu device;
+  Workload workload(
+      std::make_unique<BindingOf<Contract<Partition>, float>>(Partition::Problem{1000}),
+      {"uniform", uniform_value}, 7, device);
+  WorkloadVariation variation(workload, device, 1, 1);
+  const auto x = now<float>(workload, 0);
+  const auto order = now<std::int32_t>(workload, 1);
+  variation.vary(1);
+  EXPECT_GT(changed(x, now<float>(workload, 0)), 0u);
+  EXPECT_EQ(now<std::int32_t>(workload, 1), order);
+}
+
+TEST(Variation, ReachesTheFirstAndTheLastElement) {
+  Gpu device;
+  for (const std::size_t n : {std::size_t{1}, std::size_t{9}, std::size_t{100}}) {
+    Workload workload(
+        std::make_unique<BindingOf<Contract<Accumulate>, bfloat16>>(Accumulate::Problem{n}),
+        {"uniform", uniform_value}, 7, device);
+    WorkloadVariation variation(workload, device, 1, 1);
+    const auto x = now<std::uint16_t>(workload, 0);
+    std::vector<bool> reached(n);
+    for (std::uint64_t number = 1; number <= 2000; ++number) {
+      variation.vary(number);
+      const auto varied = now<std::uint16_t>(workload, 0);
+      for (std::size_t i = 0; i < n; ++i) reached[i] = reached[i] || varied[i] != x[i];
+      ASSERT_TRUE(workload.buffers()[0].canaries_intact());
+    }
+    EXPECT_EQ(std::ranges::count(reached, true), static_cast<std::ptrdiff_t>(n));
+  }
+}
+
+TEST(Variation, JudgesWhatWasKeptByTheInputsOfThen) {
+  Gpu device;
+  Workload workload(
+      std::make_unique<BindingOf<Contract<Accumulate>, bfloat16>>(Accumulate::Problem{1000}),
+      {"uniform", uniform_value}, 7, device);
+  WorkloadVariation variation(workload, device, 1, 3);
+  EXPECT_FALSE(variation.go_back()) << "nothing was kept";
+  const auto launch = [&](std::uint64_t number, std::size_t contestant, bool right) {
+    variation.vary(number);
+    static Accumulate::Args<bfloat16> args;
+    args = {.x = static_cast<const bfloat16*>(workload.buffers()[0].data()),
+            .total = static_cast<float*>(workload.buffers()[1].data()),
+            .negative = static_cast<std::int32_t*>(workload.buffers()[2].data()),
+            .n = 1000};
+    if (right) accumulate(args);
+    variation.keep(contestant, number);
+  };
+  launch(5, 0, true);
+  launch(5, 1, false);
+  launch(9, 2, true);
+  launch(5, 2, true);
+  ASSERT_TRUE(variation.go_back());
+  EXPECT_EQ(variation.judge_kept(0).reason, "");
+  EXPECT_EQ(variation.judge_kept(1).verdict, Verdict::incorrect);
+  EXPECT_EQ(variation.judge_kept(2).reason, "");
+  EXPECT_TRUE(workload.inputs_are_intact());
 }
 
 }  // namespace

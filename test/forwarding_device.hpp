@@ -24,6 +24,13 @@ struct ForwardingDevice : Device {
   void download(void* to, const void* from, std::size_t n) override { host->download(to, from, n); }
   void fill(void* to, unsigned char byte, std::size_t n) override { host->fill(to, byte, n); }
   void copy(void* to, const void* from, std::size_t n) override { host->copy(to, from, n); }
+  void enqueue_copy(void* to, const void* from, std::size_t n) override {
+    host->enqueue_copy(to, from, n);
+  }
+  void enqueue_vary(const Place* places, std::size_t n, std::uint64_t number) override {
+    host->enqueue_vary(places, n, number);
+  }
+  void wait() override { host->wait(); }
   std::uint64_t checksum(const void* data, std::size_t n) override {
     return host->checksum(data, n);
   }

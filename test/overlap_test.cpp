@@ -19,15 +19,16 @@
 #include <iostream>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace ladder {
 namespace {
 
-constexpr int kRounds = 25;       // of each way; all four are a hundred
-constexpr int kTracedRounds = 5;  // the first, whose launches CUPTI records
-constexpr int kLaunches = 6;      // one after the other in each stream
-constexpr double kGateUs = 150;   // in which they are enqueued
+constexpr int kRounds = 25;      // of each way; all four are a hundred
+constexpr int kLaunches = 8;     // one after the other in each stream, at most,
+constexpr double kSideUs = 200;  // and of slow ones as many as take about that
+constexpr double kGateUs = 150;  // in which they are enqueued
 
 /// When CUPTI says that a kernel ran, in ns. Not of those that hold others.
 struct Span {
@@ -90,6 +91,7 @@ struct Side {
   std::unique_ptr<Workload> workload;
   Call call{};
   std::vector<std::uint64_t> alone{};
+  double us = 0;  ///< about, of a launch
 };
 
 /// The workloads of one ladder, which its versions share.
@@ -180,7 +182,10 @@ class OverlapTest : public testing::Test {
       side.workload->forget(kernel_);  // its plan is of another number of SMs
       side.call = side.workload->prepare(kernel_).call;
       side.workload->reset_results(0xFF);
+      const auto begin = std::chrono::steady_clock::now();
       device_.run(kernel_, side.call);
+      side.us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
+                    .count();
       side.alone = result_bits(kernel_, *side.workload);
     }
   }
@@ -193,19 +198,24 @@ class OverlapTest : public testing::Test {
   int launches(const Side& side) const {
     const bool changes = std::ranges::any_of(
         side.workload->arrays(), [](const Array& array) { return array.role == Role::in_place; });
-    return changes ? 1 : kLaunches;
+    return changes ? 1 : std::clamp(static_cast<int>(kSideUs / side.us), 1, kLaunches);
   }
 
   /// Rounds in which both sides' work is released at once. enqueue(i) puts side i's into its stream.
   void rounds(std::array<Side, 2>& sides, int held, const char* what, auto enqueue) {
+    // Until they are seen; CUPTI may wait for what holds SMs, and takes long to begin and to end.
+    bool traced = !seen_ && held == 0;
+    if (traced) {
+      ASSERT_EQ(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
+    }
+    const auto end_trace = [&] {
+      if (!std::exchange(traced, false)) return;
+      EXPECT_EQ(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
+    };
     for (int round = 0; round < kRounds && !HasFailure(); ++round) {
-      // CUPTI may wait for what holds SMs.
-      const bool traced = round < kTracedRounds && !seen_ && held == 0;
       for (Side& side : sides) side.workload->reset_results(0xFF);
       LADDER_CUDA(cudaDeviceSynchronize());
-      if (traced) {
-        ASSERT_EQ(cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
-      }
+      spans.clear();
       released_.set(0);
       if (held > 0) hold_sms(held, released_.on_device(), holder_);
       hold_stream(kGateUs, gate_);
@@ -216,12 +226,12 @@ class OverlapTest : public testing::Test {
       wait(what);
       if (traced) {
         ASSERT_EQ(cuptiActivityFlushAll(1), CUPTI_SUCCESS);
-        ASSERT_EQ(cuptiActivityDisable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL), CUPTI_SUCCESS);
         seen_ = overlapped();
-        spans.clear();
+        if (seen_) end_trace();
       }
       expect_same(sides, what, round);
     }
+    end_trace();
     for (Side& side : sides) {  // once more alone
       side.workload->reset_results(0xFF);
       device_.run(kernel_, side.call);

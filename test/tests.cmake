@@ -262,6 +262,16 @@ if(LADDER_HOPPER)
   set_tests_properties(ptx.hopper PROPERTIES LABELS gpu SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
 endif()
 
+# Versions that cheat in launches that are timed
+if(LADDER_CUDA)
+  ladder_test_program(timed_launches_test test/timed_launches_test.cpp test/cheats.cu)
+  target_link_libraries(timed_launches_test PRIVATE ladder_bench ladder GTest::gtest_main)
+  target_precompile_headers(timed_launches_test REUSE_FROM kernels_on_host_test)
+  add_test(NAME bench.timed_launches COMMAND timed_launches_test)
+  set_tests_properties(bench.timed_launches PROPERTIES LABELS gpu RUN_SERIAL ON
+    SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
+endif()
+
 # The timer, against CUPTI's record of the same launches, and against cheats
 if(LADDER_CUDA AND TARGET CUDA::cupti)
   ladder_test_program(timer_test test/timer_test.cpp test/timer_cheats_test.cu)

@@ -207,10 +207,13 @@ Options parse_options(int argc, char** argv) {
            options.caches = {Cache::cold};
          else if (v == "hot")
            options.caches = {Cache::hot};
+         else if (v == "dirty")
+           options.caches = {Cache::dirty};
          else if (v == "both")
            options.caches = {Cache::cold, Cache::hot};
          else
-           throw UsageError(fmt::format("--cache={}: one of cold, hot, both is expected.", v));
+           throw UsageError(
+               fmt::format("--cache={}: one of cold, dirty, hot, both is expected.", v));
        }},
       {"--seed",
        [&](Text f, Text v) {
@@ -469,7 +472,8 @@ How to run
   --device=N                    GPU number (default 0); of several, the first
   --sms=N                       with --backend=host: the number of SMs that kernels find (default 2);
                                 some launch as many blocks, so 132 gives an H200's counts
-  --cache=cold|hot|both         L2 overwritten before each sample (default), launches back to back, both
+  --cache=cold|dirty|hot|both   L2 full of other data before each sample, read (default) or written;
+                                launches back to back; the first and the last
   --seed=N                      seed of the random inputs and problems (default: a new one, printed)
   --time-limit=SECONDS          a kernel that runs for longer has failed, and the others go on (default
                                 60 on a GPU, none on the host executor)

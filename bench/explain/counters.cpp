@@ -134,8 +134,8 @@ std::string counters_table(std::span<const Row> rows, bool colors) {
   for (const std::string& line : set_columns(lines.columns, room(), Paint(false))) {
     label_width = std::min(label_width, kWidth - 2 - kSideWidth - width_of(line));
   }
-  std::string text = fmt::format("{} · L2 {}\n", paint.bold(title(rows.front())),
-                                 rows.front().cache == Cache::cold ? "cold" : "hot");
+  std::string text =
+      fmt::format("{} · L2 {}\n", paint.bold(title(rows.front())), to_string(rows.front().cache));
   if (set.size() > 1) text += spaces(2 + label_width + kSideWidth) + paint.faint(set[0]) + "\n";
   std::size_t next = 1;
   for (const Row& row : rows) {

@@ -121,7 +121,8 @@ const Row* fastest_of(std::span<const Row> rows, bool of_vendor) {
 }  // namespace
 
 std::string Group::name_of(const Kernel& kernel) const {
-  return full_name(kernel) + "/" + problem.text() + (cache == Cache::hot ? "/hot" : "");
+  return full_name(kernel) + "/" + problem.text() +
+         (cache == Cache::cold ? "" : fmt::format("/{}", to_string(cache)));
 }
 
 const std::vector<Kernel>& kernels_for(Backend backend) {
@@ -333,7 +334,20 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
     contestants.push_back({row->kernel, prepared.call});
   }
   const auto versions = static_cast<std::ptrdiff_t>(contestants.size());
-  if (gpu) contestants.push_back(contestants.front());  // A/A
+  auto variation = std::make_unique<WorkloadVariation>(workload, device, seed, contestants.size());
+  // A graph's launches would each go on with what the one before has written.
+  const bool alike =
+      group.cache != Cache::hot || !std::ranges::any_of(workload.results(), [](auto& result) {
+        return result.array.role == Role::in_place;
+      });
+  for (std::size_t i = 0; i < contestants.size(); ++i) {
+    contestants[i].variation = variation.get();
+    if (alike) contestants[i].kept_as = variation->kept_as(i);
+  }
+  if (gpu) {  // A/A
+    contestants.push_back(contestants.front());
+    contestants.back().kept_as.reset();
+  }
   std::vector<Roofs::Bound> bounds;
   const bool on_one = group.family->devices(group.problem, group.dtype) == 1;
   if (!group.family->measures && on_one) {  // as the roofs are
@@ -350,7 +364,8 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
     if (!s.error.empty()) expect_device(device, s.error);
   }
 
-  Contest contest{.versions{samples.begin(), samples.begin() + versions}};
+  Contest contest{.versions{samples.begin(), samples.begin() + versions},
+                  .variation = std::move(variation)};
   auto next = samples.begin() + versions;
   if (gpu) contest.first_again = *next++;
   for (const Roofs::Bound& bound : bounds) {
@@ -367,17 +382,25 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
 void recheck(const Context& context, Workload& workload, const Contest& contest,
              std::span<Row> rows) {
   const auto& [group, device, seed, on_step] = context;
+  if (contest.variation) contest.variation->restore();
   if (!workload.inputs_are_intact()) {
     throw std::runtime_error("one of those that took turns changed the inputs");
   }
-  // So that no result of before is right; in problems whose answer is made in a moment.
-  constexpr double kMostBytes = 1e9;
-  if (group.family->memory(group.problem, group.dtype) <= kMostBytes) {
-    on_step({.doing = "preparing other inputs"});
-    workload.refill(seed + 1);
-  }
+  on_step({.doing = "preparing the inputs of a timed launch"});
+  const bool any_kept = contest.variation && contest.variation->go_back();
   auto samples = contest.versions.begin();
+  std::size_t contestant = 0;
   for (Row* row : passed_so_far(rows)) {
+    const std::size_t number = contestant++;
+    if (any_kept && samples->error.empty() && contest.variation->kept_as(number)) {
+      const CheckResult timed = contest.variation->judge_kept(number);
+      if (timed.verdict != Verdict::passed) {
+        row->check = timed;
+        row->check.reason = "a timed launch: " + timed.reason;
+        ++samples;
+        continue;
+      }
+    }
     const CheckResult again = run_check(context, *row, "checking again", workload);
     if (!samples->error.empty()) {
       row->check = {.verdict = Verdict::failed, .reason = samples->error};

@@ -6,6 +6,8 @@
 #include "measure/roofs.hpp"
 #include "measure/row.hpp"
 
+#include "harness/variation.hpp"
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -111,14 +113,16 @@ struct Contest {
   std::vector<Samples> versions;            ///< of the rows that had passed
   Samples first_again{};                    ///< of the first of them, again; on a GPU
   std::map<std::string, double> roof_us{};  ///< what the problem takes at each, by its name
+  /// With what a timed launch of each has written.
+  std::unique_ptr<WorkloadVariation> variation{};
 };
 
 /// Times those that passed, of which there are some, together with the roofs. Throws DeviceLost.
 Contest contend(const Context& context, Workload& workload, Roofs& roofs, const Sampling& sampling,
                 std::span<Row> rows);
 
-/// Checks again, on other inputs; those that are right still get their samples. Throws DeviceLost, or
-/// std::runtime_error where the inputs were changed while the kernels took turns.
+/// Compares what a timed launch has written, and checks again on its inputs; those that are right still
+/// get their samples. Throws DeviceLost, or std::runtime_error where the inputs were changed while the kernels took turns.
 void recheck(const Context& context, Workload& workload, const Contest& contest,
              std::span<Row> rows);
 

@@ -180,8 +180,8 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
   const std::string versus = first.library.empty() ? "" : "vs " + named(first.library);
   const std::string heading = fmt::format("{} {}", title(group), group.problem.text());
   fmt::print(out_, "\n{} · {} · {} · {}{}\n", paint_.bold(heading),
-             group.cache == Cache::cold ? "cold L2" : "hot", scaled(first.cost.flops, "FLOP"),
-             scaled(first.cost.bytes(), "B"), rounds_text(rows));
+             group.cache == Cache::hot ? "hot" : fmt::format("{} L2", to_string(group.cache)),
+             scaled(first.cost.flops, "FLOP"), scaled(first.cost.bytes(), "B"), rounds_text(rows));
   // The columns: version, time, speed, a bar with the share of the roof, the ratio to the library.
   const std::string over_bar = left(roof, 41 - width_of(versus)) + versus;
   if (!roof.empty() || !versus.empty()) {

@@ -46,6 +46,7 @@ struct Array {
   std::vector<std::string> addresses_of{};  ///< of a table: the arrays whose addresses it has
   DType dtype_there{};                      ///< theirs
   int device = 0;                           ///< see on
+  bool is_tied = false;                     ///< see tied
 
   bool is_read() const { return role != Role::output; }
   bool is_written() const { return role != Role::input; }
@@ -74,6 +75,13 @@ struct Array {
   /// Of the array only the first elements are right or wrong, as many as a kernel writes to `count`:
   /// an array of one integer, which is compared as all are.
   Array valid_by(std::string count) const;
+
+  /// An input that others depend on, or that is made of others: it can't change alone.
+  Array tied() const {
+    Array array = *this;
+    array.is_tied = true;
+    return array;
+  }
 
   /// The same array on another device, of a problem that lies on several: from 0 on.
   Array on(int index) const {

@@ -20,7 +20,8 @@ CheckResult incorrect(std::string reason) {
   return {.verdict = Verdict::incorrect, .reason = std::move(reason)};
 }
 
-/// By the family's own judgement, or each element by the answer.
+}  // namespace
+
 CheckResult judge(Workload& workload) {
   if (workload.judges_itself()) {
     const std::string mistake = workload.mistake();
@@ -59,6 +60,8 @@ CheckResult judge(Workload& workload) {
   }
   return all;
 }
+
+namespace {
 
 bool is_zero(const Buffer& buffer) {
   std::vector<unsigned char> bytes(buffer.bytes());

@@ -95,6 +95,10 @@ struct CheckResult {
   double error = 0, tolerance = 0;
 };
 
+/// Compares what is in a workload's results with its answers, each element by its limit, or by the family's
+/// own judgement.
+CheckResult judge(Workload& workload);
+
 /// Runs the kernel on the workload with poisoned output, and accepts the result only if every
 /// element is within its limit, the inputs are unchanged and no canary was touched. It runs once, or
 /// where an output's type has no NaN twice: any poison could be the right answer there, but not two. Where

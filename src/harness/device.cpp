@@ -9,6 +9,11 @@
 #include <utility>
 
 namespace ladder {
+
+const char* to_string(Cache cache) {
+  constexpr const char* kNames[] = {"cold", "dirty", "hot"};
+  return kNames[static_cast<int>(cache)];
+}
 namespace {
 
 constexpr unsigned char kCanaryByte = 0xA5;

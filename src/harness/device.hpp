@@ -18,6 +18,8 @@
 
 namespace ladder {
 
+struct Place;
+
 struct DeviceInfo {
   std::string name;             ///< "NVIDIA H100 80GB HBM3", or the CPU's name
   int compute_capability = 0;   ///< 90 for sm_90; 0 on the host executor
@@ -86,7 +88,13 @@ class Device {
   virtual void fill(void* to, unsigned char byte, std::size_t bytes) = 0;
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;  ///< within the device
 
-  /// A number that changes when any byte of the range does (but for one chance in 2^64).
+  // Behind what is enqueued, as kernels run, without waiting for it; and the waiting.
+  virtual void enqueue_copy(void* to, const void* from, std::size_t bytes) = 0;
+  virtual void enqueue_vary(const Place* places, std::size_t n, std::uint64_t number) = 0;
+  virtual void wait() = 0;
+
+  /// A number that changes when any byte of the range does (but for one chance in 2^64); as it is at this
+  /// moment, whatever is enqueued.
   virtual std::uint64_t checksum(const void* data, std::size_t bytes) = 0;
 
   /// Compares n values of a type with what was expected; all pointers are the device's,

@@ -161,7 +161,8 @@ concept HasCost = requires(const typename C::Problem& p, DType dtype) {
 ///                                             runs stays, what only adds more of the same is cut
 ///   static const char* best(p)                the version that the library takes, by the beginning of
 ///                                             its label, "v13_"; without it the last rung that can
-///   arrange_inputs<T>(p, seed, operands)      if no generator makes some of the inputs: makes them in
+///   arrange_inputs<T>(p, seed, operands)      if no generator makes some of the inputs, which then are
+///                                             tied where their values depend on each other: makes them in
 ///                                             host memory, of what is there
 ///   derive_inputs<T>(p, operands)             if some are results of others: makes these. Where it
 ///                                             has a reference_on_gpu, with derive_inputs_on_gpu(args)
@@ -256,13 +257,21 @@ class Workload {
   };
 
   const std::vector<Array>& arrays() const { return binding_->arrays(); }
+  const InputSet& input_set() const { return set_; }
+  int devices() const { return binding_->devices(); }
   std::vector<Buffer>& buffers() { return buffers_; }  ///< one for each of arrays()
   std::vector<Result>& results() { return results_; }
+  std::span<Buffer> workspaces() {
+    return workspaces_;
+  }  ///< of what has been prepared; one on each device
   bool inputs_are_intact() const;
   Cost cost() const;  ///< on these inputs: of arrays that have a count, the elements that are right
 
   /// Makes other inputs, in the same memory, and their answer.
   void refill(std::uint64_t seed);
+
+  /// Makes the answer of the inputs as they are now.
+  void answer_again();
 
   /// What is written becomes such bytes, or what it was before.
   void reset_results(unsigned char byte);
@@ -290,6 +299,7 @@ class Workload {
   void expect_host_memory() const;
   auto in_host_memory(auto f) const;
   std::uint64_t checksum_of_inputs() const;
+  void answer(std::span<void* const> addresses);
   Buffer& buffer_of(std::string_view name);
 
   /// What is a kernel's own, by its launch and its file.

@@ -7,6 +7,7 @@
 #include "harness/cuda/timer.hpp"
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
+#include "harness/place.hpp"
 #include "harness/registry.hpp"
 #include "support/parallel.hpp"
 
@@ -64,15 +65,8 @@ __global__ void checksum_kernel(const unsigned char* data, std::size_t bytes,
   atomicAdd(sum, mine);
 }
 
-/// Reads a buffer of zeros, and writes nothing.
-__global__ void read_kernel(const uint4* data, std::size_t n, unsigned* never) {
-  unsigned any = 0;
-  const std::size_t first = blockIdx.x * std::size_t{kThreads} + threadIdx.x;
-  for (std::size_t i = first; i < n; i += std::size_t{kBlocks} * kThreads) {
-    const uint4 some = data[i];
-    any |= some.x | some.y | some.z | some.w;
-  }
-  if (any != 0) *never = any;
+__global__ void vary_kernel(const Place* places, std::uint64_t number) {
+  vary_part(places[blockIdx.x], blockIdx.x, threadIdx.x, number);
 }
 
 std::string version_text(int version) {
@@ -161,6 +155,7 @@ class CudaDevice final : public Device {
   CudaDevice(int ordinal, Placement placement)
       : ordinal_(choose(ordinal)), placement_(placement), nvml_(pci_bus_id(ordinal_)) {
     LADDER_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+    LADDER_CUDA(cudaStreamCreateWithFlags(&beside_, cudaStreamNonBlocking));
     LADDER_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming));
     cudaDeviceProp properties{};
     LADDER_CUDA(cudaGetDeviceProperties(&properties, ordinal_));
@@ -188,10 +183,10 @@ class CudaDevice final : public Device {
 
   ~CudaDevice() override {
     timer_.reset();
-    cudaFree(clean_);
     staging_.reset();
     cudaFree(parts_);
     cudaEventDestroy(event_);
+    cudaStreamDestroy(beside_);
     cudaStreamDestroy(stream_);
   }
 
@@ -248,19 +243,29 @@ class CudaDevice final : public Device {
   }
 
   void copy(void* to, const void* from, std::size_t bytes) override {
-    LADDER_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+    enqueue_copy(to, from, bytes);
     wait();
+  }
+  void enqueue_copy(void* to, const void* from, std::size_t bytes) override {
+    LADDER_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_));
+  }
+  void wait() override { LADDER_CUDA(cudaStreamSynchronize(stream_)); }
+  void enqueue_vary(const Place* places, std::size_t n, std::uint64_t number) override {
+    const CurrentDevice current(ordinal_);
+    vary_kernel<<<static_cast<unsigned>(n), Place::kParts, 0, stream_>>>(places, number);
+    LADDER_CUDA(cudaGetLastError());
   }
 
   std::uint64_t checksum(const void* data, std::size_t bytes) override {
     const CurrentDevice current(ordinal_);
     auto* sum = reinterpret_cast<unsigned long long*>(parts_);
-    fill(sum, 0, sizeof *sum);
-    checksum_kernel<<<kBlocks, kThreads, 0, stream_>>>(static_cast<const unsigned char*>(data),
+    LADDER_CUDA(cudaMemsetAsync(sum, 0, sizeof *sum, beside_));
+    checksum_kernel<<<kBlocks, kThreads, 0, beside_>>>(static_cast<const unsigned char*>(data),
                                                        bytes, sum);
     LADDER_CUDA(cudaGetLastError());
     unsigned long long result = 0;
-    download(&result, sum, sizeof result);
+    LADDER_CUDA(cudaMemcpyAsync(&result, sum, sizeof result, cudaMemcpyDeviceToHost, beside_));
+    LADDER_CUDA(cudaStreamSynchronize(beside_));
     return result;
   }
 
@@ -302,7 +307,7 @@ class CudaDevice final : public Device {
 
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
                                const Sampling& sampling) override {
-    if (!timer_) timer_.emplace(stream_, info_.l2_bytes, nvml_);
+    if (!timer_) timer_.emplace(stream_, l2(), nvml_);
     return timer_->measure(contestants, cache, sampling);
   }
 
@@ -312,7 +317,8 @@ class CudaDevice final : public Device {
     if (!hardware_counters_) hardware_counters_.emplace(ordinal_);
     const auto prepare = [&] {
       if (cache == Cache::hot) return run(kernel, call);
-      fill_l2_with_clean_lines();
+      l2().read(stream_);
+      wait();
     };
     return hardware_counters_->count(prepare, [&] { run(kernel, call); });
   }
@@ -357,32 +363,21 @@ class CudaDevice final : public Device {
     for (const auto& peer : peers()) connect(peer->rank().device, next);
     return opened;
   }
-  /// Of a buffer twice its size. It is cold then, and has nothing to write back while a kernel is counted.
-  void fill_l2_with_clean_lines() {
-    const std::size_t bytes = 2 * std::max<std::size_t>(info_.l2_bytes, 1 << 20);
-    if (!clean_) {
-      clean_ =
-          static_cast<uint4*>(allocate_on_gpu(bytes, "the buffer that replaces the L2's lines"));
-      fill(clean_, 0, bytes);
-    }
-    constexpr int kTimes = 2;  // which lines the L2 replaces is its secret
-    for (int i = 0; i < kTimes; ++i) {
-      read_kernel<<<kBlocks, kThreads, 0, stream_>>>(clean_, bytes / sizeof *clean_, &clean_->x);
-    }
-    LADDER_CUDA(cudaGetLastError());
-    wait();
+  L2Flush& l2() {
+    if (!l2_) l2_.emplace(info_.l2_bytes);
+    return *l2_;
   }
-  void wait() const { LADDER_CUDA(cudaStreamSynchronize(stream_)); }
 
   int ordinal_;
   Placement placement_;
   Nvml nvml_;
   DeviceInfo info_;
   cudaStream_t stream_ = nullptr;
+  cudaStream_t beside_ = nullptr;  ///< for what waits for nothing that is enqueued
   cudaEvent_t event_ = nullptr;
   Comparison* parts_ = nullptr;
-  uint4* clean_ = nullptr;
   std::optional<Staging> staging_;
+  std::optional<L2Flush> l2_;
   std::optional<Timer> timer_;
   std::optional<HardwareCounters> hardware_counters_;
 };

@@ -1,18 +1,23 @@
 #include "harness/cuda/timer.hpp"
 
-#include "device/on_each.hpp"
 #include "harness/cuda/error.hpp"
 #include "harness/cuda/event.hpp"
-#include "harness/cuda/memory.hpp"
 #include "harness/registry.hpp"
 #include "harness/statistics.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <deque>
 #include <functional>
+#include <limits>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <random>
 #include <stdexcept>
 #include <thread>
@@ -23,7 +28,7 @@ namespace {
 constexpr int kUntimedLaunches = 2;
 constexpr int kMostLaunches = 4;     // of a cold sample, which is their mean,
 constexpr double kSampleUs = 1000;   // and of as many as fit into a millisecond, or of one
-constexpr double kFlushUs = 50;      // about
+constexpr double kFlushUs = 80;      // about
 constexpr double kBatchUs = 20'000;  // of rounds that are enqueued at once
 
 /// Many launches of one kernel, replayed by the GPU without the CPU in between.
@@ -67,6 +72,42 @@ bool l2_can_be_reserved() {
   return can;
 }
 
+/// Keeps a stream from going on until it is released, but no longer than kMost.
+class Hold {
+ public:
+  explicit Hold(cudaStream_t stream) : stream_(stream) {
+    LADDER_CUDA(cudaLaunchHostFunc(stream, &wait, this));
+  }
+  ~Hold() {
+    release();
+    cudaStreamSynchronize(stream_);  // wait() is through
+  }
+  Hold(const Hold&) = delete;
+  Hold& operator=(const Hold&) = delete;
+
+  void release() {
+    const std::lock_guard lock(mutex_);
+    released_ = true;
+    changed_.notify_one();
+  }
+  bool has_ended_by_itself() const { return ended_; }
+
+ private:
+  static constexpr std::chrono::seconds kMost{2};
+
+  static void wait(void* data) {
+    auto& self = *static_cast<Hold*>(data);
+    std::unique_lock lock(self.mutex_);
+    self.ended_ = !self.changed_.wait_for(lock, kMost, [&] { return self.released_; });
+  }
+
+  cudaStream_t stream_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool released_ = false;
+  std::atomic<bool> ended_ = false;
+};
+
 /// What stands before and behind each launch of a sample, or each graph of launches.
 struct Events {
   Event start, stop;
@@ -80,11 +121,20 @@ struct Runner {
   std::unique_ptr<Graph> graph{};  ///< of many launches; none with a cold cache
   double launch_us = 0;            ///< about
   int launches = 1;                ///< of a sample with a cold cache
+  bool is_again = false;           ///< one before is the same
 
   bool runs() const { return samples.error.empty(); }
   bool is(const Runner& other) const {
     return contestant.kernel == other.contestant.kernel &&
            contestant.call.args == other.contestant.call.args;
+  }
+  /// Makes the data of its next launch, or graph of launches, that of a round; `later` ones of its sample
+  /// are still to come. All in the round have the same, but for one that has had it.
+  std::uint64_t vary(std::uint64_t round, int later) const {
+    const std::uint64_t number =
+        2 * (kMostLaunches * round + static_cast<unsigned>(later)) + is_again;
+    if (contestant.variation) contestant.variation->vary(number);
+    return number;
   }
   double sample_us() const { return (graph ? graph->launches() : launches) * launch_us; }
   void launch(cudaStream_t stream) const {
@@ -109,7 +159,10 @@ class Rounds {
   std::vector<Samples> measure(std::span<const Contestant> contestants, Cache cache,
                                const Sampling& sampling) {
     for (const Contestant& contestant : contestants) {
-      prepare(runners_.emplace_back(Runner{.contestant = contestant}), cache);
+      Runner runner{.contestant = contestant};
+      runner.is_again = std::ranges::any_of(runners_, [&](auto& one) { return one.is(runner); });
+      prepare(runners_.emplace_back(std::move(runner)), cache);
+      if (contestant.kept_as) least_kept_ = std::min(least_kept_, runners_.back().launches);
     }
     reference_ = std::find_if(runners_.begin(), runners_.end(), [](auto& r) { return r.runs(); });
     if (reference_ != runners_.end()) take_samples(sampling);
@@ -133,6 +186,7 @@ class Rounds {
         LADDER_CUDA(cudaStreamSynchronize(stream_));
         runner.launch_us = events.us();
       }
+      expect_all_on_its_stream(runner);
       if (cache == Cache::hot) {
         constexpr double kGraphUs = 1000;
         const int launches = std::clamp(static_cast<int>(kGraphUs / runner.launch_us), 1, 200);
@@ -146,6 +200,46 @@ class Rounds {
     } catch (const std::exception& error) {
       cudaGetLastError();  // or the next launch would be blamed for it
       runner.samples.error = error.what();
+    }
+  }
+
+  /// Throws if a launch does more than its stream is told of: something before its turn has come, or after
+  /// it has ended. Not of one on several devices, each with a stream.
+  void expect_all_on_its_stream(const Runner& runner) {
+    using namespace std::chrono;
+    const auto& [kernel, call, variation, kept_as] = runner.contestant;
+    if (!variation || call.ranks.count > 1 || !kernel->version.capturable) return;
+    variation->vary(0);
+    LADDER_CUDA(cudaDeviceSynchronize());
+    const std::uint64_t before = variation->checksum();
+    {
+      constexpr double kLeastUs = 500, kMostUs = 100'000;
+      Hold hold(stream_);
+      runner.launch(stream_);
+      const double us = std::clamp(3 * runner.launch_us, kLeastUs, kMostUs);
+      std::this_thread::sleep_for(duration<double, std::micro>(us));
+      const bool same = variation->checksum() == before;
+      if (hold.has_ended_by_itself()) {
+        throw std::runtime_error("its launch waits for the stream that it is given");
+      }
+      if (!same) throw std::runtime_error("it works on another stream than it is given");
+    }
+    constexpr int kTries = 3;
+    constexpr double kMostUs = 20, kMostShare = 0.05;
+    double least = std::numeric_limits<double>::infinity();
+    for (int i = 0; i < kTries; ++i) {
+      Event stop;
+      runner.launch(stream_);
+      stop.record(stream_);
+      while (!stop.is_past()) {
+      }
+      const auto begin = steady_clock::now();
+      LADDER_CUDA(cudaDeviceSynchronize());
+      least = std::min(least, duration<double, std::micro>(steady_clock::now() - begin).count());
+    }
+    if (least > std::max(kMostUs, kMostShare * runner.launch_us)) {
+      throw std::runtime_error(
+          fmt::format("it goes on for {:.3g} us after its stream is through", least));
     }
   }
 
@@ -206,15 +300,20 @@ class Rounds {
       std::shuffle(order.begin(), order.end(), random_);
       for (Runner* runner : order) {
         const std::size_t first = events;
-        for (int i = 0; i < runner->launches; ++i, ++events) {
+        for (int later = runner->launches - 1; later >= 0; --later, ++events) {
+          const std::uint64_t number = runner->vary(round_, later);
           if (!runner->graph) flush_(runner->contestant.call.ranks);
           events_[events].start.record(stream_);
           runner->launch(stream_);
           events_[events].stop.record(stream_);
+          keep_some(*runner, later, number);
         }
         samples.push_back({runner, first, events - 1});
         if (settling_) keep_clock_after(*runner);
       }
+      draws_ = nullptr;
+      kept_.reset();
+      ++round_;
     }
     recorded_launches().clear();
 
@@ -226,6 +325,7 @@ class Rounds {
       while (running < samples.size() && events_[samples[running].last].stop.is_past()) ++running;
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     }
+    LADDER_CUDA(cudaDeviceSynchronize());
     for (std::size_t i = 0; i < samples.size(); ++i) {
       const auto& [runner, first, last] = samples[i];
       double us = 0;
@@ -235,6 +335,16 @@ class Rounds {
       runner->samples.states.push_back(states[i]);
     }
     return events_[events - 1].stop.us_since(events_[0].start);
+  }
+
+  /// Keeps what a launch of each contestant writes, on the same inputs of a round. Whether it is that
+  /// round is drawn once a launch is enqueued, about as likely of each; later draws take its place.
+  void keep_some(const Runner& runner, int later, std::uint64_t number) {
+    const auto& [kernel, call, variation, kept_as] = runner.contestant;
+    if (!kept_as || later >= least_kept_) return;
+    if (!draws_) draws_ = &runner;
+    if (draws_ == &runner && !kept_ && random_() % ++candidates_ == 0) kept_ = later;
+    if (kept_ == later) variation->keep(*kept_as, number);
   }
 
   /// At the power limit a slow contestant, which draws little, would leave the next ones a higher
@@ -316,30 +426,18 @@ class Rounds {
   std::deque<Events> events_;
   double round_us_ = 0;    ///< about
   bool settling_ = false;  ///< the power limit has been met
+  std::uint64_t round_ = 1;
+  int least_kept_ = kMostLaunches;  ///< launches of a sample that all have whose results are kept
+  const Runner* draws_ = nullptr;   ///< the one of a round that did first
+  std::optional<int> kept_{};  ///< how many launches of a sample come after the one that is kept
+  unsigned candidates_ = 0;    ///< so far
 };
 
 }  // namespace
 
-Timer::Timer(cudaStream_t stream, std::size_t l2_bytes, const Nvml& nvml)
-    : stream_(stream), nvml_(nvml), flush_bytes_(2 * std::max<std::size_t>(l2_bytes, 1 << 20)) {
-  flush_buffer_ = allocate_on_gpu(flush_bytes_, "the buffer that overwrites the L2");
+Timer::Timer(cudaStream_t stream, L2Flush& l2, const Nvml& nvml)
+    : stream_(stream), l2_(l2), nvml_(nvml) {
   if (l2_can_be_reserved()) LADDER_CUDA(cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, 0));
-}
-
-Timer::~Timer() {
-  cudaFree(flush_buffer_);
-  for (const auto& [device, buffer] : buffers_of_peers_) cudaFree(buffer);
-}
-
-void Timer::flush(Ranks ranks) {
-  LADDER_CUDA(cudaMemsetAsync(flush_buffer_, 0, flush_bytes_, stream_));
-  if (ranks.count <= 1) return;
-  on_each(ranks, [&](const Rank& rank) {
-    if (rank.index == 0) return;
-    void*& buffer = buffers_of_peers_[rank.device];
-    if (!buffer) buffer = allocate_on_gpu(flush_bytes_, "the buffer that overwrites a peer's L2");
-    LADDER_CUDA(cudaMemsetAsync(buffer, 0, flush_bytes_, rank.stream));
-  });
 }
 
 void Timer::warm_up() {
@@ -350,7 +448,7 @@ void Timer::warm_up() {
   while (true) {
     const auto slice = steady_clock::now();
     while (steady_clock::now() - slice < milliseconds(100)) {
-      for (int i = 0; i < 50; ++i) flush({});
+      for (int i = 0; i < 50; ++i) l2_.write(stream_);
       LADDER_CUDA(cudaStreamSynchronize(stream_));
     }
     const double now = nvml_.read().sm_mhz;
@@ -363,9 +461,10 @@ void Timer::warm_up() {
 std::vector<Samples> Timer::measure(std::span<const Contestant> contestants, Cache cache,
                                     const Sampling& sampling) {
   warm_up();
-  return Rounds(
-             stream_, nvml_, [this](Ranks ranks) { flush(ranks); }, random_)
-      .measure(contestants, cache, sampling);
+  const auto flush = [&](Ranks ranks) {
+    return cache == Cache::dirty ? l2_.write(stream_, ranks) : l2_.read(stream_, ranks);
+  };
+  return Rounds(stream_, nvml_, flush, random_).measure(contestants, cache, sampling);
 }
 
 }  // namespace ladder

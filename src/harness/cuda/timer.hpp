@@ -2,10 +2,10 @@
 #pragma once
 
 #include "device/kernel.hpp"
+#include "harness/cuda/l2_flush.hpp"
 #include "harness/cuda/nvml.hpp"
 #include "harness/timer.hpp"
 
-#include <map>
 #include <random>
 #include <span>
 #include <vector>
@@ -18,12 +18,12 @@ namespace ladder {
 ///
 /// Where the power limit is at work, what was timed so far is dropped, rounds go on untimed until
 /// the clock has settled, and the samples are of that state; afterwards each contestant's burst is
-/// timed, too. No launch may reserve a part of the L2, which overwriting would not reach.
+/// timed, too. No launch may reserve a part of the L2, which no flush would reach, or do anything outside
+/// the stream that it is given.
 class Timer {
  public:
-  /// l2_bytes: the size of the L2 cache that a cold sample must find overwritten.
-  Timer(cudaStream_t stream, std::size_t l2_bytes, const Nvml& nvml);
-  ~Timer();
+  /// l2 is that of the GPU on which the stream is.
+  Timer(cudaStream_t stream, L2Flush& l2, const Nvml& nvml);
   Timer(const Timer&) = delete;
   Timer& operator=(const Timer&) = delete;
 
@@ -32,13 +32,10 @@ class Timer {
 
  private:
   void warm_up();
-  void flush(Ranks ranks);
 
   cudaStream_t stream_;
+  L2Flush& l2_;
   const Nvml& nvml_;
-  std::size_t flush_bytes_;
-  void* flush_buffer_ = nullptr;
-  std::map<int, void*> buffers_of_peers_;  ///< by CUDA's numbers of them
   bool warm_ = false;
   std::mt19937 random_;  ///< for the rounds' orders
 };

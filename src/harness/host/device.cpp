@@ -2,6 +2,7 @@
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
 #include "harness/family.hpp"
+#include "harness/place.hpp"
 
 #include "harness/host/api.hpp"
 #include "support/out_of_memory.hpp"
@@ -76,6 +77,16 @@ class HostDevice final : public Device {
     if (bytes > 0) std::memcpy(to, from, bytes);
   }
 
+  void enqueue_copy(void* to, const void* from, std::size_t bytes) override {
+    copy(to, from, bytes);
+  }
+  void enqueue_vary(const Place* places, std::size_t n, std::uint64_t number) override {
+    for (std::size_t i = 0; i < n; ++i) {
+      for (unsigned part = 0; part < Place::kParts; ++part) vary_part(places[i], i, part, number);
+    }
+  }
+  void wait() override {}
+
   std::uint64_t checksum(const void* data, std::size_t bytes) override {
     const auto* const begin = static_cast<const unsigned char*>(data);
     std::uint64_t sum = 0, word;
@@ -135,12 +146,16 @@ class HostDevice final : public Device {
     std::vector<Samples> all;
     for (const Contestant& contestant : contestants) {
       Samples& samples = all.emplace_back();
+      const auto& [kernel, call, variation, kept_as] = contestant;
+      constexpr std::uint64_t kNumber = 1;
+      if (variation) variation->vary(kNumber);
       const auto start = std::chrono::steady_clock::now();
       try {
-        run(*contestant.kernel, contestant.call);
+        run(*kernel, call);
         const std::chrono::duration<double, std::micro> us =
             std::chrono::steady_clock::now() - start;
         samples.us.push_back(us.count());
+        if (kept_as) variation->keep(*kept_as, kNumber);
       } catch (const std::exception& error) {
         samples.error = error.what();
       }

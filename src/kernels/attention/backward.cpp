@@ -38,10 +38,12 @@ struct Contract : attention_contract::Common<Op> {
   template <class T>
   static std::vector<ladder::Array> arrays(const Problem& p) {
     const Layout at(p);
-    std::vector<ladder::Array> all{
-        ladder::input<T>("q", at.q_size()),         ladder::input<T>("k", at.k_size()),
-        ladder::input<T>("v", at.k_size()),         ladder::input<T>("o", at.q_size()),
-        ladder::input<float>("lse", at.lse_size()), ladder::input<T>("d_o", at.q_size())};
+    std::vector<ladder::Array> all{ladder::input<T>("q", at.q_size()).tied(),
+                                   ladder::input<T>("k", at.k_size()).tied(),
+                                   ladder::input<T>("v", at.k_size()).tied(),
+                                   ladder::input<T>("o", at.q_size()).tied(),
+                                   ladder::input<float>("lse", at.lse_size()).tied(),
+                                   ladder::input<T>("d_o", at.q_size())};
     Base::append_lengths(p, all);
     const ladder::Tolerance tolerance = attention_reference::tolerance<T>();
     all.push_back(ladder::output<T>("dq", at.q_size(), tolerance));
@@ -50,7 +52,7 @@ struct Contract : attention_contract::Common<Op> {
     return all;
   }
 
-  /// o and lse are those of q, k and v.
+  /// o and lse are those of q, k and v, which therefore are tied.
   template <class T>
   static void derive_inputs(const Problem& p, ladder::Operands of) {
     attention_reference::fill_forward<T>(p, Op::kCausal, of["q"], of["k"], of["v"], of["o"],

@@ -131,9 +131,9 @@ struct Contract : attention_contract::Common<attention_decode> {
     const CacheLayout at(p);
     std::vector<ladder::Array> all{
         ladder::input<T>("q", of_queries.q_size()), ladder::input<T>("k", at.size()),
-        ladder::input<T>("v", at.size()), ladder::input<std::int32_t>("keys_used", p.batch)};
+        ladder::input<T>("v", at.size()), ladder::input<std::int32_t>("keys_used", p.batch).tied()};
     if (p.page > 0) {
-      all.push_back(ladder::input<std::int32_t>("block_table", {p.batch, at.table_pitch()}));
+      all.push_back(ladder::input<std::int32_t>("block_table", {p.batch, at.table_pitch()}).tied());
     }
     all.push_back(ladder::output<T>("o", of_queries.q_size(), attention_reference::tolerance<T>()));
     all.push_back(ladder::output<float>("lse", of_queries.lse_size(), {.scaled = 1}));
