@@ -5,8 +5,8 @@
 // first inputs on 2 SMs, the threads in the order of their numbers, and with one of the other sets of
 // inputs, another one in each run of the test, under a random order on a random number of SMs; and it
 // looks at what the kernel does to memory. What is for many SMs runs with a file's first operation
-// alone. The full one runs every problem with every set of inputs under
-// a random order, on random numbers of SMs. Both run it beside another launch of itself.
+// alone. The full one runs every problem with every set of inputs under a random order, on random
+// numbers of SMs. Both run it beside another launch of itself.
 //
 // On the GPU, kernels whose copies and products no sanitizer watches (vNN_name.sm90a.cu) run 100
 // times more, and must give the same bits each time, but for a sum that they add up in any order.
