@@ -72,12 +72,17 @@ SMALL = [
     "--matrix_reduction=37x131,33x520,8x1024", "--reduction=16391",
     "--rmsnorm=3x100,3x103,2x2048", "--softmax=4x100,3x1031", "--transpose=64x64,65x130",
 ]  # fmt: skip
-# Each a process, those that take longest first. Of the 16-bit types one is enough in these.
+# Of the 16-bit types one is enough: their elements lie in the same places.
+NO_F16 = "--dtype=f32,bf16,tf32,e4m3,e5m2,e2m1,f64,i4,i8,i32,i64,u8,u32,u64"
+# Each a process, those that take longest first.
 RUNS = [
     # Both head sizes, keys in groups, rows of keys that are not used, pages.
     ["--benchmark_filter=attention/.*bf16", "--attention=1x1x40:70x128,1x4:2x1:70x64@page16"],
     ["--benchmark_filter=attention/.*bf16", "--attention=1x2:1x8:70x64,2x1x1..70x64"],
-    *([f"--benchmark_filter=^{one[2:].split('=')[0]}/", one] for one in SMALL),
+    *([f"--benchmark_filter=^{one[2:].split('=')[0]}/", one, NO_F16] for one in SMALL),
+    # What has no other 16-bit type.
+    ["--benchmark_filter=gemm_tensor/.*/f16/v02|^reduction/.*/f16/v15",
+     "--gemm_tensor=64x64x64,143x271x80", "--reduction=16391"],
     ["--benchmark_filter=^roofs/"],
     # Rows that are not held as a whole.
     ["--benchmark_filter=layernorm/(add/)?(f32|bf16)", "--layernorm=1x33000,1x33001"],

@@ -123,14 +123,14 @@ TEST_F(BenchCli, BestIsTheVersionThatTheLibraryTakesForAProblem) {
             "softmax/bf16/v10d_by_shape/8x100\nsoftmax/bf16/v10d_by_shape/3x5\n");
   EXPECT_EQ(names("--benchmark_filter=layernorm/add/f16/best/8x --layernorm=3x5,8x100"),
             "layernorm/add/f16/v22_cluster_add/8x100\n");
-  EXPECT_EQ(names("'--benchmark_filter=^(soft|layer).*/best/' --dtype=f16 --softmax=3x5 "
-                  "--layernorm=3x5"),
-            "layernorm/f16/v13_by_shape/3x5\nlayernorm/add/f16/v22_cluster_add/3x5\n"
-            "layernorm/backward/f16/v36_by_shape_backward/3x5\nsoftmax/f16/v10d_by_shape/3x5\n"
+  EXPECT_EQ(names("'--benchmark_filter=^(soft|trans).*/best/' --dtype=f16 --softmax=3x5 "
+                  "--transpose=3x5"),
+            "softmax/f16/v10d_by_shape/3x5\n"
             "softmax/backward/f16/v35_backward_by_shape/3x5\n"
             "softmax/causal/f16/v22_causal_by_length/3x5\n"
             "softmax/log/f16/v13_log_by_length/3x5\n"
-            "softmax/log_backward/f16/v35_backward_by_shape/3x5\n");
+            "softmax/log_backward/f16/v35_backward_by_shape/3x5\n"
+            "transpose/f16/v11_by_shape/3x5\n");
   EXPECT_EQ(names("'--benchmark_filter=softmax/f32/(v01|best|v10d)' --softmax=3x5"),
             "softmax/f32/v01_naive/3x5\nsoftmax/f32/v10d_by_shape/3x5\n");
 

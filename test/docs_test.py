@@ -13,8 +13,9 @@ A page's fences tell what is done with them:
 Of the commands in README.md and CONTRIBUTING.md the flags are looked up, too, and of all links
 whether the file is there.
 
-Usage: docs_test.py BUILD; the copy is configured as that build folder was. Exits with 77 if all
-that could run passed, but something to draw with is missing.
+Usage: docs_test.py BUILD [TREE]; the copy is configured as that build folder was. TREE is taken instead
+of a copy, and is spoilt: one whose build/host is built, with all families or with fewer. Exits with 77
+if all that could run passed, but something to draw with is missing.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def check_links() -> list[str]:
     return bad
 
 
-def copy_tree(to: Path, examples: list[Block]) -> None:
+def copy_tree(to: Path) -> None:
     for name in ("CMakeLists.txt", "CMakePresets.json"):
         shutil.copy(ROOT / name, to)
     for name in ("bench", "cmake", "docs", "results", "scripts", "test"):
@@ -86,7 +87,12 @@ def copy_tree(to: Path, examples: list[Block]) -> None:
     versions = {p.name for p in (kernels / FAMILY).glob("v*.cu") if not VERSIONS.match(p.name)}
     shutil.copytree(ROOT / "src", to / "src", ignore=lambda folder, _: {
         kernels: others, kernels / FAMILY: versions}.get(Path(folder), ()))  # fmt: skip
-    for block in examples:
+
+
+def write_examples(to: Path, found: list[Block]) -> None:
+    for block in found:
+        if block.language != "cpp":
+            continue
         path = to / block.argument
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(block.text, encoding="utf-8")
@@ -158,12 +164,14 @@ def main() -> int:
     found = blocks()
     failures, missing = check_links(), False
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as of_all:
-        tree, whole = Path(folder), Path(of_all)
+        tree, whole = Path(*sys.argv[2:] or [folder]).resolve(), Path(of_all)
         built_tree(whole, build)
-        copy_tree(tree, [block for block in found if block.language == "cpp"])
-        if problem := configure(tree, build):
-            print(problem)
-            return 1
+        if not sys.argv[2:]:
+            copy_tree(tree)
+            if problem := configure(tree, build):
+                print(problem)
+                return 1
+        write_examples(tree, found)
         subprocess.run(["cmake", "--build", "build/host", "--parallel", str(os.cpu_count()),
                         "--target", "bench", "kernels_on_host_test"], cwd=tree)  # fmt: skip
         printed = ""

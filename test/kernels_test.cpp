@@ -4,8 +4,9 @@
 // On the host executor a kernel has two tests. The quick one runs every problem twice: with the
 // first inputs on 2 SMs, the threads in the order of their numbers, and with one of the other sets of
 // inputs, another one in each run of the test, under a random order on a random number of SMs; and it
-// looks at what the kernel does to memory. The full one runs every problem with every set of inputs under
-// a random order, on random numbers of SMs. Both run it beside another launch of itself.
+// looks at what the kernel does to memory. What is for many SMs runs with a file's first operation
+// alone. The full one runs every problem with every set of inputs under a random order, on random
+// numbers of SMs. Both run it beside another launch of itself.
 //
 // On the GPU, kernels whose copies and products no sanitizer watches (vNN_name.sm90a.cu) run 100
 // times more, and must give the same bits each time, but for a sum that they add up in any order.
@@ -160,8 +161,8 @@ void expect_the_same_beside_another(const Kernel& kernel, Device& device, const 
 
 class KernelTest : public testing::Test {
  public:
-  KernelTest(const Kernel& kernel, Device& device, Part part)
-      : kernel_(kernel), device_(device), part_(part) {}
+  KernelTest(const Kernel& kernel, Device& device, Part part, bool on_many_sms = true)
+      : kernel_(kernel), device_(device), part_(part), on_many_sms_(on_many_sms) {}
 
   void TestBody() override {
     if (const Support support = architecture_supports(kernel_.file, device_.info()); !support.ok) {
@@ -190,6 +191,7 @@ class KernelTest : public testing::Test {
       }
     }
     for (const Problem& problem : family.many_sms_test_problems(kernel_)) {
+      if (!on_many_sms_) break;
       ASSERT_TRUE(supports(kernel_, problem, device_.info()).ok) << problem.text();
       if (part_ == Part::quick) {
         check_one(problem, sets.front(), {.sms = kManySms});
@@ -225,6 +227,7 @@ class KernelTest : public testing::Test {
   Kernel kernel_;
   Device& device_;
   Part part_;
+  bool on_many_sms_;
   int checks_ = 0;
 };
 
@@ -317,18 +320,23 @@ void register_tests(std::unique_ptr<Device>& device) {
   static const std::vector<Kernel> kernels = in_ladders(device->kernels());
   std::set<std::string> names;
   for (const Kernel& kernel : kernels) names.insert(full_name(kernel));
+  std::set<std::pair<std::string_view, DType>> tried_on_many_sms;
   for (const Kernel& kernel : kernels) {
     // Of the 16-bit types bf16 is enough to try quickly: their elements lie in the same places.
     Kernel bf16 = kernel;
     bf16.dtype = DType::bf16;
     const bool is_quick = kernel.dtype != DType::f16 || !names.contains(full_name(bf16));
-    auto add = [&](const char* name, Part part) {
-      testing::RegisterTest(
-          full_name(kernel).c_str(), name, nullptr, nullptr, kernel.file, 1,
-          [&, part]() -> testing::Test* { return new KernelTest(kernel, *device, part); });
+    auto add = [&](const char* name, Part part, bool on_many_sms) {
+      testing::RegisterTest(full_name(kernel).c_str(), name, nullptr, nullptr, kernel.file, 1,
+                            [&, part, on_many_sms]() -> testing::Test* {
+                              return new KernelTest(kernel, *device, part, on_many_sms);
+                            });
     };
-    if (is_quick) add("host", Part::quick);
-    add("host_full", Part::full);
+    // What is for many SMs takes long, and leads to the same branches in all of a file's operations.
+    if (is_quick) {
+      add("host", Part::quick, tried_on_many_sms.emplace(kernel.file, kernel.dtype).second);
+    }
+    add("host_full", Part::full, true);
   }
 }
 

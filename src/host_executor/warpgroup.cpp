@@ -1,7 +1,9 @@
 #include "host_executor/warpgroup.hpp"
 
+#include <algorithm>
 #include <array>
 #include <deque>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +51,15 @@ struct Registers {
       : begin(reinterpret_cast<std::uintptr_t>(first) / kRegister),
         end((reinterpret_cast<std::uintptr_t>(first) + bytes + kRegister - 1) / kRegister) {}
   bool meet(const Registers& other) const { return begin < other.end && other.begin < end; }
+  /// What lies between them too.
+  void widen(const Registers& other) {
+    if (other.begin == other.end) return;
+    *this =
+        begin == end ? other : Registers(std::min(begin, other.begin), std::max(end, other.end));
+  }
+
+ private:
+  Registers(std::uintptr_t first, std::uintptr_t last) : begin(first), end(last) {}
 };
 Registers sums_of(const Product& product, unsigned member) {
   return {product.d[member], product.shape.n / 2 * kRegister};
@@ -75,21 +86,26 @@ class TouchedRegisters {
     if (2 * count_ >= slots_.size()) grow();
     Slot& slot = slot_of(number);
     if (slot.round != round_) ++count_;
-    slot = {number, round_, touch};
+    slot = {number, static_cast<std::uint8_t>(touch.access), round_,
+            static_cast<std::int32_t>(static_cast<const char*>(touch.pc) - Touch::anchor())};
   }
-  /// Null if there is none.
-  const RegisterTouch* find(std::uintptr_t number) {
-    if (empty()) return nullptr;
+  /// Nothing if there is none.
+  std::optional<RegisterTouch> find(std::uintptr_t number) {
+    if (empty()) return {};
     const Slot& slot = slot_of(number);
-    return slot.round == round_ ? &slot.touch : nullptr;
+    if (slot.round != round_) return {};
+    return RegisterTouch{Touch::anchor() + slot.pc, static_cast<Access>(slot.kind)};
   }
 
  private:
+  /// Small, as those of all threads are more than a cache holds.
   struct Slot {
-    std::uintptr_t number = 0;
-    std::uint64_t round = 0;  // in which it was set
-    RegisterTouch touch{};
+    std::uint64_t number : 56 = 0;
+    std::uint64_t kind : 8 = 0;  // an Access
+    std::uint32_t round = 0;     // in which it was set
+    std::int32_t pc = 0;         // as a Touch has it
   };
+  static_assert(sizeof(Slot) == 16);
 
   /// Its own, or the free one for it.
   Slot& slot_of(std::uintptr_t number) {
@@ -108,13 +124,14 @@ class TouchedRegisters {
 
   std::vector<Slot> slots_;  // a power of two
   std::size_t count_ = 0;
-  std::uint64_t round_ = 1;
+  std::uint32_t round_ = 1;
 };
 
 struct Member {
   std::uint64_t products = 0, groups = 0;  // that the thread has asked for
   bool is_fenced = false;
-  TouchedRegisters touched{};  // since its last fence
+  TouchedRegisters touched{};       // since its last fence
+  Registers under_way{nullptr, 0};  // at least those that the products under way have
 };
 
 struct Warpgroup {
@@ -208,6 +225,9 @@ void finish(Warpgroup& warpgroup, unsigned pending) {
     any = true;
   }
   if (!any) return;
+  if (warpgroup.under_way.empty()) {
+    for (Member& member : warpgroup.members) member.under_way = {nullptr, 0};
+  }
   for (unsigned i = 0; i < kThreads; ++i) hear(number * kThreads + i, reader, own_time(reader));
   tick(reader);
 }
@@ -244,7 +264,7 @@ namespace {
 
 void expect_fenced(Member& member, const Registers& registers, const void* pc) {
   for (std::uintptr_t i = registers.begin; i < registers.end; ++i) {
-    const RegisterTouch* const found = member.touched.find(i);
+    const std::optional<RegisterTouch> found = member.touched.find(i);
     if (!found) continue;
     fail_thread("the wgmma at " + source_text(pc) + " follows no wgmma_fence since the " +
                 name_of(found->access) + " at " + source_text(found->pc) +
@@ -283,6 +303,8 @@ void ask_for(const void* pc, const Wgmma& shape, void* d, std::uint64_t a,
   const unsigned number = thread_number() % kThreads;
   product.d[number] = d;
   product.a_registers[number] = a_registers;
+  member.under_way.widen(sums_of(product, number));
+  member.under_way.widen(a_of(product, number));
   if (!member.touched.empty()) {
     expect_fenced(member, sums_of(product, number), pc);
     expect_fenced(member, a_of(product, number), pc);
@@ -322,20 +344,33 @@ void wgmma_wait_group(unsigned pending, bool reads, std::source_location at) {
   if (recording) trace_note(pc, Note::wgmma_passed);
 }
 
-void touch_registers(const void* pc, const void* address, std::size_t bytes, Access access) {
-  Warpgroup& warpgroup = own_warpgroup();
-  Member& member = own_member();
-  const unsigned number = thread_number() % kThreads;
-  const Registers touched(address, bytes);
+namespace {
+
+/// Ends the launch if a product under way has one of the registers.
+void expect_none_under_way(const void* pc, const Registers& touched, Access access,
+                           const Warpgroup& warpgroup, unsigned number) {
   for (const Product& product : warpgroup.under_way) {
     const bool is_sum = touched.meet(sums_of(product, number));
     if (!is_sum && !touched.meet(a_of(product, number))) continue;
+    const Member& member = warpgroup.members[number];
     fail_thread("a register of " + std::string(is_sum ? "D" : "A") +
                 " is touched while a product has it: the " + name_of(access) + " at " +
                 source_text(pc) + " finds the wgmma at " + source_text(product.pc) +
                 " under way, " +
                 (product.group == member.groups ? "in no group: no wgmma_commit_group has come"
                                                 : "and no wgmma_wait_group has waited for it"));
+  }
+}
+
+}  // namespace
+
+void touch_registers(const void* pc, const void* address, std::size_t bytes, Access access) {
+  Warpgroup& warpgroup = own_warpgroup();
+  const unsigned number = thread_number() % kThreads;
+  Member& member = warpgroup.members[number];
+  const Registers touched(address, bytes);
+  if (touched.meet(member.under_way)) [[unlikely]] {
+    expect_none_under_way(pc, touched, access, warpgroup, number);
   }
   for (std::uintptr_t i = touched.begin; i < touched.end; ++i) member.touched.set(i, {pc, access});
 }
