@@ -323,6 +323,8 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
   add_test(NAME scripts.autotune
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/autotune_test.py)
+  add_test(NAME scripts.upkeep
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/upkeep_test.py)
   add_test(NAME scripts.mutate
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/mutate_test.py)
   add_test(NAME scripts.check_architectures
