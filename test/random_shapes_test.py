@@ -16,6 +16,8 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+import skips
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "scripts" / "random_shapes.py"
 sys.dont_write_bytecode = True  # none beside the scripts
@@ -350,4 +352,4 @@ class Measure(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    skips.main()

@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""Tests of what .ci/run counts as a warning (scripts/upkeep/warnings)."""
+"""Tests of what .ci/run counts as a warning (scripts/upkeep/warnings), and of what ctest counts as skipped
+(test/skips.py)."""
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
 
-UPKEEP = Path(__file__).resolve().parent.parent / "scripts" / "upkeep"
+import skips
+
+TESTS = Path(__file__).resolve().parent
+UPKEEP = TESTS.parent / "scripts" / "upkeep"
 
 # As they stand in build/log/build.txt
 OF_GXX = "a.cu:3:40: warning: control reaches end of non-void function [-Wreturn-type]"
@@ -46,6 +52,26 @@ class Warnings(unittest.TestCase):
         result = subprocess.run([UPKEEP / "warnings", "/nowhere"], capture_output=True, text=True)
         self.assertEqual(result.returncode, 1)
         self.assertIn("/nowhere: there is no such log.", result.stderr)
+
+
+class Skips(unittest.TestCase):
+    def ran(self, *bodies: str) -> tuple[int, str]:
+        tests = "".join(f"  def test_{i}(self):\n    {body}\n" for i, body in enumerate(bodies))
+        program = f"import skips, unittest\nclass One(unittest.TestCase):\n{tests}skips.main()"
+        result = subprocess.run([sys.executable, "-c", program], cwd=TESTS, capture_output=True, text=True)
+        return result.returncode, result.stdout
+
+    def test_a_skip_is_no_pass_and_no_cover_for_a_failure(self) -> None:
+        skip = "self.skipTest('needs it')"
+        self.assertEqual(self.ran("pass"), (0, ""))
+        self.assertEqual(self.ran("pass", skip, skip), (skips.SKIPPED, "skipped: needs it\n" * 2))
+        self.assertEqual(self.ran("self.fail()", skip), (1, "skipped: needs it\n"))
+
+    def test_every_file_that_skips_says_so(self) -> None:
+        silent = [path.name for path in TESTS.glob("*_test.py") if path.name != Path(__file__).name
+                  and re.search(r"skipTest|skipIf|skipUnless|SkipTest|\b77\)", text := path.read_text("utf-8"))
+                  and ("unittest.main(" in text or "skips" not in text)]  # fmt: skip
+        self.assertEqual(silent, [])
 
 
 if __name__ == "__main__":
