@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Tests of what .ci/run counts as a warning (scripts/upkeep/warnings), and of what ctest counts as skipped
-(test/skips.py)."""
+(test/skips.py); and of scripts/upkeep/verify_all, whose steps call stubs here."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -74,5 +76,81 @@ class Skips(unittest.TestCase):
         self.assertEqual(silent, [])
 
 
+# Of a clone; fails with a compiler of its own
+SCRIPTS_TEST = """#!/bin/sh
+mkdir -p build/log; echo "$WARNED" >build/log/build.txt
+echo "scripts/test $*${CUDACXX:+ with $(basename $CUDACXX)} in $PWD/build"
+[ -z "$CUDACXX" ]
+"""
+
+
+@unittest.skipUnless(shutil.which("git"), "there is no git")
+class VerifyAll(unittest.TestCase):
+    def setUp(self) -> None:
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.tree = Path(folder.name).resolve() / "tree"
+        (self.tree / "scripts/upkeep").mkdir(parents=True)
+        (self.tree / "docs").mkdir()
+        for name in ("verify_all", "warnings"):
+            shutil.copy(UPKEEP / name, self.tree / "scripts/upkeep")
+        test = self.tree / "scripts/test"
+        test.write_text(SCRIPTS_TEST, encoding="utf-8")
+        test.chmod(0o755)
+        (self.tree / ".gitignore").write_text("build/\n", encoding="utf-8")
+        self.git("init", "-q")
+        self.commit()
+
+    def git(self, *words: str) -> str:
+        one = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+        of_others = ("GIT_DIR", "GIT_WORK_TREE")
+        return subprocess.run(["git", *one, *words], cwd=self.tree, check=True, capture_output=True, text=True,
+                              env={k: v for k, v in os.environ.items() if k not in of_others}).stdout  # fmt: skip
+
+    def commit(self) -> str:
+        self.git("add", "-A")
+        self.git("commit", "-qm", "one", "--allow-empty")
+        return self.git("rev-parse", "--short=12", "HEAD").strip()
+
+    def verify(self, *steps: str, code: int = 0, **environment: str) -> list[str]:
+        """The page's lines."""
+        result = subprocess.run([self.tree / "scripts/upkeep/verify_all", *steps], capture_output=True, text=True,
+                                env=os.environ | {"WARNED": "", "CUDA12": "/nowhere"} | environment)  # fmt: skip
+        self.assertEqual(result.returncode, code, result)
+        page = self.tree / "docs/verified.md"
+        rows = page.read_text("utf-8").splitlines() if page.exists() else []
+        return [re.sub(r"\| \d+:\d\d \|", "| 0:00 |", row) for row in rows if re.match(r"\| (?!step)\w", row)]
+
+    def test_a_line_for_each_step_with_its_commit(self) -> None:
+        first = self.commit()
+        rows = self.verify("limits", "cuda12")
+        self.assertEqual(rows[0], "| asan | never run |  |  |  |")
+        self.assertEqual(
+            [rows[2], rows[4]],
+            [f"| cuda12 | skipped | 0:00 | {first} | No nvcc 12 in /usr/local, and CUDA12 names none; "
+             "PyPI has nvcc from 13.0 on. |",
+             f"| limits | passed | 0:00 | {first} | scripts/test -L ^full$ -R (limits/host_full)$ in build |"])  # fmt: skip
+        second = self.commit()
+        again = self.verify("wheels")
+        self.assertEqual(again[:5], rows[:5])
+        self.assertIn(f"| wheels | passed | 0:00 | {second} | scripts/test --wheels in ", again[5])
+
+    def test_one_that_fails_does_not_end_it(self) -> None:
+        nvcc = self.tree / "nvcc"
+        nvcc.write_text("#!/bin/sh\n", encoding="utf-8")
+        nvcc.chmod(0o755)
+        rows = self.verify("cuda12", "wheels", code=1, CUDA12=str(nvcc), WARNED=OF_GXX)
+        self.assertRegex(rows[2], r"^\| cuda12 \| failed .* scripts/test  ?with nvcc in ")
+        self.assertRegex(rows[5], rf"^\| wheels \| failed .* {re.escape(OF_GXX)} \|$")
+
+    def test_there_is_no_such_step(self) -> None:
+        self.assertEqual(self.verify("limits", "all", code=1), [])
+
+    def test_the_page_names_all_steps(self) -> None:
+        page = (TESTS.parent / "docs/verified.md").read_text(encoding="utf-8")
+        steps = re.search(r"^steps=\((.*)\)$", (UPKEEP / "verify_all").read_text("utf-8"), re.MULTILINE)[1]
+        self.assertEqual(re.findall(r"^\| (\w+) \| (?!outcome)", page, re.MULTILINE), steps.split())
+
+
 if __name__ == "__main__":
-    unittest.main()
+    skips.main()
