@@ -9,7 +9,6 @@ import csv
 import importlib.util
 import math
 import os
-import re
 import statistics
 import subprocess
 import sys

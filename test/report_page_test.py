@@ -11,7 +11,6 @@ import itertools
 import json
 import math
 import re
-import sys
 import tempfile
 import unittest
 import urllib.parse
