@@ -7,7 +7,9 @@
   plot     of such CSVs, as SVG: each shape's ratio against its work, a panel for each operation
 
 The ratio is the time of the better of the vendor's versions over this one's, vs_library: above 1 it is
-faster. A ratio that the run can't tell from 1 is marked "level".
+faster. A ratio that the run can't tell from 1 is marked "level". Shapes that a fit of scripts/autotune.py
+had seen before say nothing of others: they have a line of their own in the table, and count nowhere else.
+Where a version of the vendor's was wrong there is no ratio.
 
 M, N and K are log-uniform between --low and --high, and multiples of --multiple. Left out are problems of
 more than 400 GFLOP (gemm: 140 GFLOP), because at the power limit ./bench waits for seconds until the clock
@@ -43,6 +45,7 @@ import ladder_csv
 import roofline
 from colours import COLOURS
 from ladder_csv import LadderError, Row, natural, percent, time_text
+from tuning.seen import had_seen, seen
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,6 +136,8 @@ def measure(options: argparse.Namespace) -> int:
     ]  # fmt: skip
     before = written(out)
     print(f"Seed {seed}: {len(problems)} problems, {problems[0]} to {problems[-1]}.", flush=True)
+    if known := [problem for problem in problems if problem in seen(options.family)]:
+        print(f"Of these a fit has seen {', '.join(known)}: they are kept apart.", flush=True)
     began = time.monotonic()
     code = subprocess.run(command).returncode
     if code not in (0, 1) or written(out) == before:
@@ -165,6 +170,11 @@ class Line(Row):
     block: str = ""
     reason: str = ""
 
+    @property
+    def is_seen(self) -> bool:
+        """By a fit, before it was measured."""
+        return had_seen(self.family, self.problem, self.timestamp)
+
 
 class Shape(NamedTuple):
     """A problem that the version and the vendor's were timed on."""
@@ -178,8 +188,11 @@ class Shape(NamedTuple):
 
     @staticmethod
     def of(row: Line, vendors: Iterable[Line]) -> Shape | None:
-        """None without a time of both."""
+        """None without a time of both, and where a vendor's version was wrong: the other may be no rival."""
+        vendors = list(vendors)
         vendor = next((r for r in vendors if r.kernel == row.library), None)
+        if any(r.verdict == "incorrect" for r in vendors):
+            return None
         if not row.timed or not row.vs_library > 0 or not vendor:
             return None
         if not 1 / UNBELIEVABLE < row.vs_library < UNBELIEVABLE:
@@ -196,6 +209,7 @@ class Ladder(NamedTuple):
     kernel: str
     cache: str
     seed: str  # "" for all
+    is_seen: bool  # by a fit
     shapes: tuple[Shape, ...]
 
     @property
@@ -220,22 +234,27 @@ def ladders(rows: Sequence[Line]) -> list[Ladder]:
     for row in rows:
         if not row.is_roof and not row.is_peer:
             groups.setdefault((*ladder_csv.group(row), row.seed), []).append(row)
-    found: dict[tuple[str, str, str, str, str, str], list[Shape]] = {}
+    found: dict[tuple[str, str, str, str, str, str, bool], list[Shape]] = {}
     for group in groups.values():
         vendors = [r for r in group if r.is_baseline]
         for row in group:
             if not row.is_baseline and (shape := Shape.of(row, vendors)):
-                key = (row.family, row.op, row.dtype, row.kernel, row.cache, row.seed)
+                key = (row.family, row.op, row.dtype, row.kernel, row.cache, row.seed, row.is_seen)
                 found.setdefault(key, []).append(shape)
     return [Ladder(*key, tuple(shapes)) for key, shapes in sorted(found.items())]
 
 
 def of_all_seeds(found: Sequence[Ladder]) -> list[Ladder]:
+    """Without the shapes that a fit has seen."""
     merged: dict[tuple[str, ...], Ladder] = {}
-    for one in found:
+    for one in not_seen(found):
         before = merged[one[:5]].shapes if one[:5] in merged else ()
         merged[one[:5]] = one._replace(seed="", shapes=before + one.shapes)
     return [*merged.values()]
+
+
+def not_seen(found: Iterable[Ladder]) -> list[Ladder]:
+    return [one for one in found if not one.is_seen]
 
 
 def read_lines(path: Path) -> list[Line]:
@@ -279,7 +298,7 @@ def table_text(rows: Sequence[Line], bar: float) -> str:
     """Markdown."""
     parts = []
     if found := ladders(rows):
-        parts += [summary(found), worst(found), below(found, bar)]
+        parts += [summary(found), worst(not_seen(found)), below(found, bar)]
         parts.append(f"{source(rows)}.")
     parts.append(not_timed(rows))
     return "\n\n".join(filter(None, parts))
@@ -293,9 +312,9 @@ def summary(found: Sequence[Ladder]) -> str:
         "|---|---|---:|---:|" + "---:|" * len(BARS) + "---:|---:|",
     ]  # fmt: skip
     totals = {one[:5]: one for one in of_all_seeds(found)}
-    seeds = Counter(one[:5] for one in found)
+    seeds = Counter(one[:5] for one in not_seen(found))
     for i, one in enumerate(found):
-        lines.append(summary_line(one, one.seed))
+        lines.append(summary_line(one, one.seed + ", seen by a fit" * one.is_seen))
         is_last = i + 1 == len(found) or found[i + 1][:5] != one[:5]
         if is_last and seeds[one[:5]] > 1:
             lines.append(summary_line(totals[one[:5]], "all"))
@@ -311,6 +330,8 @@ def summary_line(one: Ladder, seed: str) -> str:
 
 
 def worst(found: Sequence[Ladder]) -> str:
+    if not found:
+        return ""
     shapes = sorted((s.ratio, i, s) for i, s in enumerate(s for one in found for s in one.shapes))
     lines = [
         f"The {min(WORST, len(shapes))} worst:", "",
@@ -387,8 +408,15 @@ def kind(row: Line) -> str:
     return f"{of_block} threads{', persistent' if is_persistent else ''}"
 
 
-def draw_plot(rows: Sequence[Line], bar: float) -> Figure:
+def drawn(rows: Sequence[Line]) -> list[Ladder]:
     panels = of_all_seeds(timed_ladders(rows))
+    if not panels:
+        raise LadderError("A fit has seen all of these shapes: measure those of another seed.")
+    return panels
+
+
+def draw_plot(rows: Sequence[Line], bar: float) -> Figure:
+    panels = drawn(rows)
     shapes = [s for one in panels for s in one.shapes]
     counts = Counter(kind(s.row) for s in shapes)
     # The most frequent ones, in the order of their threads; the others share the last mark.
@@ -520,7 +548,7 @@ def plot(options: argparse.Namespace) -> int:
     if options.out.suffix not in (".svg", ".png"):
         raise LadderError(f"{options.out} must end in .svg or .png.")
     rows = read(options.csv)
-    description = describe(of_all_seeds(timed_ladders(rows)))
+    description = describe(drawn(rows))
     ladder_csv.needs_package("matplotlib")
     try:
         roofline.save(draw_plot(rows, options.bar), options.out, description)

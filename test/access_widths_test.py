@@ -24,10 +24,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
+import skips
+
 from nvcc_outputs import built, compiled, disassembled
 
 ROOT = Path(__file__).resolve().parent.parent
-SKIPPED = 77
 
 
 class Place(NamedTuple):
@@ -265,8 +266,7 @@ def main() -> int:
     ]
     nvcc = shlex.split(entries[0]["command"])[0] if entries else None
     if nvcc is None or shutil.which(nvcc) is None:
-        print("no kernel is compiled by nvcc here")
-        return SKIPPED
+        skips.whole("no kernel is compiled by nvcc here")
     nvdisasm = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=str(Path(nvcc).parent))
 
     def read(entry: dict[str, str]) -> Read:

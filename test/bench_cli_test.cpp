@@ -275,7 +275,8 @@ TEST_F(BenchCli, ProfileTakesPatternsAndProblems) {
 
 TEST_F(BenchCli, ProfileNamesTheProfilers) {
   const Result result = bench("--profile=gemm/f32/v05_tile2d/64x64x64", "--backend=cuda ");
-  if (result.err.find("Without a GPU") != std::string::npos) GTEST_SKIP() << result.err;
+  if (result.err.find("Without a GPU") != std::string::npos)
+    GTEST_SKIP() << "nothing ran on a GPU: " << result.err;
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::string what = LADDER_BENCH " --profile='gemm/f32/v05_tile2d/64x64x64'\n";
   EXPECT_THAT(result.out, AllOf(HasSubstr("ncu --profile-from-start off --nvtx --set full " + what),
@@ -290,7 +291,8 @@ TEST_F(BenchCli, CountersOfTheGpuAreTheHostExecutors) {
       "--backend=cuda ");
   for (const char* lacks :
        {"Without a GPU", "NVreg_Restrict", "this build has no CUPTI", "cannot be loaded"}) {
-    if (result.err.find(lacks) != std::string::npos) GTEST_SKIP() << result.err;
+    if (result.err.find(lacks) != std::string::npos)
+      GTEST_SKIP() << "nothing ran on a GPU: " << result.err;
   }
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const auto fields = [](const std::string& line) {
@@ -362,7 +364,8 @@ TEST_F(BenchCli, ExplainedLinesAreTheKernels) {
 }
 
 TEST_F(BenchCli, ExplainOnAGpuIsRefused) {
-  if (bench("--benchmark_list_tests", "--backend=cuda ").exit_code != 0) GTEST_SKIP() << "no GPU";
+  const Result names = bench("--benchmark_list_tests", "--backend=cuda ");
+  if (names.exit_code != 0) GTEST_SKIP() << "nothing ran on a GPU: " << names.err;
   expect_refused("--explain", "not on a GPU: add --backend=host", "");
 }
 

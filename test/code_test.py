@@ -13,6 +13,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import skips
+
 ROOT = Path(__file__).resolve().parent.parent
 UPKEEP = ROOT / "scripts" / "upkeep"
 sys.path[:0] = [str(ROOT / "scripts"), str(UPKEEP)]
@@ -234,4 +236,4 @@ class Command(unittest.TestCase):
 if __name__ == "__main__":
     for name in ("GIT_DIR", "GIT_WORK_TREE"):
         os.environ.pop(name, None)
-    unittest.main()
+    skips.main()

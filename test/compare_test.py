@@ -19,6 +19,8 @@ from statistics import median, stdev
 from typing import Any, Callable
 from unittest import mock
 
+import skips
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "scripts" / "compare.py"
 sys.dont_write_bytecode = True  # none beside the script
@@ -586,4 +588,4 @@ class SamplesOfBench(Compare):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    skips.main()

@@ -13,6 +13,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import skips
+
 ROOT = Path(__file__).resolve().parent.parent
 GNU = ["-DCMAKE_CXX_COMPILER_FORCED=1", "-DCMAKE_CXX_COMPILER_ID=GNU",
        "-DCMAKE_CXX_COMPILER_VERSION=12.2.0"]  # which spares trying the compiler  # fmt: skip
@@ -124,4 +126,4 @@ class Commit(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    skips.main()

@@ -30,6 +30,8 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+import skips
+
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
 OTHERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]  # whose links and flags are looked up
@@ -37,7 +39,6 @@ OTHERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]  # whose links and flags
 FAMILY, VERSIONS = "transpose", re.compile(r"v0[1-6]|v10")
 FENCE = re.compile(r"^```(\w*)(?: ([^\n]+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CANNOT_DRAW = re.compile(r"\w+ is missing: scripts/setup installs it")
-SKIPPED = 77
 
 
 class Block(NamedTuple):
@@ -162,7 +163,7 @@ def check_flags(block: Block, tree: Path, bench: Path) -> str:
 def main() -> int:
     build = Path(sys.argv[1]).resolve()
     found = blocks()
-    failures, missing = check_links(), False
+    failures, missing = check_links(), set()
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as of_all:
         tree, whole = Path(*sys.argv[2:] or [folder]).resolve(), Path(of_all)
         built_tree(whole, build)
@@ -181,8 +182,9 @@ def main() -> int:
                 wrong = check_flags(block, tree, build / "bench")
             elif block.language == "sh":
                 printed, wrong = run(block, whole if block.argument == "all" else tree)
-                if wrong and CANNOT_DRAW.search(printed):
-                    wrong, missing = "", True
+                if wrong and (lacks := CANNOT_DRAW.search(printed)):
+                    wrong = ""
+                    missing.add(lacks[0])
                 elif wrong:
                     wrong += "\n" + printed
             elif block.language == "text":
@@ -194,7 +196,7 @@ def main() -> int:
             if wrong:
                 failures.append(f"{block.place}: {wrong}")
     print(*failures, sep="\n")
-    return 1 if failures else SKIPPED if missing else 0
+    return skips.status(not failures, missing)
 
 
 if __name__ == "__main__":

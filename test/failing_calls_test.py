@@ -36,7 +36,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-SKIPPED = 77
+import skips
+
 HANGS = 120  # seconds, as other programs may hold this one up
 SHORT = 0  # half of what was to be written, read or sent
 NOTHING = -1
@@ -176,8 +177,7 @@ class Bench:
             callers = () if point else CALLERS.unpack(file.read())
         *_, ready, failed, _ = HEAD.unpack_from(bytes_of_plan)
         if ready == -1:
-            print("The system does not let a process filter its own calls.")
-            raise SystemExit(SKIPPED)
+            skips.whole("the system does not let a process filter its own calls")
         counts = COUNTS.unpack_from(bytes_of_plan, HEAD.size)
         numbered = {(i // len(KINDS), KINDS[i % len(KINDS)]): n for i, n in enumerate(counts) if n}
         files = {path.name: path.read_text(errors="replace") for path in folder.iterdir()}
@@ -312,9 +312,8 @@ def main() -> int:
     parser.add_argument("--only", choices=ERRORS)
     arguments = parser.parse_args()
     if b"libstdc++.so" not in Path(arguments.bench).read_bytes():
-        print("skipped: libstdc++ is linked statically, so that the host executor's library has an")
-        print("operator new of its own, which does not say how much memory is free.")
-        return 77
+        skips.whole("libstdc++ is linked statically, so that the host executor's library has an operator new "
+                    "of its own, which does not say how much memory is free")  # fmt: skip
     print(f"seed {arguments.seed}")
     rng = random.Random(arguments.seed)
     begin = time.monotonic()

@@ -30,7 +30,7 @@ class Faults : public InEmptyFolder<testing::TestWithParam<Backend>> {
     InEmptyFolder::SetUp();
     if (const Result names = bench("--benchmark_list_tests"); names.exit_code != 0) {
       if (std::getenv("LADDER_REQUIRE_GPU")) FAIL() << names.err;
-      GTEST_SKIP() << names.err;
+      GTEST_SKIP() << "nothing ran on a GPU: " << names.err;
     }
   }
 

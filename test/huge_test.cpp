@@ -25,7 +25,7 @@ class HugeTest : public testing::TestWithParam<std::tuple<std::string_view, DTyp
   void SetUp() override {
     if (device_) return;
     if (std::getenv("LADDER_REQUIRE_GPU")) FAIL() << "LADDER_REQUIRE_GPU is set: " << why_not_;
-    GTEST_SKIP() << "no kernel ran on a GPU: " << why_not_;
+    GTEST_SKIP() << "nothing ran on a GPU: " << why_not_;
   }
 
   static inline std::unique_ptr<Device> device_;
@@ -46,7 +46,7 @@ TEST_P(HugeTest, EveryVersionReachesTheLastElement) {
   const Family& family = family_of(*kernels.front());
   const Problem problem = family.problem(kProblem);
   if (family.memory(problem, dtype) > kWhole * static_cast<double>(device_->free_memory())) {
-    GTEST_SKIP() << "no kernel ran on a GPU: too little of its memory is free";
+    GTEST_SKIP() << "nothing ran on a GPU: too little of its memory is free";
   }
   const auto workload = family.open(problem, dtype, family.input_sets().front(), 1, *device_);
   for (const Kernel* kernel : kernels) {

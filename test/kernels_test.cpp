@@ -279,7 +279,7 @@ class NoGpu : public testing::Test {
       if (kernel.family == family_) note_checks("compiled", kernel, 0);
     }
     if (std::getenv("LADDER_REQUIRE_GPU")) FAIL() << "LADDER_REQUIRE_GPU is set, but: " << reason_;
-    GTEST_SKIP() << "no kernel ran on a GPU: " << reason_;
+    GTEST_SKIP() << "nothing ran on a GPU: " << reason_;
   }
 
  private:

@@ -11,10 +11,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NoReturn
+
+import skips
 
 ROOT = Path(__file__).resolve().parent.parent
-SKIPPED = 77
 WITHIN = 0.02
 
 # Bound by memory and by arithmetic; long ones, as two processes of one program see short kernels
@@ -25,11 +25,6 @@ FILTER = "^(softmax/bf16|layernorm/f32|gemm/f32|elementwise/add/f32)/best/"
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "scripts"))
-
-
-def skip(reason: str) -> NoReturn:
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
 
 
 def run(*line: object) -> None:
@@ -54,11 +49,11 @@ def main() -> None:
     try:
         import torch
     except ImportError:
-        skip("this Python has no PyTorch")
+        skips.whole("this Python has no PyTorch")
     if not torch.cuda.is_available():
         if os.environ.get("LADDER_REQUIRE_GPU"):
             sys.exit("LADDER_REQUIRE_GPU is set, but PyTorch finds no NVIDIA GPU.")
-        skip("PyTorch finds no NVIDIA GPU")
+        skips.whole("PyTorch finds no NVIDIA GPU")
     with tempfile.TemporaryDirectory() as folder:
         alone, together = Path(folder) / "bench.csv", Path(folder) / "bench-peers.csv"
         run(bench, "--backend=cuda", f"--csv={alone}", f"--benchmark_filter={FILTER}", *PROBLEMS)

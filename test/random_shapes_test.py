@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import math
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,8 @@ import xml.etree.ElementTree
 from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+import skips
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "scripts" / "random_shapes.py"
@@ -26,6 +29,7 @@ import random_shapes  # noqa: E402
 from colours import COLOURS  # noqa: E402
 from ladder_csv import LadderError  # noqa: E402
 from random_shapes import FAMILIES, draw  # noqa: E402
+from tuning.seen import had_seen  # noqa: E402
 
 if __name__ == "__main__":
     ladder_csv.find_package("matplotlib")
@@ -208,6 +212,14 @@ class Table(Case):
         self.assertIn("- gemm_tensor nt bf16 v20: 2 unsupported (rows too short): 8x16x8, 8x24x8", text)
         self.assertIn("| 7 | 1 | 0.500 |", text)
 
+    def test_a_library_that_is_wrong_makes_no_ratio(self) -> None:
+        wrong = group("8x16x8", 10, 1, 20)
+        wrong[0] |= {"verdict": "incorrect", "reason": "3 of 64 wrong", "time_us": "", "time_us_median": ""}
+        wrong[2] |= {"library": "v00b_cublaslt", "vs_library": 2.0}
+        text = self.table(group("16x16x16", 10, 5, 5) + wrong)
+        self.assertIn("| 7 | 1 | 0.500 |", text)
+        self.assertIn("- gemm_tensor nt bf16 v00: 1 incorrect (3 of 64 wrong): 8x16x8", text)
+
     def test_refusals(self) -> None:
         here = self.write(group("16x16x16", 10, 5, 5))
         there = self.write(group("16x16x16", 10, 5, 5, device="Other GPU"), "other.csv")
@@ -219,6 +231,56 @@ class Table(Case):
         self.refuses("must end in .svg or .png", "plot", here, "--out=plot.pdf")
         result = self.run_script("table", here)
         self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+
+class Seen(Case):
+    """What a fit had seen is no sample of shapes that nobody tuned."""
+
+    TUNED = "1024x1024x1024"  # in gemm_tensor's list
+
+    def test_they_are_kept_apart(self) -> None:
+        text = self.table(group("16x16x16", 10, 9, 9) + group(self.TUNED, 10, 5, 5),
+                          group("32x16x16", 10, 9, 9, seed=8))  # fmt: skip
+        self.assertIn("| gemm_tensor nt bf16 v20 | 7 | 1 | 0.900 |", text)
+        self.assertIn("| gemm_tensor nt bf16 v20 | 7, seen by a fit | 1 | 0.500 |", text)
+        self.assertIn("| gemm_tensor nt bf16 v20 | all | 2 | 0.900 |", text)
+        self.assertIn("below 0.9: 0 of 2\n", text)
+        self.assertEqual(text.count(self.TUNED), 0)
+        self.refuses("A fit has seen all of these shapes", "plot", self.write(group(self.TUNED, 10, 5, 5)),
+                     "--out=x.svg")  # fmt: skip
+        self.assertNotIn("worst", self.table(group(self.TUNED, 10, 5, 5)))
+
+    def test_from_when_on(self) -> None:
+        slow = "1360x280x1296"  # of 2026-11-27c-autotune-gemm_tensor.csv
+        self.assertFalse(had_seen("gemm_tensor", slow, "2026-11-27T06:39:24Z"))
+        self.assertTrue(had_seen("gemm_tensor", slow, "2026-11-28T00:29:08Z"))
+        self.assertFalse(had_seen("gemm", slow, "2026-11-28T00:29:08Z"))
+        self.assertFalse(had_seen("gemm_tensor", "16x16x16", "2099-01-01T00:00:00Z"))
+
+    def test_who_measures_hears_of_them(self) -> None:
+        result = self.run_script("measure", "--family=gemm", "--seed=1", "--low=1024", "--high=1024",
+                                 "--count=1", f"--build={self.folder}")  # fmt: skip
+        self.assertIn("There is no bench in", result.stderr)
+        bench = self.folder / "bench"
+        bench.write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+        bench.chmod(0o755)
+        result = self.run_script("measure", "--family=gemm", "--seed=1", "--low=1024", "--high=1024",
+                                 "--count=1", f"--build={self.folder}")  # fmt: skip
+        self.assertIn("Of these a fit has seen 1024x1024x1024: they are kept apart.", result.stdout)
+
+    def test_published_ones_are_named(self) -> None:
+        """In results/README.md, each file with how many of its shapes a fit had seen."""
+        published = []
+        for path in sorted((ROOT / "results").glob("*/*-gemm*-shapes.csv")):
+            rows = [r for r in random_shapes.read([path]) if re.match("v(20|28)_", r.kernel)]
+            seen = {row.problem for row in rows if row.is_seen}
+            if seen:
+                of = len({row.problem for row in rows})
+                published.append(f"{len(seen)} of {of} in {path.relative_to(ROOT / 'results')}")
+        text = " ".join((ROOT / "results/README.md").read_text(encoding="utf-8").split())
+        paragraph = re.search(r"Shapes that a fit [^(]*\([^)]*\) .*?\.(?= [A-Z])", text)
+        named = re.findall(r"\d+ of \d+ in [^\s,]+\.csv", paragraph[0] if paragraph else "")
+        self.assertEqual(sorted(named), sorted(published))
 
 
 @unittest.skipUnless(CAN_DRAW, "needs matplotlib: scripts/setup")
@@ -350,4 +412,4 @@ class Measure(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    skips.main()

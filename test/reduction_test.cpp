@@ -96,7 +96,7 @@ TEST(Reduction, OfMoreElementsThan32BitsCount) {
   try {
     device = open_cuda_device(0);
   } catch (const std::exception& error) {
-    GTEST_SKIP() << error.what();
+    GTEST_SKIP() << "nothing ran on a GPU: " << error.what();
   }
   constexpr std::int64_t kHalf = std::int64_t{1} << 31, kN = kHalf + 13;
   if (device->free_memory() < 10e9) GTEST_SKIP() << "takes 10 GB";

@@ -11,7 +11,6 @@ import itertools
 import json
 import math
 import re
-import sys
 import tempfile
 import unittest
 import urllib.parse
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Iterable
 
 # First: it finds the scripts.
+import skips
 from scripts_test import ALL, GEMM, RELU, SCRIPTS, Case, equal_rounds, gemm, line, older
 from vision import MACHADO, contrast, seen
 
@@ -36,7 +36,6 @@ MEASURED = sorted(  # of ./bench; but for the hundreds of shapes of scripts/auto
     if "-autotune-" not in path.name and path.read_text("utf-8").startswith("family,")
 )  # fmt: skip
 H200 = ladder_csv.ROOT / "results" / "h200" / "2026-11-23.csv"
-SKIPPED = 77
 LIMIT = 3_000_000  # bytes of the page of a full run
 SECONDS = 2.0  # until such a page can be used
 HOSTILE = '4 < 8 & "quoted" </script><script>throw 1</script> $name'
@@ -683,5 +682,4 @@ class InBrowser(PageCase):
 
 
 if __name__ == "__main__":
-    outcome = unittest.main(exit=False).result
-    sys.exit(1 if not outcome.wasSuccessful() else SKIPPED if outcome.skipped else 0)
+    skips.main()

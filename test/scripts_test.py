@@ -17,6 +17,8 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+import skips
+
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 UPKEEP = SCRIPTS / "upkeep"
 sys.path[:0] = [str(SCRIPTS), str(UPKEEP)]
@@ -1238,27 +1240,27 @@ def names(tests: unittest.TestSuite | unittest.TestCase) -> list[str]:
     return [name for part in tests for name in names(part)]
 
 
-def run_one(name: str) -> tuple[bool, int, str]:
-    """Whether a test succeeded, how many were skipped, and what it printed."""
+def run_one(name: str) -> tuple[bool, list[str], str]:
+    """Whether a test succeeded, why parts were skipped, and what it printed."""
     out = io.StringIO()
     test = unittest.defaultTestLoader.loadTestsFromName(name, sys.modules["__main__"])
     result = unittest.TextTestRunner(out, verbosity=2).run(test)
-    return result.wasSuccessful(), len(result.skipped), out.getvalue()
+    return result.wasSuccessful(), [reason for _, reason in result.skipped], out.getvalue()
 
 
 def main() -> int:
     """Runs the tests on all cores, because drawing takes long; arguments are unittest's."""
     ladder_csv.find_package("matplotlib")
     if len(sys.argv) > 1:
-        unittest.main()
+        skips.main()
     tests = names(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
     with multiprocessing.get_context("fork").Pool() as pool:
         outcomes = pool.map(run_one, tests, chunksize=1)
     failed = [text for good, _, text in outcomes if not good]
     print(*failed, sep="\n", end="")
-    skipped = sum(skipped for _, skipped, _ in outcomes)
-    print(f"{len(tests) - len(failed) - skipped} passed, {len(failed)} failed, {skipped} skipped")
-    return 1 if failed else 0
+    skipped = [reason for _, reasons, _ in outcomes for reason in reasons]
+    print(f"{len(tests) - len(failed) - len(skipped)} passed, {len(failed)} failed, {len(skipped)} skipped")
+    return skips.status(not failed, skipped)
 
 
 if __name__ == "__main__":

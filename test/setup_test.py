@@ -14,10 +14,11 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import skips
+
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
 REAL = """awk bash cat chmod cmp cp cut dirname env grep head ln mkdir mktemp mv nproc readlink rm sed
     sleep sort tail tee touch tr""".split()
-HAS_DRIVER = Path("/proc/driver/nvidia/version").exists()
 
 GXX = "case $1 in -dumpfullversion) echo 12.2.0;; esac"
 CMAKE = """
@@ -28,7 +29,8 @@ case $1 in
 esac"""
 BUILD = """[ "$NINJA_STATUS" = '[%f/%t] ' ] || exit 1; mkdir -p "$2"; echo '[1/2] one'; echo '[2/2] two'
 printf '#!/bin/sh\\necho bench "$@"\\n' >"$2/bench"; chmod +x "$2/bench" """
-CTEST = """echo "$*" >"$HERE/tested"; cat "$HERE/summary" >>"$LADDER_TEST_SUMMARY"; exit 5"""
+CTEST = """echo "$*" >"$HERE/tested"; cat "$HERE/summary" >>"$LADDER_TEST_SUMMARY"
+while [ "$1" != --output-junit ]; do shift; done; cp "$HERE/junit" "$2"; exit 5"""
 NVCC = """case $1 in
   --version) echo "Cuda compilation tools, release VERSION, V0" ;;
   -ccbin) [ "$2" != "$(cat "$HERE/refused")" ] ;;
@@ -65,6 +67,10 @@ class Case(unittest.TestCase):
         self.bin.mkdir()
         for name in ("setup", "test", "bench", "requirements.txt"):
             shutil.copy(SCRIPTS / name, self.tree / "scripts")
+        setup = self.tree / "scripts/setup"
+        text, found = re.subn("(?m)^driver_file=.*", "driver_file=/nonexistent", setup.read_text(encoding="utf-8"))
+        self.assertEqual(found, 1)  # this machine may have a driver
+        setup.write_text(text, encoding="utf-8")
         for name in REAL:
             (self.bin / name).symlink_to(shutil.which(name) or name)
         stubs = {"cmake": CMAKE, "ctest": CTEST, "g++": GXX, "ninja": "", "ldconfig": "",
@@ -72,7 +78,7 @@ class Case(unittest.TestCase):
         for name, text in stubs.items():
             self.stub(name, text)
         self.say("build.sh", BUILD)
-        for name in ("configure.sh", "pip.sh", "summary", "refused"):
+        for name in ("configure.sh", "pip.sh", "summary", "junit", "refused"):
             self.say(name, "")
 
     def stub(self, name: str, text: str) -> None:
@@ -122,7 +128,6 @@ class Case(unittest.TestCase):
         return "\n".join(above)
 
 
-@unittest.skipIf(HAS_DRIVER, "this machine has an NVIDIA driver")
 class NoDriver(Case):
     def test_only_the_headers_are_fetched(self) -> None:
         self.runs("setup")
@@ -364,12 +369,33 @@ class Summary(Case):
     def test_a_choice_without_kernels(self) -> None:
         self.assertEqual(self.last_line("", "-R", "scripts"), "No kernel was checked.")
 
-    @unittest.skipIf(HAS_DRIVER, "this machine has an NVIDIA driver")
     def test_no_nvcc(self) -> None:
         (self.bin / "nvcc").unlink()
         self.assertEqual(self.last_line("host a/v01 7\n"),
                          "7 checks of 1 kernel on the host executor; "
                          "no nvcc: nothing was compiled for GPUs.")  # fmt: skip
+
+    def skipped(self, *texts: str) -> None:
+        """What ctest writes of tests with these outputs."""
+        cases = [f'\t<testcase name="{i}" classname="{i}" time="1" status="notrun">\n'
+                 f'\t\t<skipped message="SKIP_RETURN_CODE=77"/>\n\t\t<system-out>{text}\n</system-out>\n'
+                 "\t</testcase>\n" for i, text in enumerate(texts)]  # fmt: skip
+        ran = '\t<testcase name="ran" status="run">\n\t\t<system-out>skipped: not\n</system-out>\n\t</testcase>\n'
+        fell = '\t<testcase name="fell" status="notrun">\n\t\t<skipped message="Unable to find executable"/>\n' \
+               "\t\t<system-out>skipped: not\n</system-out>\n\t</testcase>\n"  # fmt: skip
+        self.say("junit", f"<testsuite>\n{ran}{''.join(cases)}{fell}</testsuite>\n")
+
+    def test_what_was_skipped_and_why(self) -> None:
+        gpu = "[ RUN      ] a\n/t.cpp:2: Skipped\nnothing ran on a GPU: none is &lt;here&gt;\n[  SKIPPED ] a"
+        numpy = "skipped: needs numpy: scripts/setup"
+        self.skipped(gpu)
+        self.assertEqual(self.last_line("host a/v01 1\n"),
+                         "1 check of 1 kernel on the host executor; "
+                         "1 test was skipped, or parts of it: nothing ran on a GPU.")  # fmt: skip
+        self.skipped(gpu, f"{numpy}\n...\n{numpy}\nskipped: &lt;a&gt; &amp; b", numpy, f"{gpu}\n{gpu}", "", gpu)
+        self.assertEqual(self.last_line(""),
+                         "No kernel was checked; 6 tests were skipped, or parts of them: nothing ran on a "
+                         "GPU (3), needs numpy (2), <a> & b (1), no reason given (1).")  # fmt: skip
 
     def test_labels(self) -> None:
         def tested(*arguments: str) -> str:
@@ -397,4 +423,4 @@ class Help(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    skips.main()

@@ -19,6 +19,8 @@ import unittest
 from pathlib import Path
 from typing import Any
 
+import skips
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts" / "upkeep")]
 
@@ -30,7 +32,6 @@ SCRIPT = ROOT / "scripts" / "stepper.py"
 SITE = ROOT / "docs" / "site"
 IN_PAGE = (ROOT / "test" / "stepper_test.js").read_text(encoding="utf-8")
 PAGES = [page.file for page in stepper.SITE]
-SKIPPED = 77
 BENCH = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and sys.argv[1][0] != "-" else Path()
 FULL = "--full" in sys.argv
 sys.argv = [argument for argument in sys.argv if argument != "--full"]
@@ -640,5 +641,4 @@ class InChromium(unittest.TestCase):
 if __name__ == "__main__":
     if not BENCH.is_file():
         sys.exit(__doc__)
-    result = unittest.main(exit=False).result
-    sys.exit(1 if not result.wasSuccessful() else SKIPPED if result.skipped else 0)
+    skips.main()

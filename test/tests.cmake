@@ -57,7 +57,7 @@ if(LADDER_CUDA)
     add_test(NAME ${family}.gpu COMMAND kernels_on_gpu_test --gtest_filter=${family}/*)
     set_tests_properties(${family}.gpu PROPERTIES LABELS gpu
       COST 1000 # begins first: the GPU is busy while cores are with the host executor's tests
-      SKIP_REGULAR_EXPRESSION "no kernel ran on a GPU")
+      SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
   endforeach()
 
   add_executable(huge_test test/huge_test.cpp)
@@ -66,7 +66,7 @@ if(LADDER_CUDA)
   set_target_properties(huge_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   add_test(NAME elementwise.beyond_2_to_31 COMMAND huge_test)
   set_tests_properties(elementwise.beyond_2_to_31 PROPERTIES LABELS full
-    SKIP_REGULAR_EXPRESSION "no kernel ran on a GPU")
+    SKIP_REGULAR_EXPRESSION "nothing ran on a GPU")
 endif()
 
 # The harness itself
@@ -152,8 +152,7 @@ if(Python3_Interpreter_FOUND AND NOT LADDER_SANITIZE # whose allocator must come
   add_test(NAME bench.some_calls_fail COMMAND ${failing_calls} --seed=1)
   add_test(NAME bench.every_call_fails COMMAND ${failing_calls} --seconds=60)
   set_tests_properties(bench.every_call_fails PROPERTIES LABELS full COST 500)
-  set_tests_properties(bench.some_calls_fail bench.every_call_fails PROPERTIES
-    SKIP_RETURN_CODE 77 PROCESSORS 2)
+  set_tests_properties(bench.some_calls_fail bench.every_call_fails PROPERTIES PROCESSORS 2)
 endif()
 
 # ./bench with kernels that fault, each in its own way
@@ -318,7 +317,7 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/configure_test.py)
   add_test(NAME scripts.report
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/report_page_test.py)
-  set_tests_properties(scripts.report PROPERTIES SKIP_RETURN_CODE 77 COST 500)
+  set_tests_properties(scripts.report PROPERTIES COST 500)
   if(NOT LADDER_SANITIZE) # which does not count, and has no clusters
     add_test(NAME scripts.tuning_estimates_as_v20
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/estimates_agree_test.py
@@ -327,12 +326,14 @@ if(Python3_Interpreter_FOUND)
     add_test(NAME scripts.stepper COMMAND ${stepper})
     add_test(NAME scripts.stepper_site COMMAND ${stepper} --full Pages)
     set_tests_properties(scripts.stepper_site PROPERTIES LABELS full)
-    set_tests_properties(scripts.stepper scripts.stepper_site PROPERTIES SKIP_RETURN_CODE 77 COST 500)
+    set_tests_properties(scripts.stepper scripts.stepper_site PROPERTIES COST 500)
   endif()
   add_test(NAME scripts.validate_counters
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/validate_counters_test.py)
   add_test(NAME scripts.autotune
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/autotune_test.py)
+  add_test(NAME scripts.upkeep
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/upkeep_test.py)
   add_test(NAME scripts.mutate
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/mutate_test.py)
   add_test(NAME scripts.check_architectures
@@ -353,14 +354,13 @@ if(Python3_Interpreter_FOUND)
               $<TARGET_FILE:kernel_ladder>)
     add_test(NAME library.best_is_the_fastest
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/best_test.py $<TARGET_FILE:kernel_ladder>)
-    set_tests_properties(library.best_is_the_fastest PROPERTIES SKIP_RETURN_CODE 77)
   endif()
   if(LADDER_CUDA)
     add_test(NAME scripts.peers_agree_with_bench.gpu
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/peers_agree_test.py
               $<TARGET_FILE:bench> $<TARGET_FILE:kernel_ladder>)
     set_tests_properties(scripts.peers_agree_with_bench.gpu PROPERTIES
-      SKIP_RETURN_CODE 77 RUN_SERIAL ON) # its times are of a GPU that does nothing else
+      RUN_SERIAL ON) # its times are of a GPU that does nothing else
   endif()
   add_test(NAME source.includes_go_down
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/includes_test.py)
@@ -372,7 +372,7 @@ if(Python3_Interpreter_FOUND)
   endforeach()
   add_test(NAME docs.commands_and_examples
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/docs_test.py ${CMAKE_BINARY_DIR})
-  set_tests_properties(docs.commands_and_examples PROPERTIES LABELS full SKIP_RETURN_CODE 77)
+  set_tests_properties(docs.commands_and_examples PROPERTIES LABELS full)
   set_tests_properties(docs.commands_and_examples scripts.compare scripts.peers_torch
                        PROPERTIES COST 500)
   # Of the package that `pip install .` makes, where it is installed
@@ -380,33 +380,30 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/torch_test.py)
   add_test(NAME scripts.torch_operators
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/torch_operators_test.py)
-  set_tests_properties(python.operators scripts.torch_operators PROPERTIES SKIP_RETURN_CODE 77)
   # Of examples/: with a GPU there, else in simulators; and the operators for PyTorch, which nvcc compiles
   foreach(part simulated built)
     add_test(NAME examples.${part}
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/examples_test.py ${part})
   endforeach()
-  set_tests_properties(examples.simulated PROPERTIES SKIP_RETURN_CODE 77)
-  set_tests_properties(examples.built PROPERTIES LABELS full SKIP_RETURN_CODE 77)
+  set_tests_properties(examples.built PROPERTIES LABELS full)
   add_test(NAME scripts.readme_is_up_to_date
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/scripts/upkeep/update_readme.py --check)
   if(LADDER_CUDA) # the widths of the accesses that the host executor counts, against nvcc's
     add_test(NAME kernels.access_widths
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/access_widths_test.py
               $<TARGET_FILE:bench> ${CMAKE_BINARY_DIR}/compile_commands.json)
-    set_tests_properties(kernels.access_widths PROPERTIES
-      LABELS full SKIP_RETURN_CODE 77 COST 500)
+    set_tests_properties(kernels.access_widths PROPERTIES LABELS full COST 500)
     add_test(NAME kernels.wgmma_code
       COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/wgmma_code_test.py
               ${CMAKE_BINARY_DIR}/compile_commands.json)
-    set_tests_properties(kernels.wgmma_code PROPERTIES
-      LABELS full SKIP_RETURN_CODE 77 COST 500)
+    set_tests_properties(kernels.wgmma_code PROPERTIES LABELS full COST 500)
   endif()
 endif()
 
 # All that has no label yet: scripts, ./bench as they call it, and the library
 get_property(tests DIRECTORY PROPERTY TESTS)
 foreach(test IN LISTS tests)
+  set_property(TEST ${test} PROPERTY SKIP_RETURN_CODE 77) # test/skips.py
   get_property(labels TEST ${test} PROPERTY LABELS)
   if(NOT labels)
     set_property(TEST ${test} PROPERTY LABELS quick)

@@ -36,7 +36,7 @@ TEST(Timer, AgreesWithCupti) {
     device = open_cuda_device(0);
   } catch (const std::exception& error) {
     if (std::getenv("LADDER_REQUIRE_GPU")) FAIL() << error.what();
-    GTEST_SKIP() << error.what();
+    GTEST_SKIP() << "nothing ran on a GPU: " << error.what();
   }
   ASSERT_TRUE(see_kernels<note_time>());
 

@@ -15,10 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Callable, NamedTuple, Sequence
 
+import skips
+
 for needed, how in (("torch", "pip install torch"), ("kernel_ladder", "pip install .")):
     if importlib.util.find_spec(needed) is None:
-        print(f"{needed} is not installed here: {how}")
-        sys.exit(77)
+        skips.whole(f"{needed} is not installed here: {how}")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
 
 import kernel_ladder as kl  # noqa: E402
@@ -706,4 +707,4 @@ class OnTheGpu(TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    skips.main()

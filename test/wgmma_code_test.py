@@ -26,10 +26,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Iterator
 
+import skips
+
 from nvcc_outputs import built, compiled, disassembled
 
 ROOT = Path(__file__).resolve().parent.parent
-SKIPPED = 77
 
 # C7507, C7508: a register budget is ignored. From C7510 on: products wait for each other.
 ADVICE = re.compile(r"\(C75\d\d\).*")
@@ -108,8 +109,7 @@ def main() -> int:
     ]
     nvcc = shlex.split(entries[0]["command"])[0] if entries else None
     if nvcc is None or shutil.which(nvcc) is None:
-        print("no kernel with wgmma is compiled by nvcc here")
-        return SKIPPED
+        skips.whole("no kernel with wgmma is compiled by nvcc here")
     nvdisasm = shutil.which("nvdisasm") or shutil.which("nvdisasm", path=str(Path(nvcc).parent))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         found = [each for part in pool.map(lambda e: check(e, nvdisasm), entries) for each in part]

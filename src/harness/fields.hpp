@@ -132,7 +132,7 @@ std::uint64_t hash_of(std::string_view bytes);
 /// folder is read when it is first named; its name alone then stands for it. `built_in`: files' bytes by
 /// their names, which no path need name.
 template <auto kMember, class Read>
-Field file(std::string name, Read read, std::map<std::string, std::string> built_in = {}) {
+Field file(std::string name, Read read, const std::map<std::string, std::string>& built_in = {}) {
   using Member = MemberOf<kMember>;
   Field field = field_of<kMember>(Field::Kind::file, std::move(name));
   field.load = [read, built_in](void* problem, const std::string& path) {

@@ -16,15 +16,15 @@ namespace row_norm {
 namespace {
 
 /// The number of some elements, their mean, and the sum of their squared deviations from it.
-struct alignas(16) Moments {
+struct alignas(16) CentredMoments {
   float n = 0, mean = 0, m2 = 0, no_matter = 0;
 
-  __device__ static Moments of(float element) { return {1, element}; }
+  __device__ static CentredMoments of(float element) { return {1, element}; }
 };
 
 /// As many as both: no small deviations from a large mean are rounded away (Chan, Golub and LeVeque,
 /// 1979).
-__device__ inline Moments merged(const Moments& a, const Moments& b) {
+__device__ inline CentredMoments merged(const CentredMoments& a, const CentredMoments& b) {
   const float n = a.n + b.n;
   if (n == 0) return a;
   const float distance = b.mean - a.mean, share = b.n / n;
@@ -33,11 +33,12 @@ __device__ inline Moments merged(const Moments& a, const Moments& b) {
 
 /// Those of the block's threads, by way of of_warp; all threads get them.
 template <int kWarps>
-__device__ Moments merged_over_block(Moments mine, Moments (&of_warp)[kWarps]) {
+__device__ CentredMoments merged_over_block(CentredMoments mine,
+                                            CentredMoments (&of_warp)[kWarps]) {
   auto over_lanes = [&]<int kLanes>(std::integral_constant<int, kLanes>) {
 #pragma unroll
     for (int distance = 1; distance < kLanes; distance *= 2) {
-      Moments other;
+      CentredMoments other;
       other.n = __shfl_xor_sync(0xffffffffu, mine.n, distance);
       other.mean = __shfl_xor_sync(0xffffffffu, mine.mean, distance);
       other.m2 = __shfl_xor_sync(0xffffffffu, mine.m2, distance);
@@ -68,9 +69,10 @@ __device__ inline Squares merged_over_block(Squares mine, ladder::SumStorage<Tea
 }
 
 template <class Norm>
-using MomentsOf = std::conditional_t<Norm::kCentred, Moments, Squares>;
+using MomentsOf = std::conditional_t<Norm::kCentred, CentredMoments, Squares>;
 template <class Norm>
-using OfWarps = std::conditional_t<Norm::kCentred, Moments[Team::kWarps], ladder::SumStorage<Team>>;
+using OfWarps =
+    std::conditional_t<Norm::kCentred, CentredMoments[Team::kWarps], ladder::SumStorage<Team>>;
 
 /// Of RMSNorm, which is not centred, the mean counts as 0, and there is no bias.
 template <class Norm, bool kAligned, class T>
