@@ -73,9 +73,12 @@ class Row(NamedTuple):
     resolution_pct: float = math.nan
     vs_library_low: float = math.nan
     vs_library_high: float = math.nan
+    vs_fastest_high: float = math.nan
     fastest: str = ""
     settled: str = ""
     burst_us: float = math.nan
+    processes: float = math.nan  # that measured it; older files: one
+    between_pct: float = math.nan  # the deviation of their times; of several
     code: str = ""  # the hash of what decides its compiled kernels
 
     @property
@@ -104,8 +107,9 @@ class Row(NamedTuple):
 
     @property
     def is_fastest(self) -> bool:
-        """The fastest version of its ladder, or one that its run can't tell apart from it."""
-        return self.fastest == "yes"
+        """The fastest version of its ladder, or one that its run can't tell apart from it. Older files say so
+        of one whose interval is below 1 by less than the resolution, too."""
+        return self.fastest == "yes" and not self.vs_fastest_high < 1
 
     @property
     def at_power_limit(self) -> bool:
@@ -114,10 +118,8 @@ class Row(NamedTuple):
     @property
     def is_level(self) -> bool:
         """Can its run not tell its speed from the library's? Not known of older files."""
-        if self.kernel == self.library or not self.resolution_pct >= 0:
-            return False
-        inside = self.vs_library_low <= 1 <= self.vs_library_high
-        return inside or abs(self.vs_library - 1) <= self.resolution_pct / 100
+        known = self.kernel != self.library and self.resolution_pct >= 0
+        return known and self.vs_library_low <= 1 <= self.vs_library_high
 
     @property
     def number(self) -> int:

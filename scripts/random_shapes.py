@@ -129,7 +129,7 @@ def measure(options: argparse.Namespace) -> int:
     command = [
         str(program), f"--backend={options.backend}", f"--seed={seed}", f"--csv={out}",
         f"--benchmark_filter=^{options.family}/{names}/({options.version.replace(',', '|')})(_[a-z0-9_]+)?/",
-        f"--{options.family}={','.join(problems)}", *SAMPLING,
+        f"--{options.family}={','.join(problems)}", f"--processes={options.processes}", *SAMPLING,
     ]  # fmt: skip
     before = written(out)
     print(f"Seed {seed}: {len(problems)} problems, {problems[0]} to {problems[-1]}.", flush=True)
@@ -570,6 +570,8 @@ def parser() -> argparse.ArgumentParser:
                      help="where ./bench is (default: build/release, else build/host)")  # fmt: skip
     one.add_argument("--backend", choices=("cuda", "host"), default="cuda",
                      help="host: only checked, on the CPU, which takes small problems")  # fmt: skip
+    one.add_argument("--processes", type=at_least(1, 100), default=1, metavar="N",
+                     help="that measure each problem; 3 for what is published (default: 1)")  # fmt: skip
     one.add_argument("--out", type=Path, metavar="FILE.csv",
                      help="(default: random-FAMILY-DTYPE-SEED-shapes.csv)")  # fmt: skip
 

@@ -26,6 +26,8 @@ struct Row {
   Cache cache = Cache::cold;
   CheckResult check;
   Samples samples;  ///< microseconds on the GPU, or of the CPU on the host executor
+  /// How many of the samples each process gave, one after the other; empty if one gave all.
+  std::vector<std::size_t> of_processes;
   Cost cost{};
   double plan_us = 0;  ///< that the version's plan took, on the CPU; 0 without one
   /// What bounds the problem: "dram", "l2", "fma f32", "wgmma bf16"; empty if unknown.
@@ -42,7 +44,12 @@ struct Row {
   std::optional<HardwareCounts> hardware;  ///< --counters, of the GPU
 
   bool timed() const { return !samples.us.empty(); }
-  double us() const { return middle_mean(samples.us); }
+  std::vector<std::span<const double>> us_by_process() const;
+  double us() const { return mean(process_us()); }
+
+  std::size_t processes() const { return std::max<std::size_t>(of_processes.size(), 1); }
+  /// The time in each process.
+  std::vector<double> process_us() const;
 
   /// The smallest difference that the run can tell: how far the ends of aa's interval are from 1.
   double resolution() const { return std::max(1 - aa->low, aa->high - 1); }
@@ -58,6 +65,13 @@ struct Row {
     return check.verdict == Verdict::incorrect || check.verdict == Verdict::failed || suspect();
   }
 };
+
+/// t_numerator / t_denominator of two rows that the same processes timed in the same rounds.
+Estimate time_ratio(const Row& numerator, const Row& denominator);
+
+/// One row of those that several processes have of a kernel on a problem: the first that did not pass, or
+/// the samples of all, still to be ranked.
+Row merged(std::span<const Row> of_processes);
 
 /// The share of the readings that were under a power or thermal slowdown.
 double throttled_share(std::span<const GpuState> states);

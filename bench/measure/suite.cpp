@@ -391,6 +391,23 @@ void recheck(const Context& context, Workload& workload, const Contest& contest,
   }
 }
 
+void rank(std::span<Row> rows) {
+  if (const Row* const library = fastest_library(rows)) {
+    for (Row& row : rows) {
+      row.library = library->label;
+      if (row.timed()) row.vs_library = time_ratio(*library, row);
+    }
+  }
+  if (const Row* const best = fastest(rows); best && best->aa) {
+    for (Row& row : rows) {
+      if (!row.timed()) continue;
+      row.vs_fastest = time_ratio(*best, row);
+      row.fastest = !row.kernel->version.baseline && row.suspect() == best->suspect() &&
+                    row.vs_fastest->high >= 1;
+    }
+  }
+}
+
 void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows) {
   const Row& first = rows.front();
   if (!contest.first_again.us.empty()) {
@@ -407,20 +424,7 @@ void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows) 
       row.roof_us = us;
     }
   }
-  if (const Row* const library = fastest_library(rows)) {
-    for (Row& row : rows) {
-      row.library = library->label;
-      if (row.timed()) row.vs_library = paired_ratio(library->samples.us, row.samples.us);
-    }
-  }
-  if (const Row* const best = fastest(rows); best && best->aa) {
-    for (Row& row : rows) {
-      if (!row.timed()) continue;
-      row.vs_fastest = paired_ratio(best->samples.us, row.samples.us);
-      row.fastest = !row.kernel->version.baseline && row.suspect() == best->suspect() &&
-                    row.vs_fastest->high >= 1 - row.resolution();
-    }
-  }
+  rank(rows);
 }
 
 std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,

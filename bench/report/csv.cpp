@@ -85,6 +85,8 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"max_err", of(checked, row.check.error)},
       {"tolerance", of(checked, row.check.tolerance)},
       {"cache", when(gpu, [&] { return std::string(row.cache == Cache::cold ? "cold" : "hot"); })},
+      {"processes", when(timed, [&] { return fmt::format("{}", row.processes()); })},
+      {"between_pct", of(timed && row.processes() > 1, 100 * relative_stdev(row.process_us()))},
       {"samples", when(timed, [&] { return fmt::format("{}", row.samples.us.size()); })},
       {"time_us", of(timed, us)},
       {"time_us_min", quantile_of(0)},

@@ -32,6 +32,7 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
+import math
 import os
 import re
 import sys
@@ -351,7 +352,7 @@ def provenance(page: Path, runs: Runs) -> str:
         line += f" ({', '.join(families)})." if several else "."
         shown = [r for family in families for one in run.ladders(family) for r in one.rows]
         if resolution := Resolution.of(shown):
-            line += f" {resolution_text(resolution)}"
+            line += f" {resolution_text(resolution, shown)}"
         lines.append(line + earlier_code(page, run, shown or rows))
     return "\n".join(lines)
 
@@ -376,11 +377,13 @@ def link(run: Run, page: Path) -> str:
     return f"[{run.path.name}]({os.path.relpath(run.path, page.parent).replace(os.sep, '/')})"
 
 
-def resolution_text(resolution: Resolution) -> str:
+def resolution_text(resolution: Resolution, rows: Sequence[Row]) -> str:
+    """How many processes each row is of, and how far from 1 the intervals of their A/A reach."""
+    counts = sorted({1 if math.isnan(r.processes) else int(r.processes) for r in rows if r.timed})
+    of = " or ".join(map(str, counts)) + " processes" if counts != [1] else "one process"
     median, worst = (f"{value:.2f} %" for value in (resolution.median, resolution.worst))
-    if resolution.groups == 1:
-        return f"Differences below {worst} are not told apart."
-    return f"Differences below {median} (median; at worst {worst}) are not told apart."
+    reach = worst if resolution.groups == 1 else f"{median} (median; at worst {worst})"
+    return f"Each row is of {of}; the A/A's interval reaches {reach} from 1."
 
 
 def aa_table(page: Path, machines: Sequence[Runs]) -> str:

@@ -40,7 +40,7 @@ class Timer {
   void* flush_buffer_ = nullptr;
   std::map<int, void*> buffers_of_peers_;  ///< by CUDA's numbers of them
   bool warm_ = false;
-  std::mt19937 random_;  ///< for the rounds' orders
+  std::mt19937 random_{std::random_device{}()};  ///< for the rounds' orders, others in each process
 };
 
 }  // namespace ladder
