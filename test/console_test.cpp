@@ -145,6 +145,9 @@ TEST(Console, VersionsThatAreNotToldApartAreTied) {
     row.samples.us.assign(3, row.us());
     row.of_processes = {1, 1, 1};
   }
+  EXPECT_THAT(in_a_pipe(example), Not(HasSubstr("empty launches")));
+  for (Row& row : example.rows) row.is_short = true;
+  EXPECT_THAT(in_a_pipe(example), HasSubstr(", less than three empty launches\n"));
   EXPECT_THAT(in_a_pipe(example), HasSubstr(" · 3 rounds in 3 processes, resolution 0.13 %"));
 }
 

@@ -192,6 +192,14 @@ class Table(Case):
         self.assertIn("below 0.8: 1 of 3: 16x16x16 (0.50)", self.table(one, two, bar=0.8))
         self.assertIn("| gemm_tensor nt bf16 v20 | 16x16x16 | 0.50 | 10.0 µs | 5.00 µs | v00 | 384 |", text)
 
+    def test_short_ones_are_in_no_mean(self) -> None:
+        one = group("16x16x16", 10, 5, 5, short="yes") + group("32x16x16", 10, 20, 20, short="no")
+        text = self.table(one + group("8x8x8", 10, 9, 9, "tn", short="yes"))
+        self.assertIn("| gemm_tensor nt bf16 v20 | 7 | 2 | 2.000 | 100 % | 100 % | 100 % | 2.00 | 0 | 1 |", text)
+        self.assertIn("| gemm_tensor tn bf16 v20 | 7 | 1 | | | | | | | 1 |", text)
+        self.assertIn("below 0.9: 1 of 2: 16x16x16 (0.50, short)", text)
+        self.assertIn("| 16x16x16 | 0.50 (short) |", text)
+
     def test_ten_worst_in_order(self) -> None:
         lines = [one for i in range(1, 15) for one in group(f"{8 * i}x8x8", 10, 10 - i / 2, 1e3)]
         table = self.table(lines).partition("worst:")[2].partition("\n- ")[0]

@@ -91,6 +91,27 @@ TEST(Csv, TellsHowFarProcessesAreApart) {
   EXPECT_EQ(cells()["samples"], "5");
 }
 
+TEST(Csv, TellsJoulesAtThePowerLimitOnly) {
+  Row row;
+  row.samples.us = {1000, 1000};
+  row.launch_us = 4;
+  row.sm_mhz = 1700;
+  row.power_w = 700;
+  const auto cells = [&] {
+    const auto all = csv_cells(row, {}, 0);
+    return std::map<std::string, std::string>(all.begin(), all.end());
+  };
+  EXPECT_EQ(cells()["joules"], "");
+  EXPECT_EQ(cells()["short"], "no");
+  row.samples.settled = row.is_short = true;
+  EXPECT_EQ(cells()["joules"], "0.7");
+  EXPECT_EQ(cells()["short"], "yes");
+  EXPECT_EQ(cells()["sm_mhz"], "1700");
+  row.launch_us = 0;
+  EXPECT_EQ(cells()["launch_us"], "");
+  EXPECT_EQ(cells()["short"], "");
+}
+
 TEST(Csv, TellsTheCodeOfAVersion) {
   const auto code_in_row = [](const Kernel* kernel) {
     Row row;

@@ -403,6 +403,22 @@ class TellingApart(Case):
         self.assertEqual({r.kernel: r.is_fastest for r in rows if r.fastest == "yes"},
                          {"v01_naive": True, "v02_grid_stride": False, "v03_vec128": True})  # fmt: skip
 
+    def test_older_files_know_short_problems_by_the_empty_launch_beside_them(self) -> None:
+        times = {"v01_naive": 12.5, "v02_grid_stride": 11.9, "p01_torch": 1}
+        lines = [line(kernel, us, roof="") for kernel, us in times.items()]
+        lines += [one | {"problem": "2"} for one in lines if one["kernel"] != "v02_grid_stride"]
+        self.assertEqual({r.short for r in self.rows(lines)}, {""})
+        empty = line("v01_one_float", 4, family="roofs", op="launch", problem="1", roof="")
+        self.write([empty | {"time_us_median": 9}], "0.csv")
+        self.write([empty], "1.csv")
+        self.write([empty | {"device": "Other GPU", "time_us_median": 9}], "2.csv")
+        self.assertEqual([(r.problem, r.short) for r in self.rows(lines) if r.number == 1],
+                         [(lines[0]["problem"], "yes"), ("2", "no")])  # fmt: skip
+        self.assertEqual({r.launch_us for r in self.rows(lines)}, {4})
+        self.assertEqual({r.short for r in self.rows([one | {"short": "no"} for one in lines])}, {"no"})
+        of_itself = self.rows([*lines, empty | {"time_us_median": 3}])
+        self.assertEqual({r.short for r in of_itself if not r.is_roof}, {"no"})
+
     def test_a_baseline_is_once_itself(self) -> None:
         (row,) = self.rows(equal_rounds([gemm("v00_cublas", 52)]))
         self.assertEqual(ladder_csv.ratio_text(row), "1.00")

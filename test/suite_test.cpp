@@ -155,6 +155,35 @@ TEST(Suite, TellsWhatTheRunCanTellApart) {
   EXPECT_NEAR(rows[1].vs_fastest->value, 10 / 10.1, 1e-9);
 }
 
+TEST(Suite, ProblemsOfLessThanThreeEmptyLaunchesAreShort) {
+  Kernel kernels[] = {relu_kernel("v01_slow.cu", right), relu_kernel("v02_fast.cu", right)};
+  const Group group = group_with(kernels);
+  FakeGpu gpu;
+  for (const Kernel& k : gpu.host->kernels()) {
+    if (k.op == std::string_view("launch")) gpu.roofs.push_back(k);
+  }
+  for (const double launch_us : {2.6, 2.7}) {
+    Roofs roofs(gpu, 1);
+    gpu.us = {{"v01_slow", 100}, {"v02_fast", 8}, {label(gpu.roofs.back()), launch_us}};
+    std::vector<Row> rows = measure(group, gpu, 1, roofs);
+    for (const Row& row : rows) {
+      EXPECT_NEAR(row.launch_us, 1.05 * launch_us, 1e-9);
+      EXPECT_EQ(row.is_short, launch_us > 8 / 3.) << "whichever version the row is of";
+    }
+    gpu.us[label(gpu.roofs.back())] = 1;
+    EXPECT_NEAR(measure(group, gpu, 1, roofs)[0].launch_us, 1.05 * launch_us, 1e-9)
+        << "measured once";
+    rows[0].is_short = true;
+    rows[1].samples = {};
+    rank(rows);
+    EXPECT_FALSE(rows[0].is_short);
+  }
+  Roofs none(gpu, 1);
+  gpu.roofs.pop_back();
+  EXPECT_EQ(measure(group, gpu, 1, none)[0].launch_us, 0);
+  EXPECT_FALSE(measure(group, gpu, 1, none)[0].is_short) << "not known";
+}
+
 TEST(Suite, RowsOfSeveralProcessesAreRankedTogether) {
   Kernel kernels[] = {relu_kernel("v00_vendor.cu", right), relu_kernel("v01_steady.cu", right),
                       relu_kernel("v02_fickle.cu", right)};
@@ -672,6 +701,19 @@ TEST(Stages, CompareHoldsRowsAgainstTheLibraryAndTheFastest) {
   EXPECT_FALSE(alone.rows[1].vs_library.has_value());
   EXPECT_FALSE(alone.rows[1].aa.has_value());
   EXPECT_FALSE(alone.rows[1].vs_fastest.has_value()) << "what the run can tell isn't known";
+}
+
+TEST(Stages, ClockAndPowerAreOfTheGroup) {
+  Compared of({10, 9, 8});
+  for (std::size_t i = 0; i < of.rows.size(); ++i) {  // whoever runs while the driver reads them
+    of.rows[i].samples.states.assign(20, {.sm_mhz = 1600 + 100. * i, .power_w = 690 + 10. * i});
+  }
+  compare(of.contest, 0, of.rows);
+  for (const Row& row : of.rows) {
+    EXPECT_EQ(row.sm_mhz, 1700);
+    EXPECT_EQ(row.power_w, 700);
+    EXPECT_NEAR(row.joules(), 700e-6 * row.us(), 1e-12);
+  }
 }
 
 TEST(Stages, CompareTakesTheFastestOfTheVendorsVersions) {

@@ -424,6 +424,10 @@ TEST(Wire, ARowArrivesAsItWas) {
                  .error = "e"};
   row.cost = {1e9, 2e9, 3e9};
   row.plan_us = 34;
+  row.launch_us = 4.5;
+  row.is_short = true;
+  row.sm_mhz = 1755;
+  row.power_w = 690;
   row.roof = "wgmma tf32 / 3";
   row.roof_us = 1.25;
   row.library = "v00_cublas";

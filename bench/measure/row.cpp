@@ -32,7 +32,7 @@ Row merged(std::span<const Row> of_processes) {
   Row all = of_processes.front();
   all.samples = {};
   std::vector<Estimate> aa;
-  std::vector<double> plan_us, roof_us, burst_us;
+  std::vector<double> plan_us, roof_us, burst_us, launch_us;
   for (const Row& row : of_processes) {
     if (row.check.verdict != Verdict::passed) return row;
     const Samples& own = row.samples;
@@ -41,12 +41,14 @@ Row merged(std::span<const Row> of_processes) {
     all.samples.states.insert(all.samples.states.end(), own.states.begin(), own.states.end());
     all.samples.settled |= own.settled;
     if (own.burst_us > 0) burst_us.push_back(own.burst_us);
+    if (row.launch_us > 0) launch_us.push_back(row.launch_us);
     if (row.roof_us > 0) roof_us.push_back(row.roof_us);
     if (row.aa) aa.push_back(*row.aa);
     plan_us.push_back(row.plan_us);
   }
   all.plan_us = mean(plan_us);
   if (!burst_us.empty()) all.samples.burst_us = mean(burst_us);
+  if (!launch_us.empty()) all.launch_us = mean(launch_us);
   if (!roof_us.empty()) all.roof_us = mean(roof_us);
   if (!aa.empty()) all.aa = ratio_of_processes(aa);
   return all;

@@ -32,7 +32,11 @@ struct Row {
   double plan_us = 0;  ///< that the version's plan took, on the CPU; 0 without one
   /// What bounds the problem: "dram", "l2", "fma f32", "wgmma bf16"; empty if unknown.
   std::string roof;
-  double roof_us = 0;   ///< how long the problem takes at its roof
+  double roof_us = 0;     ///< how long the problem takes at its roof
+  double launch_us = 0;   ///< an empty launch's time; 0 if unknown
+  bool is_short = false;  ///< the problem's fastest takes less than kShort empty launches
+  static constexpr double kShort = 3;
+  double sm_mhz = 0, power_w = 0;  ///< medians of what was read in the group; 0 if unknown
   std::string library;  ///< label of the vendor's version it is compared with, the fastest
   std::optional<Estimate> vs_library;  ///< t_library / t_kernel: above 1 is faster
   std::optional<Estimate> vs_fastest;  ///< t_fastest / t_kernel, of the ladder's versions
@@ -53,6 +57,9 @@ struct Row {
 
   /// The smallest difference that the run can tell: how far the ends of aa's interval are from 1.
   double resolution() const { return std::max(1 - aa->low, aa->high - 1); }
+
+  /// Of a launch, at the power limit: by the group's power, which the driver averages over its turns.
+  double joules() const { return power_w * us() * 1e-6; }
 
   /// Share of the roof, 1 at it. Above 1.03 the row is suspect: the data was in a cache, or the
   /// bytes are counted wrongly.

@@ -77,8 +77,9 @@ std::string rounds_text(std::span<const Row> rows) {
     if (!row.timed() || !row.aa) continue;
     const std::string of =
         row.processes() > 1 ? fmt::format(" in {} processes", row.processes()) : "";
-    return fmt::format(" · {} rounds{}, resolution {:.2f} %{}", row.samples.us.size(), of,
-                       100 * row.resolution(), row.samples.settled ? ", at the power limit" : "");
+    return fmt::format(" · {} rounds{}, resolution {:.2f} %{}{}", row.samples.us.size(), of,
+                       100 * row.resolution(), row.samples.settled ? ", at the power limit" : "",
+                       row.is_short ? ", less than three empty launches" : "");
   }
   return "";
 }

@@ -214,6 +214,7 @@ def in_short(one: Ladder, best: Row) -> str:
     """A version's time, its share of the roof, its speed over the vendor's library; its name, and
     those it is tied with."""
     time = time_text(best.time_us) + (" at the power limit" if best.at_power_limit else "")
+    time += " (short)" if one.is_short else ""
     numbers = " · ".join(filter(None, (time, share(best), over_vendor(one, best))))
     if not best.is_fastest:  # by the earlier protocol the fastest is not told from others
         return numbers
@@ -266,6 +267,7 @@ def ladder_table(ladders: Sequence[Ladder]) -> str:
     head += [
         f"{one.dtype}, {'TFLOP/s' if one.is_compute else 'GB/s'}"
         + (", at the power limit" if one.at_power_limit else "")
+        + (", short" if one.is_short else "")
         for one in others
     ]
     kernels = sorted({r.kernel for one in ladders for r in one.rows}, key=ladder_csv.place)
@@ -294,7 +296,8 @@ def ladder_table(ladders: Sequence[Ladder]) -> str:
         table.append(line)
     title = ", ".join(filter(None, (main.op and f"**{main.op}**", main.dtype, main.problem)))
     roof = next((f"roof: {roof_title(r.roof)}" for r in main.timed if r.roof), "")
-    notes = ", ".join(filter(None, (roof, main.at_power_limit and "at the power limit")))
+    notes = ", ".join(filter(None, (roof, main.at_power_limit and "at the power limit",
+                                   main.is_short and "short")))  # fmt: skip
     title += f" ({notes})" if notes else ""
     if main.best and main.best.is_fastest:
         title += f". {main.best.name} is the fastest{main.tied_with(main.best)}"
