@@ -615,7 +615,7 @@ def group_rows(problem: Problem, group: Group, gpu: Gpu) -> list[Cells]:
 def cells(problem: Problem, group: Group, result: Result, gpu: Gpu) -> Cells:
     like = problem.like
     kept = ("family", "op", "dtype", "problem", "backend", "device", "cc", "sms", "cache",
-            "flops", "bytes", "intensity", "pin_gbps", "pin_gflops", "driver")  # fmt: skip
+            "flops", "bytes", "intensity", "launch_us", "short", "pin_gbps", "pin_gflops", "driver")  # fmt: skip
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     row = {column: like.get(column, "") for column in kept} | {
         "kernel": result.kernel, "idea": result.idea, "verdict": result.verdict,
