@@ -109,9 +109,9 @@ int sweep(Options options) {
     opened.best = best_benchmarks(options, *opened.device);
     return opened;
   };
-  Sweep sweep(open, options.seed, options.seconds_per_kernel, options.sampling);
+  Sweep sweep(open, options.seed, options.seconds_per_kernel, options.sampling, options.processes);
   const Machine& machine = sweep.machine();
-  if (earlier) earlier->expect_same(machine);
+  if (earlier) earlier->expect_same(machine, options.processes);
   options.draw_problems(machine.backend);
   std::vector<Group> groups = select_groups(options, machine.backend, machine.best);
   const std::size_t all = groups.size();

@@ -14,8 +14,9 @@ change, and all of them come from the files:
                at the end of a 95 % interval. Of kernels below 10 % of the memory roof that bounds
                them it is 30 %: whether these find their data in a cache depends on where it lies,
                which another process decides anew.
-  error        of each time: from the samples, where `./bench --samples` wrote them beside the CSV
-               (results.json beside results.csv), else as of normal samples.
+  error        of each time: from how far a run's processes are apart, if it had several; else from the
+               samples, where `./bench --samples` wrote them beside the CSV (results.json beside
+               results.csv), else as of normal samples.
 
 p is the probability that spread and error alone take a ratio so far beyond the resolution. Of
 thousands of rows some have a small p by chance, so it is adjusted as Benjamini and Hochberg do: of
@@ -144,6 +145,9 @@ def run(row: Row, line: dict[str, str], samples: Sequence[float]) -> Run:
             error = middle_mean_error(samples) / middle_mean(samples)
         else:
             error = NORMAL_ERROR * rel_stdev / math.sqrt(count)
+        between = number(row, line, "between_pct", 0)
+        if not math.isnan(between):
+            error = between / 100 / math.sqrt(number(row, line, "processes", 2, needed=True))
     resolution = number(row, line, "resolution_pct", 0) / 100
     machine = {column: line.get(column) for column in ALIKE}
     if row.cache == "cold":

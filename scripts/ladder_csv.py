@@ -73,9 +73,15 @@ class Row(NamedTuple):
     resolution_pct: float = math.nan
     vs_library_low: float = math.nan
     vs_library_high: float = math.nan
+    vs_fastest_high: float = math.nan
     fastest: str = ""
     settled: str = ""
     burst_us: float = math.nan
+    processes: float = math.nan  # that measured it; older files: one
+    between_pct: float = math.nan  # the deviation of their times; of several
+    joules: float = math.nan  # of a launch at the power limit
+    launch_us: float = math.nan  # an empty launch
+    short: str = ""  # "yes": the problem's fastest takes less than three of them
     code: str = ""  # the hash of what decides its compiled kernels
 
     @property
@@ -104,20 +110,24 @@ class Row(NamedTuple):
 
     @property
     def is_fastest(self) -> bool:
-        """The fastest version of its ladder, or one that its run can't tell apart from it."""
-        return self.fastest == "yes"
+        """The fastest version of its ladder, or one that its run can't tell apart from it. Older files say so
+        of one whose interval is below 1 by less than the resolution, too."""
+        return self.fastest == "yes" and not self.vs_fastest_high < 1
 
     @property
     def at_power_limit(self) -> bool:
         return self.settled == "yes"
 
     @property
+    def is_short(self) -> bool:
+        """Is it for the launch that it takes its time, whatever the version? No mean counts it."""
+        return self.short == "yes"
+
+    @property
     def is_level(self) -> bool:
         """Can its run not tell its speed from the library's? Not known of older files."""
-        if self.kernel == self.library or not self.resolution_pct >= 0:
-            return False
-        inside = self.vs_library_low <= 1 <= self.vs_library_high
-        return inside or abs(self.vs_library - 1) <= self.resolution_pct / 100
+        known = self.kernel != self.library and self.resolution_pct >= 0
+        return known and self.vs_library_low <= 1 <= self.vs_library_high
 
     @property
     def number(self) -> int:
@@ -280,6 +290,10 @@ class Ladder:
         return any(r.at_power_limit for r in self.timed)
 
     @property
+    def is_short(self) -> bool:
+        return any(r.is_short for r in self.timed)
+
+    @property
     def is_compute(self) -> bool:
         """Is its speed told in operations per second, or in bytes?"""
         roofs = {r.roof for r in self.timed if r.roof}
@@ -383,7 +397,8 @@ def read(path: Path) -> list[Row]:
         raise LadderError(f"{path} is not a CSV of ./bench: {error}.") from None
     if not rows:
         raise LadderError(f"{path} has no rows.")
-    return with_fastest_library(rows.values()) if is_older else list(rows.values())
+    found = with_fastest_library(rows.values()) if is_older else list(rows.values())
+    return found if "short" in header else with_short(found, path)
 
 
 def fastest_library(timed: Iterable[tuple[str, bool, float]]) -> str:
@@ -418,6 +433,48 @@ def with_fastest_library(rows: Iterable[Row]) -> list[Row]:
                             vs_library_high=ratio * (1 + half))  # fmt: skip
 
     return [compared(row) for row in rows]
+
+
+SHORT = 3  # empty launches, as in bench/measure/row.hpp
+
+
+def with_short(rows: Sequence[Row], path: Path) -> list[Row]:
+    """Says of an older file's problems whether they are short, by the empty launch that the family roofs
+    measured there, or else in another file beside it on the same GPU, the last by name."""
+    launches: dict[tuple[str, str], float] = {}
+    for file in (*sorted(path.parent.glob("*.csv")), path):
+        launches |= empty_launches(file, file.stat().st_mtime_ns)
+    fastest: dict[tuple[str, ...], tuple[bool, float]] = {}  # a suspect one only if all are
+    for row in rows:
+        if row.timed and not row.is_peer:
+            one = row.is_suspect, row.time_us
+            fastest[group(row)] = min(one, fastest.get(group(row), one))
+
+    def told(row: Row) -> Row:
+        launch_us = launches.get((row.device, row.cache), math.nan)
+        if not row.timed or row.is_roof or math.isnan(launch_us):
+            return row
+        _, us = fastest.get(group(row), (False, math.inf))
+        short = us < SHORT * launch_us
+        return row._replace(launch_us=launch_us, short="yes" if short else "no")
+
+    return [told(row) for row in rows]
+
+
+@functools.cache
+def empty_launches(path: Path, _changed: int) -> dict[tuple[str, str], float]:
+    """By GPU and cache state, of a CSV's rows of the family roofs; nothing of what is no such CSV."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        if "roofs,launch," not in text:
+            return {}
+        return {
+            (row["device"], row["cache"]): float(row.get("time_us") or row["time_us_median"])
+            for row in csv.DictReader(text.splitlines())
+            if (row["family"], row["op"], row["verdict"]) == ("roofs", "launch", "passed")
+        }
+    except (OSError, UnicodeDecodeError, csv.Error, KeyError, ValueError, TypeError):
+        return {}
 
 
 def half_width(row: Row) -> float:

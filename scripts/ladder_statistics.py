@@ -30,7 +30,7 @@ def middle_mean(samples: Sequence[float]) -> float:
 
 
 def middle_mean_error(samples: Sequence[float]) -> float:
-    """The standard error of middle_mean, from the winsorised variance (Tukey and McLaughlin 1963); 0
+    """The standard error of middle_mean, from the winsorised deviations (Tukey and McLaughlin 1963); 0
     for one sample."""
     ordered, n = sorted(samples), len(samples)
     if n < 2:
@@ -39,8 +39,8 @@ def middle_mean_error(samples: Sequence[float]) -> float:
     kept = ordered[cut : n - cut]
     winsorised = [kept[0]] * cut + kept + [kept[-1]] * cut
     mean = math.fsum(winsorised) / n
-    variance = math.fsum((x - mean) ** 2 for x in winsorised) / (n - 1)
-    return math.sqrt(variance / n) / (len(kept) / n)
+    squares = math.fsum((x - mean) ** 2 for x in winsorised)
+    return math.sqrt(squares / (len(kept) - 1) / len(kept))
 
 
 def paired_ratio(numerator: Sequence[float], denominator: Sequence[float]) -> Ratio:

@@ -330,7 +330,7 @@ class Group:
     def fastest(self) -> Result | None:
         """Of the suite's versions."""
         ours = (one for one in self.timed if is_version(one.kernel))
-        return min(ours, key=lambda one: statistics.median(one.us), default=None)
+        return min(ours, key=lambda one: middle_mean(one.us), default=None)
 
     @property
     def same(self) -> Ratio:
@@ -346,9 +346,7 @@ class Group:
     def is_tied(self, one: Result) -> bool:
         """Whether a version can't be told apart from the fastest."""
         fastest = self.fastest
-        if not fastest or not one.us:
-            return False
-        return one is fastest or paired_ratio(fastest.us, one.us).high >= 1 - self.resolution
+        return bool(fastest and one.us) and paired_ratio(fastest.us, one.us).high >= 1
 
 
 class Gpu(Protocol):
@@ -617,7 +615,7 @@ def group_rows(problem: Problem, group: Group, gpu: Gpu) -> list[Cells]:
 def cells(problem: Problem, group: Group, result: Result, gpu: Gpu) -> Cells:
     like = problem.like
     kept = ("family", "op", "dtype", "problem", "backend", "device", "cc", "sms", "cache",
-            "flops", "bytes", "intensity", "pin_gbps", "pin_gflops", "driver")  # fmt: skip
+            "flops", "bytes", "intensity", "launch_us", "short", "pin_gbps", "pin_gflops", "driver")  # fmt: skip
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     row = {column: like.get(column, "") for column in kept} | {
         "kernel": result.kernel, "idea": result.idea, "verdict": result.verdict,
@@ -630,7 +628,7 @@ def cells(problem: Problem, group: Group, result: Result, gpu: Gpu) -> Cells:
         middle = middle_mean(us)
         share = problem.roof_pct(middle)
         row |= {
-            "samples": str(len(us)), "time_us": text(middle), "time_us_min": text(us[0]),
+            "processes": "1", "samples": str(len(us)), "time_us": text(middle), "time_us_min": text(us[0]),
             "time_us_median": text(statistics.median(us)), "time_us_p95": text(quantile(us, 0.95)),
             "rel_stdev": text(rel_stdev(us)), "gflops": text(number(like, "flops") / middle / 1e3),
             "gbps": text(number(like, "bytes") / middle / 1e3), "roof": like.get("roof", ""),
@@ -692,8 +690,8 @@ class Comparison(NamedTuple):
 
     @property
     def is_level(self) -> bool:
-        """At least: the version is not slower by more than the run can tell."""
-        return self.ratio.high >= 1 - number(self.other, "resolution_pct") / 100
+        """At least: the version can't be told to be slower."""
+        return self.ratio.high >= 1
 
 
 def comparisons(rows: Iterable[Cells]) -> list[Comparison]:

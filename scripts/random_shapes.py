@@ -132,7 +132,7 @@ def measure(options: argparse.Namespace) -> int:
     command = [
         str(program), f"--backend={options.backend}", f"--seed={seed}", f"--csv={out}",
         f"--benchmark_filter=^{options.family}/{names}/({options.version.replace(',', '|')})(_[a-z0-9_]+)?/",
-        f"--{options.family}={','.join(problems)}", *SAMPLING,
+        f"--{options.family}={','.join(problems)}", f"--processes={options.processes}", *SAMPLING,
     ]  # fmt: skip
     before = written(out)
     print(f"Seed {seed}: {len(problems)} problems, {problems[0]} to {problems[-1]}.", flush=True)
@@ -220,12 +220,24 @@ class Ladder(NamedTuple):
         )
 
     @property
+    def judged(self) -> tuple[Shape, ...]:
+        """Without those that are for the most part a launch, whatever the version."""
+        return tuple(s for s in self.shapes if not s.row.is_short)
+
+    @property
+    def counted(self) -> str:
+        """How many its mean is of."""
+        of = f"{len(self.judged)} of " if len(self.judged) < len(self.shapes) else ""
+        return f"{of}{len(self.shapes)} shapes"
+
+    @property
     def mean(self) -> float:
-        """Geometric."""
-        return math.exp(math.fsum(math.log(s.ratio) for s in self.shapes) / len(self.shapes))
+        """Geometric; NaN of none."""
+        logs = [math.log(s.ratio) for s in self.judged]
+        return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
 
     def share(self, bar: float) -> float:
-        return sum(s.ratio >= bar for s in self.shapes) / len(self.shapes)
+        return sum(s.ratio >= bar for s in self.judged) / max(len(self.judged), 1)
 
 
 def ladders(rows: Sequence[Line]) -> list[Ladder]:
@@ -308,8 +320,8 @@ def summary(found: Sequence[Ladder]) -> str:
     lines = [
         "| version | seed | shapes | geometric mean | "
         + " | ".join(f"≥ {bar:g}" for bar in BARS)
-        + " | least | level |",
-        "|---|---|---:|---:|" + "---:|" * len(BARS) + "---:|---:|",
+        + " | least | level | short, left out |",
+        "|---|---|---:|---:|" + "---:|" * len(BARS) + "---:|---:|---:|",
     ]  # fmt: skip
     totals = {one[:5]: one for one in of_all_seeds(found)}
     seeds = Counter(one[:5] for one in not_seen(found))
@@ -323,10 +335,13 @@ def summary(found: Sequence[Ladder]) -> str:
 
 def summary_line(one: Ladder, seed: str) -> str:
     shares = " | ".join(percent(100 * one.share(bar)) for bar in BARS)
-    least = min(s.ratio for s in one.shapes)
-    level = sum(s.row.is_level for s in one.shapes)
+    short = len(one.shapes) - len(one.judged)
+    if not one.judged:
+        return f"| {one.title} | {seed} | {len(one.shapes)} |" + " |" * (len(BARS) + 3) + f" {short} |"
+    least = min(s.ratio for s in one.judged)
+    level = sum(s.row.is_level for s in one.judged)
     return (f"| {one.title} | {seed} | {len(one.shapes)} | {one.mean:.3f} | {shares} | {least:.2f} "
-            f"| {level} |")  # fmt: skip
+            f"| {level} | {short} |")  # fmt: skip
 
 
 def worst(found: Sequence[Ladder]) -> str:
@@ -342,6 +357,7 @@ def worst(found: Sequence[Ladder]) -> str:
         row, vendor = shape.row, shape.vendor
         version = " ".join(filter(None, (row.family, row.op, row.dtype, row.short_name)))
         level = " (level)" if shape.row.is_level else ""
+        level += " (short)" if shape.row.is_short else ""
         lines.append(f"| {version} | {row.problem} | {shape.ratio:.2f}{level} | {time_text(row.time_us)} "
                      f"| {time_text(vendor.time_us)} | {vendor.short_name} | {threads(row) or ''} |")  # fmt: skip
     return "\n".join(lines)
@@ -352,7 +368,9 @@ def below(found: Sequence[Ladder], bar: float) -> str:
     lines = []
     for one in of_all_seeds(found):
         low = sorted((s for s in one.shapes if s.ratio < bar), key=lambda s: s.ratio)
-        names = ", ".join(f"{s.row.problem} ({s.ratio:.2f})" for s in low)
+        names = ", ".join(
+            f"{s.row.problem} ({s.ratio:.2f}{', short' if s.row.is_short else ''})" for s in low
+        )
         lines.append(
             f"- {one.title}, below {bar:g}: {len(low)} of {len(one.shapes)}" + (f": {names}" if low else "")
         )
@@ -489,7 +507,7 @@ def panel(axes: Axes, one: Ladder, marks: dict[str, tuple[str, str]], x_limits: 
     above = axes.transAxes
     axes.text(0, 1.1, title, transform=above, fontweight="bold", va="bottom")
     share = percent(100 * one.share(1))
-    axes.text(0, 1.03, f"{len(one.shapes)} shapes · mean {one.mean:.2f} · {share} ≥ 1", transform=above,
+    axes.text(0, 1.03, f"{one.counted} · mean {one.mean:.2f} · {share} ≥ 1", transform=above,
               color=roofline.QUIET, fontsize=8, va="bottom")  # fmt: skip
 
 
@@ -538,7 +556,7 @@ def legend(figure: Figure, marks: dict[str, tuple[str, str]], bar: float, left: 
 def describe(panels: Iterable[Ladder]) -> str:
     """What a reader who does not see the picture is told."""
     return " ".join(
-        f"{one.title}: {len(one.shapes)} shapes, {one.mean:.2f} of the vendor's speed in the geometric mean, "
+        f"{one.title}: {one.counted}, {one.mean:.2f} of the vendor's speed in the geometric mean, "
         f"{min(s.ratio for s in one.shapes):.2f} at least."
         for one in panels
     )
@@ -598,6 +616,8 @@ def parser() -> argparse.ArgumentParser:
                      help="where ./bench is (default: build/release, else build/host)")  # fmt: skip
     one.add_argument("--backend", choices=("cuda", "host"), default="cuda",
                      help="host: only checked, on the CPU, which takes small problems")  # fmt: skip
+    one.add_argument("--processes", type=at_least(1, 100), default=1, metavar="N",
+                     help="that measure each problem; 3 for what is published (default: 1)")  # fmt: skip
     one.add_argument("--out", type=Path, metavar="FILE.csv",
                      help="(default: random-FAMILY-DTYPE-SEED-shapes.csv)")  # fmt: skip
 

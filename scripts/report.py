@@ -41,6 +41,7 @@ from ladder_csv import (
     LadderError,
     Resolution,
     Row,
+    digits,
     percent,
     rate_text,
     ratio_text,
@@ -155,7 +156,8 @@ def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
         "vendor": row.is_baseline, "library": row is ladder.library, "peer": row.is_peer, "best": row in ladder.tied,
         "simplest": row is ladder.best,
         "tied": ladder.tied_with(row).removeprefix(", "), "suspect": row.is_suspect,
-        "throttled": run.throttled(row), "limited": row.at_power_limit, "earlier": run.is_earlier(row),
+        "throttled": run.throttled(row), "limited": row.at_power_limit,
+        "launch_bound": row.is_short, "earlier": run.is_earlier(row),
         "against": ladder.vendor,
         "time": row.time_us if row.timed else math.nan,
         "time_low": run.number(row, "time_us_min"), "time_high": run.number(row, "time_us_p95"),
@@ -168,6 +170,7 @@ def record(run: Run, at: int, ladder: Ladder, row: Row) -> dict[str, Any]:
         "mhz": run.number(row, "sm_mhz"), "watts": run.number(row, "power_w"),
         "roof": roof_title(row.roof),
         "time_text": time_text(row.time_us) if row.timed else "",
+        "joules_text": f"{digits(row.joules)} J" if row.joules > 0 else "",
         "burst_text": time_text(row.burst_us) if row.burst_us > 0 else "",
         "speed_text": rate_text(speed, ladder.is_compute) if speed > 0 else "",
         "share_text": percent(row.roof_pct) if row.roof_pct > 0 else "",
@@ -384,6 +387,7 @@ def run_card(run: Run) -> str:
         "suspect": sum(row.is_suspect for row in run.rows),
         "throttled": sum(run.throttled(row) > 0 for row in run.rows),
         "at the power limit": sum(row.at_power_limit for row in run.rows),
+        "of short problems": sum(row.is_short for row in run.rows),
         "of earlier code": sum(map(run.is_earlier, run.rows)),
     }
     counts = [f"{n} {verdict}" for verdict, n in verdicts.most_common()]
@@ -399,6 +403,7 @@ def run_card(run: Run) -> str:
         "measured": period(times) if times else "",
         "commit": ", ".join(sha[:10] for sha in run.texts("git_sha")),
         "rows": ", ".join(counts),
+        "processes": ", ".join(run.texts("processes")),
         **aa_facts(run),
     }
     items = "".join(
@@ -412,6 +417,7 @@ def badges(run: Run, row: Row) -> str:
         "suspect": row.is_suspect,
         "throttled": run.throttled(row) > 0,
         "at the power limit": row.at_power_limit,
+        "short": row.is_short,
     }
     found = [
         tag("span", name, class_=f"badge {name.split()[-1]}") for name, on in marks.items() if on

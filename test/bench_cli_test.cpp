@@ -494,6 +494,14 @@ TEST_F(LockedClocks, AreRefusedInOneSentence) {
   EXPECT_EQ(log(), "");
 }
 
+TEST_F(BenchCli, SeveralProcessesHaveTheirSamplesApart) {
+  const std::string small = "--benchmark_filter=gemm/f32/v0[12] --gemm=8x8x8 --samples=s.json ";
+  ASSERT_EQ(bench(small + "--processes=3").exit_code, 0);
+  EXPECT_THAT(slurp(file("s.json")), HasSubstr("\"of_processes\": [1, 1, 1], \"us\": ["));
+  ASSERT_EQ(bench(small + "--processes=1").exit_code, 0);
+  EXPECT_THAT(slurp(file("s.json")), Not(HasSubstr("of_processes")));
+}
+
 TEST_F(BenchCli, ResumesWhatIsMissing) {
   const std::string sweep = "--benchmark_filter=gemm/f32/v0[12] --gemm=8x8x8,9x9x9,7x7x7 ";
   bench(sweep + "--seed=7");
@@ -780,6 +788,9 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
     expect_refused(std::string("--min-samples=") + bad, "a whole number from 6 to 4000");
   }
   expect_refused("--min-samples=ten", "a whole number");
+  for (const char* bad : {"0", "-1", "101"}) {
+    expect_refused(std::string("--processes=") + bad, "a whole number from 1 to 100");
+  }
   for (const char* bad : {"0", "-1", "nan", "inf", "101", "0.5%", "1e999"}) {
     expect_refused(std::string("--target=") + bad, "a percentage above 0 and at most 100");
   }

@@ -373,6 +373,12 @@ class Statistics(Compare):
             self.assertAlmostEqual(math.log(only.high / only.ratio), distance)
             self.assertEqual(only.verdict, "slower" if resolution < 0.045 else "unclear")
 
+    def test_the_error_of_several_processes_is_what_they_are_apart(self) -> None:
+        lines = [line([100.0, 100.1] * 5, processes=4, between_pct=between) for between in (3, "")]
+        errors = [next(iter(compare.read(self.write("run", [one])).values())).error for one in lines]
+        self.assertAlmostEqual(errors[0], 0.03 / 2)
+        self.assertLess(errors[1], 0.001)
+
     def test_samples_count(self) -> None:
         runs = {
             "1x1x1": (noise(100, 0.01, 40, 1), noise(100, 0.01, 40, 2)),

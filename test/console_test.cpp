@@ -140,6 +140,15 @@ TEST(Console, VersionsThatAreNotToldApartAreTied) {
               HasSubstr("gemm f32: v01 naive is the fastest (tied with v02) at 4096x4096x4096, "));
   for (Row& row : example.rows) row.samples.settled = true;
   EXPECT_THAT(in_a_pipe(example), HasSubstr(" resolution 0.13 %, at the power limit\n"));
+  for (Row& row : example.rows) {
+    if (!row.timed()) continue;
+    row.samples.us.assign(3, row.us());
+    row.of_processes = {1, 1, 1};
+  }
+  EXPECT_THAT(in_a_pipe(example), Not(HasSubstr("empty launches")));
+  for (Row& row : example.rows) row.is_short = true;
+  EXPECT_THAT(in_a_pipe(example), HasSubstr(", less than three empty launches\n"));
+  EXPECT_THAT(in_a_pipe(example), HasSubstr(" · 3 rounds in 3 processes, resolution 0.13 %"));
 }
 
 TEST(Console, ARoofIsToldInItsOwnUnit) {

@@ -38,6 +38,7 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--min-samples": (["6", "30"], ["0", "5", "-1", "4001", "6.5", "many"]),
     "--target": (["0.5", "100", "1e-3"], ["0", "-1", "nan", "inf", "101", "0.5%", "0,5"]),
     "--max-seconds": (["0.1", "60"], ["0", "-1", "nan", "1e9", "1s"]),
+    "--processes": (["1", "2"], ["0", "-1", "101", "1.5", "three"]),
     "--lock-clocks": ([], ["0", "1410", "-1", "1410MHz"]),  # which the host executor has not
     "--sms": (["1", "132", "1024"], ["0", "-1", "1025", "1.5", "all"]),
     "--benchmark_repetitions": (["1", "2"], ["x", "", "-1", "0"]),

@@ -21,6 +21,11 @@ TEST(Options, AStoppingRuleOfTheUsersOwn) {
   EXPECT_EQ(parse({}).sampling.min_samples, Sampling{}.min_samples);
 }
 
+TEST(Options, OneProcessMeasuresUnlessMoreAreAskedFor) {
+  EXPECT_EQ(parse({}).processes, 1);
+  EXPECT_EQ(parse({"--processes=3"}).processes, 3);
+}
+
 TEST(Options, RandomProblemsAreDrawnOnceAndByTheSeedAtThatTime) {
   Options options = parse({"--gemm=random:3,8x8x8", "--seed=5"});
   EXPECT_EQ(options.problems.at("gemm"), std::vector<std::string>{"8x8x8"});

@@ -218,8 +218,9 @@ class Rows(unittest.TestCase):
 
     def test_versions_that_cannot_be_told_apart_are_tied(self) -> None:
         like = {"family": "f", "op": "", "dtype": "f32", "problem": "8"}
-        times = {"v00_cub": 100.0, "v01": 100.0, "v02": 100.3, "v03": 100.7, "p01_torch": 100.0}
-        results = [Result(name, "", "passed", us=samples(us)) for name, us in times.items()]
+        times = {"v00_cub": (100.0, 0), "v01": (100.0, 0), "v02": (100.3, 0.01), "v03": (100.3, 0.001),
+                 "p01_torch": (100.0, 0)}  # fmt: skip
+        results = [Result(name, "", "passed", us=samples(*us)) for name, us in times.items()]
         group = Group(results, [us * 1.005 for us in samples(100.0)])  # a resolution of 0.5 %
         self.assertAlmostEqual(group.resolution, 0.005, places=4)
         fastest = [peers_torch.compared(Problem(like), group, one)["fastest"] for one in results]

@@ -236,6 +236,16 @@ class Text(PageCase):
         self.assertNotIn("the earlier one", texts)
         self.assertIn("the earlier one", Page(self.page(self.write(RELU))).texts)
 
+    def test_energy_short_problems_and_processes_are_said(self) -> None:
+        more = {"joules": 1.054, "short": "yes", "processes": 3}
+        page = Page(self.page(self.write([one | more for one in RELU])))
+        self.assertEqual({(r["joules_text"], r["launch_bound"]) for r in page.rows}, {("1.05 J", True)})
+        texts = " ".join(page.texts)
+        self.assertIn(f"{len(RELU)} of short problems", texts)
+        self.assertRegex(texts, "processes 3 ")
+        plain = Page(self.page(self.write(RELU)))
+        self.assertEqual({(r["joules_text"], r["launch_bound"]) for r in plain.rows}, {("", False)})
+
     def test_rows_of_earlier_code_are_said_to_be(self) -> None:
         code = Tree().code_of("src/kernels/elementwise/v03_vec128.cu")
         for of, badge, count in ((code, False, "2 passed, 1 of earlier code"),

@@ -11,6 +11,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -71,6 +72,44 @@ TEST(Csv, NamesTheLaunchesOfAVersionWithSeveral) {
   row.launches.push_back({.launch = {&row, {1, 1, 1}, {32, 1, 1}, 0}, .registers = 24});
   EXPECT_EQ(cell("grid"), "2x3x1") << "of the largest";
   EXPECT_EQ(cell("launches"), "2x3x1 of 64x2x1, 40 registers; 1x1x1 of 32x1x1, 24 registers");
+}
+
+TEST(Csv, TellsHowFarProcessesAreApart) {
+  Row row;
+  row.samples.us = {9, 9, 10, 10, 11};
+  const auto cells = [&] {
+    const auto all = csv_cells(row, {}, 0);
+    return std::map<std::string, std::string>(all.begin(), all.end());
+  };
+  EXPECT_EQ(cells()["processes"], "1");
+  EXPECT_EQ(cells()["between_pct"], "");
+  EXPECT_EQ(cells()["time_us"], "9.66667");
+  row.of_processes = {2, 2, 1};
+  EXPECT_EQ(cells()["processes"], "3");
+  EXPECT_EQ(cells()["between_pct"], "10");
+  EXPECT_EQ(cells()["time_us"], "10") << "each process counts alike";
+  EXPECT_EQ(cells()["samples"], "5");
+}
+
+TEST(Csv, TellsJoulesAtThePowerLimitOnly) {
+  Row row;
+  row.samples.us = {1000, 1000};
+  row.launch_us = 4;
+  row.sm_mhz = 1700;
+  row.power_w = 700;
+  const auto cells = [&] {
+    const auto all = csv_cells(row, {}, 0);
+    return std::map<std::string, std::string>(all.begin(), all.end());
+  };
+  EXPECT_EQ(cells()["joules"], "");
+  EXPECT_EQ(cells()["short"], "no");
+  row.samples.settled = row.is_short = true;
+  EXPECT_EQ(cells()["joules"], "0.7");
+  EXPECT_EQ(cells()["short"], "yes");
+  EXPECT_EQ(cells()["sm_mhz"], "1700");
+  row.launch_us = 0;
+  EXPECT_EQ(cells()["launch_us"], "");
+  EXPECT_EQ(cells()["short"], "");
 }
 
 TEST(Csv, TellsTheCodeOfAVersion) {

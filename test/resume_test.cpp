@@ -97,7 +97,7 @@ TEST_F(Resume, KeepsGroupsThatHaveAllTheirRows) {
          row(mixed, 0, failed)});
   const EarlierRows earlier(path_);
   EXPECT_EQ(earlier.seed(), 7u);
-  EXPECT_NO_THROW(earlier.expect_same(machine_));
+  EXPECT_NO_THROW(earlier.expect_same(machine_, 1));
   EXPECT_TRUE(earlier.complete(whole));
   EXPECT_TRUE(earlier.complete(picky));
   EXPECT_FALSE(earlier.complete(half));
@@ -137,7 +137,7 @@ TEST_F(Resume, RefusesWhatWasMeasuredElsewhere) {
   auto refusal_of = [&](auto change) {
     Machine other = machine_;
     change(other);
-    return refusal([&] { EarlierRows(path_).expect_same(other); });
+    return refusal([&] { EarlierRows(path_).expect_same(other, 1); });
   };
   EXPECT_EQ(refusal_of([](Machine& m) { m.info.name = "another GPU"; }),
             "--resume=" + path_ +
@@ -159,6 +159,16 @@ TEST_F(Resume, RefusesWhatWasMeasuredElsewhere) {
   std::string later = EarlierRows(path_).without({}).front();
   std::ofstream(path_, std::ios::app) << later.replace(later.find(",7,"), 3, ",8,");
   EXPECT_THAT(refusal([&] { (void)EarlierRows(path_).seed(); }), HasSubstr("different seeds"));
+}
+
+TEST_F(Resume, RefusesAnotherNumberOfProcesses) {
+  Row timed = row(group("1x1x1"), 0);
+  timed.samples.us = {1, 2};
+  timed.of_processes = {1, 1};
+  write({timed, row(group("1x1x1"), 1, Verdict::unsupported)});
+  EXPECT_NO_THROW(EarlierRows(path_).expect_same(machine_, 2));
+  EXPECT_EQ(refusal([&] { EarlierRows(path_).expect_same(machine_, 1); }),
+            "--resume=" + path_ + ": its rows are of --processes=2; add that.");
 }
 
 TEST_F(Resume, RefusesOtherFiles) {

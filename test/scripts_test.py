@@ -389,14 +389,37 @@ class TellingApart(Case):
         ])  # fmt: skip
         return ladder_csv.ratio_text(row)
 
-    def test_faster_is_said_only_beyond_the_resolution(self) -> None:
+    def test_faster_is_said_only_beyond_the_interval(self) -> None:
         self.assertEqual(self.said(1.02, 0.001, 0.1), "1.02")
         self.assertEqual(self.said(0.98, 0.001, 0.1), "0.98")
         self.assertEqual(self.said(1.02, 0.03, 0.1), "level")  # within the interval
-        self.assertEqual(self.said(0.98, 0.001, 2.5), "level")  # within the resolution
+        self.assertEqual(self.said(0.98, 0.001, 2.5), "0.98")  # whatever the A/A
         self.assertEqual(self.said(1.004, 0.001, 0.1), "1.004")
         self.assertEqual(self.said(1.02, 0.03, ""), "1.02")  # an older file does not know
         self.assertEqual(self.said(math.nan, math.nan, 0.1), "")
+
+    def test_of_older_files_only_those_are_tied_whose_interval_holds_one(self) -> None:
+        lines = equal_rounds(RELU, "v01_naive", "v02_grid_stride", "v03_vec128")
+        highs = {"v01_naive": 1.001, "v02_grid_stride": 0.998}
+        rows = self.rows([one | {"vs_fastest_high": highs.get(one["kernel"], "")} for one in lines])
+        self.assertEqual({r.kernel: r.is_fastest for r in rows if r.fastest == "yes"},
+                         {"v01_naive": True, "v02_grid_stride": False, "v03_vec128": True})  # fmt: skip
+
+    def test_older_files_know_short_problems_by_the_empty_launch_beside_them(self) -> None:
+        times = {"v01_naive": 12.5, "v02_grid_stride": 11.9, "p01_torch": 1}
+        lines = [line(kernel, us, roof="") for kernel, us in times.items()]
+        lines += [one | {"problem": "2"} for one in lines if one["kernel"] != "v02_grid_stride"]
+        self.assertEqual({r.short for r in self.rows(lines)}, {""})
+        empty = line("v01_one_float", 4, family="roofs", op="launch", problem="1", roof="")
+        self.write([empty | {"time_us_median": 9}], "0.csv")
+        self.write([empty], "1.csv")
+        self.write([empty | {"device": "Other GPU", "time_us_median": 9}], "2.csv")
+        self.assertEqual([(r.problem, r.short) for r in self.rows(lines) if r.number == 1],
+                         [(lines[0]["problem"], "yes"), ("2", "no")])  # fmt: skip
+        self.assertEqual({r.launch_us for r in self.rows(lines)}, {4})
+        self.assertEqual({r.short for r in self.rows([one | {"short": "no"} for one in lines])}, {"no"})
+        of_itself = self.rows([*lines, empty | {"time_us_median": 3}])
+        self.assertEqual({r.short for r in of_itself if not r.is_roof}, {"no"})
 
     def test_a_baseline_is_once_itself(self) -> None:
         (row,) = self.rows(equal_rounds([gemm("v00_cublas", 52)]))
@@ -844,12 +867,13 @@ class Tables(TreeCase):
         self.assertIn("| 2.87 ms · 74 % · level with cuBLAS<br>v10 |", main)
         self.assertIn("can't tell apart are\n[tied](", main)
         self.assertIn(
-            "Differences below 0.30 % (median; at worst 1.00 %) are not told apart.", main
+            "Each row is of one process; the A/A's interval reaches 0.30 % (median; at worst 1.00 %) from 1.",
+            main,
         )
         self.assertIn("| **47.9** | 74 % | level |", pages["gemm"])
         self.assertIn("| 42.0 | 65 % | 0.81 |", pages["gemm"])
         self.assertIn("v10 rung 9 is the fastest:", pages["gemm"])
-        self.assertIn("Differences below 0.30 % are not told apart.", pages["gemm"])
+        self.assertIn("Each row is of one process; the A/A's interval reaches 0.30 % from 1.", pages["gemm"])
         table = pages["elementwise"]
         self.assertIn("(roof: DRAM). v01 naive is the fastest, tied with v02, v03:", table)
         self.assertIn("| `v01_naive` | 900 µs | **2386** | 80 % | 32 | 75 % | 2386 (80 %) |", table)
@@ -883,7 +907,7 @@ class Tables(TreeCase):
         self.write(RELU, "results/gpu/one.csv")
         for text in self.pages().values():
             self.assertIn("Measured by the earlier protocol on Some GPU", text)
-            self.assertNotRegex(text, "tied|level|fastest:|told apart|[*]{2}2902")
+            self.assertNotRegex(text, "tied|level|fastest:|A/A|[*]{2}2902")
 
     def test_several_gpus(self) -> None:
         self.tree("gemm", "elementwise")
@@ -936,7 +960,7 @@ class Tables(TreeCase):
         new = [{**one, "timestamp": "2026-02-02T00:00:00Z"} for one in equal_rounds(RELU)]
         self.write(new, "results/gpu/new.csv")
         text = self.pages()[self.folder.name]
-        self.assertRegex(text, r"Measured on .*: \[new.csv\]\(.*\) \(elementwise\)\. Diff")
+        self.assertRegex(text, r"Measured on .*: \[new.csv\]\(.*\) \(elementwise\)\. Each row is of one process; ")
         self.assertRegex(text, r"Measured by the earlier .*\[old.csv\]\(.*\) \(gemm\)\.\n")
 
     def test_rows_of_earlier_code_are_counted_below_the_table(self) -> None:

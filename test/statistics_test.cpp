@@ -80,5 +80,47 @@ TEST(Statistics, IntervalsOfRatiosHoldTheTruth) {
   }
 }
 
+// Of a ratio of 1 each process has its own, shifted by what it decides anew, and what is left of the noise
+// of its rounds: whichever is larger, the interval holds 1 in 95 % of the groups.
+TEST(Statistics, IntervalsOfSeveralProcessesHoldTheTruth) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  for (const double shift : {0.0, 0.005, 0.03}) {
+    for (const int processes : {2, 3, 5}) {
+      int held = 0;
+      constexpr int kTrials = 2000, kRounds = 25;
+      for (int trial = 0; trial < kTrials; ++trial) {
+        std::vector<Estimate> own;
+        for (int process = 0; process < processes; ++process) {
+          const double longer = 1 + shift * normal(random);
+          std::vector<double> a, b;
+          for (int i = 0; i < kRounds; ++i) {
+            a.push_back(5 * longer * (1 + 0.01 * normal(random)));
+            b.push_back(5 * (1 + 0.01 * normal(random)));
+          }
+          own.push_back(paired_ratio(a, b));
+        }
+        const Estimate e = ratio_of_processes(own);
+        held += e.low <= 1 && 1 <= e.high;
+      }
+      EXPECT_GE(held, 0.93 * kTrials) << processes << " processes, shift " << shift;
+      EXPECT_LE(held, 0.97 * kTrials) << processes << " processes, shift " << shift;
+    }
+  }
+}
+
+TEST(Statistics, ProcessesCountAlike) {
+  const Estimate one{1.1, 1.05, 1.2};
+  const Estimate same = ratio_of_processes(std::vector{one});
+  EXPECT_EQ(same.value, one.value);
+  EXPECT_EQ(same.low, one.low);
+  EXPECT_EQ(same.high, one.high);
+  const Estimate e = ratio_of_processes(std::vector<Estimate>{{1, 0, 9}, {1.21, 1.2, 1.22}});
+  EXPECT_NEAR(e.value, 1.1, 1e-9);
+  EXPECT_NEAR(std::log(e.high / e.value), 12.7062 * std::log(1.1), 1e-3);
+  EXPECT_NEAR(e.low * e.high, 1.21, 1e-9);
+  EXPECT_TRUE(std::isnan(ratio_of_processes({}).value));
+}
+
 }  // namespace
 }  // namespace ladder

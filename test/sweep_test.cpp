@@ -15,6 +15,8 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -26,6 +28,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using Verdict::failed;
 using Verdict::incorrect;
 using Verdict::passed;
@@ -151,6 +154,88 @@ TEST(Sweep, GroupsThatAreBegunBeforeTheirTurnGetTheirOwnRows) {
   // A row of another group would be a fault, too.
   EXPECT_EQ(told.faults.size(), 8);
   EXPECT_THAT(told.faults, testing::Each(HasSubstr("signal 9")));
+}
+
+/// What is told of processes by what they append to a file.
+class Marks {
+ public:
+  void operator()() const { std::ofstream(path_, std::ios::app) << getpid() << "\n"; }
+  /// The processes, each as often as it made one.
+  std::map<std::string, int> processes() const {
+    std::map<std::string, int> all;
+    std::ifstream in(path_);
+    for (std::string line; std::getline(in, line);) ++all[line];
+    return all;
+  }
+  ~Marks() { std::remove(path_.c_str()); }
+
+ private:
+  std::string path_ = testing::TempDir() + "ladder_sweep_marks_" + std::to_string(getpid());
+};
+
+TEST(Sweep, SeveralProcessesMeasureAGroup) {
+  static const Marks marks;
+  const Kernel kernel = relu_kernel("v01_right.cu", [](const Call& call, cudaStream_t) {
+    if (is_on_the_groups(call)) marks();
+    right(call, nullptr);
+  });
+  Told told;
+  Sweep sweep(open_host, 1, {}, {}, 3);
+  const Group group = group_of({&kernel});
+  std::vector<Row> rows = sweep.measure(group, told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(passed));
+  EXPECT_EQ(rows[0].samples.us.size(), 3);
+  EXPECT_THAT(rows[0].of_processes, ElementsAre(1, 1, 1));
+  EXPECT_EQ(marks.processes().size(), 3);
+  EXPECT_THAT(told.steps,
+              testing::IsSupersetOf({"timing in process 1 of 3", "timing in process 3 of 3"}));
+  const auto is_test_problem = [](const std::string& step) {
+    return step.find("test problem") != std::string::npos;
+  };
+  EXPECT_GT(std::ranges::count_if(told.steps, is_test_problem), 0);
+  std::erase_if(told.steps, [](const std::string& step) { return step.ends_with("1 of 3"); });
+  EXPECT_EQ(std::ranges::count_if(told.steps, is_test_problem), 0) << "once is enough";
+
+  rows = sweep.measure(group, told.listener());
+  EXPECT_THAT(rows[0].of_processes, ElementsAre(1, 1, 1));
+  EXPECT_EQ(marks.processes().size(), 5) << "the first goes on, the others are fresh";
+}
+
+TEST(Sweep, WhatFailsInOneProcessFails) {
+  const Kernel first = relu_kernel("v01_right.cu", right);
+  // The first process leaves a mark.
+  static const std::string mark =
+      testing::TempDir() + "ladder_sweep_once_" + std::to_string(getpid());
+  static const auto is_first = [] {
+    static bool is = false;
+    if (std::FILE* file = std::fopen(mark.c_str(), "wx")) {
+      std::fclose(file);
+      is = true;
+    }
+    return is;
+  };
+  const Kernel exits = relu_kernel("v02_exits.cu", [](const Call& call, cudaStream_t) {
+    if (!is_first()) std::_Exit(3);
+    right(call, nullptr);
+  });
+  const Kernel wrong = relu_kernel("v03_wrong.cu", [](const Call& call, cudaStream_t) {
+    if (is_first()) right(call, nullptr);
+  });
+  const Kernel never = relu_kernel("v04_never.cu", [](const Call&, cudaStream_t) {});
+  const Kernel last = relu_kernel("v05_right.cu", right);
+  Told told;
+  Sweep sweep(open_host, 1, {}, {}, 3);
+  const auto rows =
+      sweep.measure(group_of({&first, &exits, &wrong, &never, &last}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(passed, failed, incorrect, incorrect, passed));
+  EXPECT_EQ(rows[1].check.reason,
+            "process 2 of 3: its process ended with exit code 3 while checking");
+  EXPECT_THAT(rows[2].check.reason, testing::StartsWith("process 2 of 3: "));
+  EXPECT_THAT(rows[3].check.reason, Not(HasSubstr("process")));
+  for (const std::size_t i : {1, 2, 3}) EXPECT_FALSE(rows[i].timed());
+  EXPECT_THAT(rows[4].of_processes, ElementsAre(1, 1, 1));
+  EXPECT_EQ(told.faults.size(), 1) << "in the third process it is left out";
+  std::remove(mark.c_str());
 }
 
 /// What a kernel does that overwrites its process' memory may end in bytes like these.
@@ -339,6 +424,10 @@ TEST(Wire, ARowArrivesAsItWas) {
                  .error = "e"};
   row.cost = {1e9, 2e9, 3e9};
   row.plan_us = 34;
+  row.launch_us = 4.5;
+  row.is_short = true;
+  row.sm_mhz = 1755;
+  row.power_w = 690;
   row.roof = "wgmma tf32 / 3";
   row.roof_us = 1.25;
   row.library = "v00_cublas";

@@ -338,6 +338,11 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/mutate_test.py)
   add_test(NAME scripts.check_architectures
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/check_architectures_test.py)
+  ladder_test_program(paired_ratios test/paired_ratios.cpp src/harness/statistics.cpp)
+  target_include_directories(paired_ratios PRIVATE src)
+  add_test(NAME scripts.statistics_as_in_cpp
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/statistics_agree_test.py
+            $<TARGET_FILE:paired_ratios>)
   add_test(NAME scripts.compare
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/compare_test.py $<TARGET_FILE:bench>)
   add_test(NAME scripts.random_shapes

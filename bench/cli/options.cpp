@@ -19,6 +19,7 @@ namespace {
 
 constexpr int kLeastSamples = 6;  // trimming leaves four of them for an interval
 constexpr int kMostSms = 1024;
+constexpr int kMostProcesses = 100;
 
 std::string dtype_names() {
   std::vector<const char*> names;
@@ -244,6 +245,14 @@ Options parse_options(int argc, char** argv) {
       {"--max-seconds",
        [&](Text f, Text v) {
          options.sampling.max_seconds = positive(f, v, 86400, "a number of seconds");
+       }},
+      {"--processes",
+       [&](Text f, Text v) {
+         options.processes = number<int>(f, v);
+         if (options.processes < 1 || options.processes > kMostProcesses) {
+           throw UsageError(fmt::format("{}={}: a whole number from 1 to {} is expected.", f, v,
+                                        kMostProcesses));
+         }
        }},
       {"--lock-clocks",
        [&](Text f, Text v) {
@@ -489,6 +498,8 @@ When the versions of a problem have been measured long enough, on a GPU
   --target=PERCENT              when the 95 % intervals of their ratios reach no further than this to
                                 either side (default {:g})
   --max-seconds=S               or when their rounds have taken this long (default {:g})
+  --processes=N                 N processes measure them, one after the other (default 1); the intervals
+                                then tell how far processes are apart, too: 3 for what is published
 
 Why a version is faster, without a GPU
   --explain[=table|lines|json]  count, on the host executor, what the kernels do to memory, and print

@@ -43,6 +43,7 @@ struct Options {
   std::string resume;                        ///< --resume: a CSV to be completed; empty: none
   std::optional<double> seconds_per_kernel;  ///< --time-limit; empty: the backend's own
   Sampling sampling;                         ///< --min-samples, --target, --max-seconds
+  int processes = 1;                         ///< --processes, that measure each group
   std::optional<unsigned> lock_clocks;       ///< --lock-clocks: MHz
   int repetitions = 1;                       ///< Google Benchmark's
   std::vector<DType> dtypes{std::begin(kDTypes), std::end(kDTypes)};

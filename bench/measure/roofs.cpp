@@ -26,6 +26,20 @@ Roofs::Prepared Roofs::prepare(const Family& family, const Problem& problem, DTy
   return out;
 }
 
+double Roofs::launch_us(Cache cache) {
+  const auto [known, is_new] = launch_us_.try_emplace(cache, 0);
+  if (!is_new || device_.backend() != Backend::cuda) return known->second;
+  for (const Family& family : families()) {
+    if (!family.measures || family.measures(DType::f32).roof != "launch") continue;
+    const Prepared empty =
+        prepare(family, family.bench_problems(Backend::cuda).front(), DType::f32);
+    if (empty.contestants.empty()) continue;
+    const Samples samples = device_.measure(empty.contestants, cache, {}).front();
+    if (!samples.us.empty()) known->second = middle_mean(samples.us);
+  }
+  return known->second;
+}
+
 std::vector<Contestant> Roofs::streams(const Cost& cost) {
   auto whole_vectors = [](double bytes) {
     return 16 * static_cast<std::uint64_t>(std::ceil(bytes / 16));

@@ -33,6 +33,9 @@ class Roofs {
   /// memory.
   std::vector<Bound> bounds(const Cost& cost, std::span<const Demand> demands);
 
+  /// The time of an empty launch; 0 where it is not known.
+  double launch_us(Cache cache);
+
   /// How many kernels a call may run.
   std::size_t kernels() const;
 
@@ -62,6 +65,7 @@ class Roofs {
   std::list<Prepared> streams_;  ///< the last used first
   std::list<Prepared> others_;   ///< of those chosen
   std::map<Roof, Chosen> chosen_;
+  std::map<Cache, double> launch_us_;
 };
 
 }  // namespace ladder

@@ -414,6 +414,38 @@ void recheck(const Context& context, Workload& workload, const Contest& contest,
   }
 }
 
+void rank(std::span<Row> rows) {
+  const Row* const library = fastest_library(rows);
+  const Row* const best = fastest(rows);
+  std::vector<GpuState> states;
+  for (const Row& row : rows) {
+    const std::vector<GpuState>& own = row.samples.states;
+    states.insert(states.end(), own.begin(), own.end());
+  }
+  const double sm_mhz = states.empty() ? 0 : median(readings(states, &GpuState::sm_mhz));
+  const double power_w = states.empty() ? 0 : median(readings(states, &GpuState::power_w));
+  for (Row& row : rows) {
+    const double short_us = Row::kShort * row.launch_us;
+    row.is_short = (library && library->us() < short_us) || (best && best->us() < short_us);
+    row.sm_mhz = sm_mhz;
+    row.power_w = power_w;
+  }
+  if (library) {
+    for (Row& row : rows) {
+      row.library = library->label;
+      if (row.timed()) row.vs_library = time_ratio(*library, row);
+    }
+  }
+  if (best && best->aa) {
+    for (Row& row : rows) {
+      if (!row.timed()) continue;
+      row.vs_fastest = time_ratio(*best, row);
+      row.fastest = !row.kernel->version.baseline && row.suspect() == best->suspect() &&
+                    row.vs_fastest->high >= 1;
+    }
+  }
+}
+
 void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows) {
   const Row& first = rows.front();
   if (!contest.first_again.us.empty()) {
@@ -430,20 +462,7 @@ void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows) 
       row.roof_us = us;
     }
   }
-  if (const Row* const library = fastest_library(rows)) {
-    for (Row& row : rows) {
-      row.library = library->label;
-      if (row.timed()) row.vs_library = paired_ratio(library->samples.us, row.samples.us);
-    }
-  }
-  if (const Row* const best = fastest(rows); best && best->aa) {
-    for (Row& row : rows) {
-      if (!row.timed()) continue;
-      row.vs_fastest = paired_ratio(best->samples.us, row.samples.us);
-      row.fastest = !row.kernel->version.baseline && row.suspect() == best->suspect() &&
-                    row.vs_fastest->high >= 1 - row.resolution();
-    }
-  }
+  rank(rows);
 }
 
 std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed, Roofs& roofs,
@@ -458,6 +477,10 @@ std::vector<Row> measure(const Group& group, Device& device, std::uint64_t seed,
       workload = opened(context, group.family->input_sets().front(), group.problem);
     }
     if (passed_so_far(rows).empty()) return rows;
+    if (!group.family->measures) {
+      const double launch_us = roofs.launch_us(group.cache);
+      for (Row& row : rows) row.launch_us = launch_us;
+    }
     const Contest contest = contend(context, *workload, roofs, sampling, rows);
     recheck(context, *workload, contest, rows);
     if (device.backend() == Backend::cuda) compare(contest, device.info().l2_bytes, rows);

@@ -126,7 +126,11 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
 void recheck(const Context& context, Workload& workload, const Contest& contest,
              std::span<Row> rows);
 
-/// Holds the rows against the roof, and against the fastest of the vendor's and of the ladder's.
+/// Holds the rows against the fastest of the vendor's and of the ladder's, and tells them what is so of
+/// their group: whether it is short, and its clock and power.
+void rank(std::span<Row> rows);
+
+/// Holds the rows against the roof, and ranks them.
 void compare(const Contest& contest, std::size_t l2_bytes, std::span<Row> rows);
 
 /// All stages, on a group; test problems only where what is known of them is given. Tells on_step

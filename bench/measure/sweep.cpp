@@ -10,11 +10,13 @@
 namespace ladder {
 
 Sweep::Sweep(std::function<Opened()> open, std::uint64_t seed,
-             std::optional<double> seconds_per_kernel, const Sampling& sampling)
+             std::optional<double> seconds_per_kernel, const Sampling& sampling, int processes)
     : open_(std::move(open)),
       seed_(seed),
       sampling_(sampling),
-      worker_(std::make_unique<Worker>(open_, seed_, sampling_)),
+      processes_(processes),
+      turn_(processes > 1 ? Turn::first : Turn::only),
+      worker_(std::make_unique<Worker>(open_, seed_, sampling_, turn_)),
       machine_(worker_->machine()),
       seconds_per_kernel_(seconds_per_kernel.value_or(
           machine_.backend == Backend::cuda ? 60 : std::numeric_limits<double>::infinity())) {}
@@ -23,7 +25,7 @@ void Sweep::plan(std::span<const Group> groups) {
   planned_ = groups;
   // Elsewhere they would disturb each other's times.
   const unsigned cores = std::max(1u, std::thread::hardware_concurrency());  // 0: not known
-  if (machine_.backend == Backend::host) most_ahead_ = cores - 1;
+  if (machine_.backend == Backend::host && processes_ == 1) most_ahead_ = cores - 1;
 }
 
 /// Makes the worker that has begun with the group the one that measures, if there is one.
@@ -67,7 +69,7 @@ std::unique_ptr<Worker> Sweep::spare_worker() {
 std::variant<std::vector<Row>, Fault> Sweep::attempt(const Group& group, const Listener& listener) {
   if (!worker_) {
     try {
-      worker_ = std::make_unique<Worker>(open_, seed_, sampling_);
+      worker_ = std::make_unique<Worker>(open_, seed_, sampling_, turn_);
     } catch (const std::runtime_error& error) {
       device_gone_ = error.what();
       return Fault{nullptr, fmt::format("the device cannot be opened again: {}", device_gone_)};
@@ -82,13 +84,9 @@ std::variant<std::vector<Row>, Fault> Sweep::attempt(const Group& group, const L
   return outcome;
 }
 
-std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
-  const bool begun = take_over(group);
-  begin_those_after(group);
-  std::map<const Kernel*, std::string> faults;
-  if (!begun) faults = faulty_;
+/// The rows of those that did not fault.
+std::vector<Row> Sweep::measure_once(Group rest, Faults& faults, const Listener& listener) {
   std::vector<Row> measured;
-  Group rest = group;
   const auto faulted = [&](const Kernel* kernel) { return faults.contains(kernel); };
   std::erase_if(rest.kernels, faulted);
   while (!rest.kernels.empty()) {
@@ -117,6 +115,48 @@ std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
       rest.kernels.clear();
     }
   }
+  return measured;
+}
+
+std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
+  const bool begun = take_over(group);
+  begin_those_after(group);
+  Faults faults;
+  if (!begun) faults = faulty_;
+  std::map<const Kernel*, std::vector<Row>> measured;
+  Group rest = group;
+  const Turn turn = turn_;
+  std::unique_ptr<Worker> first;
+  for (int process = 1; process <= processes_ && !rest.kernels.empty(); ++process) {
+    const std::string which =
+        processes_ > 1 ? fmt::format("process {} of {}", process, processes_) : "";
+    Listener told = listener;
+    if (processes_ > 1) {
+      told.on_step = [&](Step step) {
+        step.doing += " in " + which;
+        listener.on_step(step);
+      };
+    }
+    if (process > 1) {
+      if (process == 2) first = std::move(worker_);
+      worker_.reset();
+      turn_ = Turn::further;
+    }
+    const Faults before = faults;
+    for (Row& row : measure_once(rest, faults, told)) {
+      std::string& reason = row.check.reason;
+      if (process > 1 && row.check.verdict != Verdict::passed) reason.insert(0, which + ": ");
+      measured[row.kernel].push_back(std::move(row));
+    }
+    for (auto& [kernel, reason] : faults) {
+      if (process > 1 && !before.contains(kernel)) reason.insert(0, which + ": ");
+    }
+    std::erase_if(rest.kernels, [&](const Kernel* kernel) {
+      return faults.contains(kernel) || measured[kernel].back().check.verdict != Verdict::passed;
+    });
+  }
+  if (turn_ == Turn::further) worker_ = std::move(first);
+  turn_ = turn;
 
   std::vector<Row> rows;
   for (const Kernel* kernel : group.kernels) {
@@ -125,8 +165,10 @@ std::vector<Row> Sweep::measure(const Group& group, const Listener& listener) {
       rows.back().check = {.verdict = Verdict::failed, .reason = fault->second};
       continue;
     }
-    rows.push_back(*std::ranges::find(measured, kernel, &Row::kernel));
+    const std::vector<Row>& of_processes = measured[kernel];
+    rows.push_back(processes_ > 1 ? merged(of_processes) : of_processes.front());
   }
+  if (processes_ > 1 && machine_.backend == Backend::cuda) rank(rows);
   return rows;
 }
 

@@ -15,8 +15,10 @@
 namespace ladder {
 
 /// Measures groups in a worker process. A kernel that faults there loses its own row only: it is
-/// left out, and the rest of its group is measured in a fresh process. On the host executor the groups
-/// that come next are begun in other processes, one per core.
+/// left out, and the rest of its group is measured in a fresh process. Where several processes measure
+/// each group, one after the other, all but the first are fresh, and a row that does not pass in one of
+/// them does not pass. On the host executor, where one measures, the groups that come next are begun in
+/// other processes, one per core.
 class Sweep {
  public:
   /// What is told of the measuring while it goes on.
@@ -29,7 +31,7 @@ class Sweep {
   /// default that is a minute on a GPU, and for ever on the host executor. Throws std::runtime_error
   /// when the device cannot be opened.
   Sweep(std::function<Opened()> open, std::uint64_t seed, std::optional<double> seconds_per_kernel,
-        const Sampling& sampling = {});
+        const Sampling& sampling = {}, int processes = 1);
 
   const Machine& machine() const { return machine_; }
 
@@ -54,10 +56,14 @@ class Sweep {
   void begin_those_after(const Group& group);
   std::unique_ptr<Worker> spare_worker();
   std::variant<std::vector<Row>, Fault> attempt(const Group& group, const Listener& listener);
+  using Faults = std::map<const Kernel*, std::string>;
+  std::vector<Row> measure_once(Group rest, Faults& faults, const Listener& listener);
 
   std::function<Opened()> open_;
   std::uint64_t seed_;
   Sampling sampling_;
+  int processes_;  ///< that measure each group
+  Turn turn_;      ///< of the worker that is next
   std::unique_ptr<Worker> worker_;
   std::vector<Ahead> ahead_;
   std::vector<std::unique_ptr<Worker>> spare_;
@@ -65,7 +71,7 @@ class Sweep {
   std::span<const Group> planned_;
   Machine machine_;
   double seconds_per_kernel_;
-  std::map<const Kernel*, std::string> faulty_;  ///< on a test problem
+  Faults faulty_;  ///< on a test problem
   std::string device_gone_;
 };
 

@@ -186,6 +186,7 @@ void transfer(auto& io, Like<Row> auto& row) {
        row.samples.error);
   each(io, row.cost, row.plan_us, row.roof, row.roof_us, row.library, row.vs_library,
        row.vs_fastest, row.fastest, row.aa, row.launches, row.counters);
+  each(io, row.launch_us, row.is_short, row.sm_mhz, row.power_w);
 }
 
 }  // namespace ladder

@@ -35,7 +35,7 @@ constexpr Kind last_value(Kind) { return Kind::fault; }
 // The worker's side
 
 void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t seed,
-           const Sampling& sampling) {
+           const Sampling& sampling, Turn turn) {
   Opened opened;
   try {
     opened = open();
@@ -62,7 +62,12 @@ void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t 
       const auto tell = [&](const Step& step) {
         if (!channel.send(packed(Kind::step, step))) _exit(1);  // nobody waits for it
       };
-      const auto rows = measure(group, *opened.device, seed, roofs, sampling, tell, &known);
+      const auto rows = measure(group, *opened.device, seed, roofs, sampling, tell,
+                                turn == Turn::further ? nullptr : &known);
+      if (turn == Turn::first) {
+        roofs.release();
+        malloc_trim(0);
+      }
       if (!channel.send(packed(Kind::rows, rows))) return;
     } catch (const std::exception& error) {
       return static_cast<void>(channel.send(packed(Kind::fault, std::string(error.what()))));
@@ -72,16 +77,17 @@ void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t 
 
 /// Nothing is thrown into what the parent was doing when it forked.
 [[noreturn]] void be_worker(int socket, const std::function<Opened()>& open, std::uint64_t seed,
-                            const Sampling& sampling) noexcept {
+                            const Sampling& sampling, Turn turn) noexcept {
   leave_last_words_to_parent();
   Channel channel(socket);
-  serve(channel, open, seed, sampling);
+  serve(channel, open, seed, sampling, turn);
   _exit(0);
 }
 
 }  // namespace
 
-Worker::Worker(const std::function<Opened()>& open, std::uint64_t seed, const Sampling& sampling) {
+Worker::Worker(const std::function<Opened()>& open, std::uint64_t seed, const Sampling& sampling,
+               Turn turn) {
   int sockets[2];
   std::fflush(nullptr);  // or both processes print what waits in the buffers
   const pid_t parent = getpid();
@@ -94,7 +100,7 @@ Worker::Worker(const std::function<Opened()>& open, std::uint64_t seed, const Sa
     if (getppid() != parent) _exit(0);  // it died before that
     std::signal(SIGINT, SIG_IGN);       // Ctrl-C reaches both; the other one decides
     std::signal(SIGTERM, SIG_IGN);
-    be_worker(sockets[1], open, seed, sampling);
+    be_worker(sockets[1], open, seed, sampling, turn);
   }
   close(sockets[1]);
   try {

@@ -47,11 +47,16 @@ struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
+/// Which of the processes a worker is that measure the same groups one after the other. The first gives
+/// its memory back after each group, and test problems are not tried by further ones again.
+enum class Turn { only, first, further };
+
 class Worker {
  public:
   /// Forks a process that opens a device. The caller must be single-threaded, and must not have
   /// used CUDA. Throws std::runtime_error with the reason when the device cannot be opened.
-  Worker(const std::function<Opened()>& open, std::uint64_t seed, const Sampling& sampling);
+  Worker(const std::function<Opened()>& open, std::uint64_t seed, const Sampling& sampling,
+         Turn turn = Turn::only);
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

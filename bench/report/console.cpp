@@ -75,8 +75,11 @@ std::string speed(const Group& group, const Cost& cost, double us) {
 std::string rounds_text(std::span<const Row> rows) {
   for (const Row& row : rows) {
     if (!row.timed() || !row.aa) continue;
-    return fmt::format(" · {} rounds, resolution {:.2f} %{}", row.samples.us.size(),
-                       100 * row.resolution(), row.samples.settled ? ", at the power limit" : "");
+    const std::string of =
+        row.processes() > 1 ? fmt::format(" in {} processes", row.processes()) : "";
+    return fmt::format(" · {} rounds{}, resolution {:.2f} %{}{}", row.samples.us.size(), of,
+                       100 * row.resolution(), row.samples.settled ? ", at the power limit" : "",
+                       row.is_short ? ", less than three empty launches" : "");
   }
   return "";
 }

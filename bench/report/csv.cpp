@@ -45,7 +45,8 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
   const KernelResources largest = largest_of(row.launches);
   const bool launched = !row.launches.empty();
   const std::vector<GpuState>& states = row.samples.states;
-  const bool watched = timed && !states.empty() && states.front().sm_mhz > 0;
+  const bool watched = timed && row.sm_mhz > 0;
+  const bool knows_launch = timed && row.launch_us > 0;
   const double us = row.timed() ? row.us() : 0;
   auto when = [](bool known, auto&& text) { return known ? text() : std::string(); };
   auto of = [&](bool known, double value) { return known ? number(value) : std::string(); };
@@ -57,9 +58,6 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
   const Requests shared_store = counters.shared_store_wavefronts();
   auto counted = [&](std::uint64_t n) {
     return when(row.counters.has_value(), [&] { return fmt::format("{}", n); });
-  };
-  auto median_of = [&](double GpuState::*reading) {
-    return when(watched, [&] { return number(median(readings(states, reading))); });
   };
   const auto vs_library = row.vs_library.value_or(Estimate{});
   const bool compared = row.vs_library.has_value();
@@ -87,6 +85,8 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"cache", when(gpu, [&] { return std::string(to_string(row.cache)); })},
       {"flush", when(gpu && row.cache != Cache::hot,
                      [&] { return std::string(row.cache == Cache::cold ? "read" : "write"); })},
+      {"processes", when(timed, [&] { return fmt::format("{}", row.processes()); })},
+      {"between_pct", of(timed && row.processes() > 1, 100 * relative_stdev(row.process_us()))},
       {"samples", when(timed, [&] { return fmt::format("{}", row.samples.us.size()); })},
       {"time_us", of(timed, us)},
       {"time_us_min", quantile_of(0)},
@@ -117,6 +117,9 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
       {"fastest", when(ranked, [&] { return std::string(row.fastest ? "yes" : "no"); })},
       {"settled", when(timed, [&] { return std::string(row.samples.settled ? "yes" : "no"); })},
       {"burst_us", of(timed && row.samples.burst_us > 0, row.samples.burst_us)},
+      {"joules", of(watched && row.samples.settled, row.joules())},
+      {"launch_us", of(knows_launch, row.launch_us)},
+      {"short", when(knows_launch, [&] { return std::string(row.is_short ? "yes" : "no"); })},
       {"grid", when(launched, [&] { return extent(largest.launch.grid); })},
       {"block", when(launched, [&] { return extent(largest.launch.block); })},
       {"registers", of(gpu && launched, largest.registers)},
@@ -163,8 +166,8 @@ std::vector<std::pair<const char*, std::string>> csv_cells(const Row& row, const
   cells.insert(
       cells.end(),
       {
-          {"sm_mhz", median_of(&GpuState::sm_mhz)},
-          {"power_w", median_of(&GpuState::power_w)},
+          {"sm_mhz", of(watched, row.sm_mhz)},
+          {"power_w", of(watched, row.power_w)},
           {"throttled", of(watched, throttled_share(states))},
           {"throttle", throttle_text(states)},
           {"pin_gbps", of(gpu, device.pin_gbps)},

@@ -112,7 +112,7 @@ std::optional<std::uint64_t> EarlierRows::seed() const {
   return seed;
 }
 
-void EarlierRows::expect_same(const Machine& machine) const {
+void EarlierRows::expect_same(const Machine& machine, int processes) const {
   Row ours;
   ours.backend = machine.backend;
   const Fields here = fields_of(ours, machine.info);
@@ -122,6 +122,10 @@ void EarlierRows::expect_same(const Machine& machine) const {
       if (row.fields.at(column) == here.at(column)) continue;
       refuse(fmt::format("it has rows whose {} is '{}', here it is '{}'; measure anew.", column,
                          row.fields.at(column), here.at(column)));
+    }
+    const std::string& there = row.fields.at("processes");  // empty where nothing was timed
+    if (!there.empty() && there != std::to_string(processes)) {
+      refuse(fmt::format("its rows are of --processes={}; add that.", there));
     }
   }
 }

@@ -34,8 +34,9 @@ class EarlierRows {
   /// The seed of its inputs; none if there are no rows. Throws UsageError if there are several.
   std::optional<std::uint64_t> seed() const;
 
-  /// Throws UsageError if a row is of another commit, build, device or toolkit.
-  void expect_same(const Machine& machine) const;
+  /// Throws UsageError if a row is of another commit, build, device or toolkit, or of another number of
+  /// processes.
+  void expect_same(const Machine& machine, int processes) const;
 
   /// Whether each kernel of a group has a row of its code, and none with a verdict other than passed
   /// or unsupported.

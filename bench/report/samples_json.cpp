@@ -42,9 +42,13 @@ void SamplesJson::append(const Row& row) {
                             array(readings(states, &GpuState::sm_mhz)),
                             array(readings(states, &GpuState::power_w)), fmt::join(throttle, ", "));
   }
+  std::string of_processes;
+  if (row.processes() > 1) {
+    of_processes = fmt::format("\"of_processes\": [{}], ", fmt::join(row.of_processes, ", "));
+  }
   constexpr std::size_t kOver = 3;  // the line of the closing bracket goes behind
-  file_.append(fmt::format("{}\n{{{}\"us\": {}{}}}\n]\n", separator_, object, array(row.samples.us),
-                           of_states),
+  file_.append(fmt::format("{}\n{{{}{}\"us\": {}{}}}\n]\n", separator_, object, of_processes,
+                           array(row.samples.us), of_states),
                kOver);
   separator_ = ",";
 }

@@ -80,6 +80,7 @@ function says(row) {
     `${spoken(row.kernel)} · ${row.problem}`, row.idea,
     [row.time_text, row.burst_text && `burst ${row.burst_text}`, row.speed_text]
         .filter(Boolean).join(", "),
+    row.joules_text && `${row.joules_text} a launch`,
     row.share_text && `${row.share_text} of ${row.roof}`,
     row.ratio_text && !row.library && (level ? `level with ${row.against}`
                                             : `${ratioText(row)} of ${row.against}'s speed`),
@@ -99,6 +100,7 @@ function marks(row) {
   if (row.suspect) found.push("suspect");
   if (row.throttled > 0) found.push(`throttled ${Math.round(100 * row.throttled)} %`);
   if (row.limited) found.push("at the power limit");
+  if (row.launch_bound) found.push("short");
   if (row.earlier) found.push("earlier code");
   return found;
 }

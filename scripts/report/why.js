@@ -206,6 +206,7 @@ function ladderTable(list) {
      cell: (row) => row.occupancy === null ? "" : `${Math.round(100 * row.occupancy)} %`},
     {title: "SM clock", kind: "number", cell: (row) => number(row.mhz, " MHz")},
     {title: "power", kind: "number", cell: (row) => number(row.watts, " W")},
+    {title: "energy", kind: "number", cell: (row) => row.joules_text},
     {title: "marks", cell: badges},
   ], list, {row: (row) => ({class: row.best ? "best" : ""})});
 }

@@ -32,6 +32,7 @@ from __future__ import annotations
 import argparse
 import functools
 import hashlib
+import math
 import os
 import re
 import sys
@@ -213,6 +214,7 @@ def in_short(one: Ladder, best: Row) -> str:
     """A version's time, its share of the roof, its speed over the vendor's library; its name, and
     those it is tied with."""
     time = time_text(best.time_us) + (" at the power limit" if best.at_power_limit else "")
+    time += " (short)" if one.is_short else ""
     numbers = " · ".join(filter(None, (time, share(best), over_vendor(one, best))))
     if not best.is_fastest:  # by the earlier protocol the fastest is not told from others
         return numbers
@@ -265,6 +267,7 @@ def ladder_table(ladders: Sequence[Ladder]) -> str:
     head += [
         f"{one.dtype}, {'TFLOP/s' if one.is_compute else 'GB/s'}"
         + (", at the power limit" if one.at_power_limit else "")
+        + (", short" if one.is_short else "")
         for one in others
     ]
     kernels = sorted({r.kernel for one in ladders for r in one.rows}, key=ladder_csv.place)
@@ -293,7 +296,8 @@ def ladder_table(ladders: Sequence[Ladder]) -> str:
         table.append(line)
     title = ", ".join(filter(None, (main.op and f"**{main.op}**", main.dtype, main.problem)))
     roof = next((f"roof: {roof_title(r.roof)}" for r in main.timed if r.roof), "")
-    notes = ", ".join(filter(None, (roof, main.at_power_limit and "at the power limit")))
+    notes = ", ".join(filter(None, (roof, main.at_power_limit and "at the power limit",
+                                   main.is_short and "short")))  # fmt: skip
     title += f" ({notes})" if notes else ""
     if main.best and main.best.is_fastest:
         title += f". {main.best.name} is the fastest{main.tied_with(main.best)}"
@@ -351,7 +355,7 @@ def provenance(page: Path, runs: Runs) -> str:
         line += f" ({', '.join(families)})." if several else "."
         shown = [r for family in families for one in run.ladders(family) for r in one.rows]
         if resolution := Resolution.of(shown):
-            line += f" {resolution_text(resolution)}"
+            line += f" {resolution_text(resolution, shown)}"
         lines.append(line + earlier_code(page, run, shown or rows))
     return "\n".join(lines)
 
@@ -376,11 +380,13 @@ def link(run: Run, page: Path) -> str:
     return f"[{run.path.name}]({os.path.relpath(run.path, page.parent).replace(os.sep, '/')})"
 
 
-def resolution_text(resolution: Resolution) -> str:
+def resolution_text(resolution: Resolution, rows: Sequence[Row]) -> str:
+    """How many processes each row is of, and how far from 1 the intervals of their A/A reach."""
+    counts = sorted({1 if math.isnan(r.processes) else int(r.processes) for r in rows if r.timed})
+    of = " or ".join(map(str, counts)) + " processes" if counts != [1] else "one process"
     median, worst = (f"{value:.2f} %" for value in (resolution.median, resolution.worst))
-    if resolution.groups == 1:
-        return f"Differences below {worst} are not told apart."
-    return f"Differences below {median} (median; at worst {worst}) are not told apart."
+    reach = worst if resolution.groups == 1 else f"{median} (median; at worst {worst})"
+    return f"Each row is of {of}; the A/A's interval reaches {reach} from 1."
 
 
 def aa_table(page: Path, machines: Sequence[Runs]) -> str:

@@ -78,4 +78,17 @@ Estimate paired_ratio(std::span<const double> numerator, std::span<const double>
   return {std::exp(value), std::exp(value - within), std::exp(value + within)};
 }
 
+Estimate ratio_of_processes(std::span<const Estimate> own) {
+  if (own.size() == 1) return own.front();
+  std::vector<double> logs;
+  for (const Estimate& one : own) logs.push_back(std::log(one.value));
+  const double centre = mean(logs);
+  double squares = 0;
+  for (double x : logs) squares += (x - centre) * (x - centre);
+  const auto n = static_cast<double>(own.size());
+  const double reach =
+      student_t95(static_cast<int>(own.size()) - 1) * std::sqrt(squares / (n - 1) / n);
+  return {std::exp(centre), std::exp(centre - reach), std::exp(centre + reach)};
+}
+
 }  // namespace ladder

@@ -28,6 +28,13 @@ double relative_stdev(std::span<const double> samples);
 /// over the winsorised deviation. NaN of no pairs; of a single one the interval is all numbers.
 Estimate paired_ratio(std::span<const double> numerator, std::span<const double> denominator);
 
+/// A ratio of which each of several processes has an estimate: the mean of the logarithms with Student's t
+/// interval over them. How far they are apart is of the spread between processes and of what each does
+/// not know, so that it holds the truth in 95 % of cases whichever is larger (Kalibera and Jones, Rigorous
+/// Benchmarking in Reasonable Time, 2013, with processes as the highest level; in meta-analysis Hartung
+/// and Knapp, 2001). Of a single process its own; NaN of none.
+Estimate ratio_of_processes(std::span<const Estimate> own);
+
 /// Student's t: the quantile for a two-sided 95 % interval.
 double student_t95(int degrees_of_freedom);
 

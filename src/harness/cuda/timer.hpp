@@ -37,7 +37,7 @@ class Timer {
   L2Flush& l2_;
   const Nvml& nvml_;
   bool warm_ = false;
-  std::mt19937 random_;  ///< for the rounds' orders
+  std::mt19937 random_{std::random_device{}()};  ///< for the rounds' orders, others in each process
 };
 
 }  // namespace ladder
