@@ -12,7 +12,7 @@ process.
 
 The problems are those that ./bench timed with a cold L2 cache on this GPU. All contestants of a
 problem read the same tensors and take turns on PyTorch's current stream by one protocol, that of
-./bench: a buffer of twice the L2's size is overwritten before each launch, up to four in a row make
+./bench --cache=dirty: a buffer of twice the L2's size is overwritten before each launch, up to four make
 a sample, all are enqueued before the GPU gets there, and each round has all contestants in a new random
 order, one of them twice as if it were two. Each result is first compared with the same formula in
 fp64.
@@ -232,7 +232,7 @@ class Clock:
         self.flush_s = (time.perf_counter() - begin) / flushes
 
     def flush(self) -> None:
-        """By the memset of ./bench: PyTorch's kernel for it would leave the L2 in another state."""
+        """By a memset, as ./bench with --cache=dirty: PyTorch's kernel for it would leave the L2 in another state."""
         stream = self.torch.cuda.current_stream().cuda_stream
         self.memset(self.buffer.data_ptr(), self.buffer.nbytes, stream)
 
@@ -618,7 +618,7 @@ def cells(problem: Problem, group: Group, result: Result, gpu: Gpu) -> Cells:
             "flops", "bytes", "intensity", "launch_us", "short", "pin_gbps", "pin_gflops", "driver")  # fmt: skip
     now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     row = {column: like.get(column, "") for column in kept} | {
-        "kernel": result.kernel, "idea": result.idea, "verdict": result.verdict,
+        "kernel": result.kernel, "idea": result.idea, "verdict": result.verdict, "flush": "write",
         "reason": result.reason, "max_err": text(result.max_err),
         "tolerance": text(result.tolerance), "seed": str(SEED), "git_sha": gpu.git_sha,
         "toolkit": gpu.toolkit, "timestamp": now,

@@ -18,6 +18,7 @@
 #include <cstdlib>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -126,18 +127,8 @@ class OverlapTest : public testing::Test {
     if (const Support support = architecture_supports(kernel_.file, device_.info()); !support.ok) {
       GTEST_SKIP() << support.reason;
     }
-    const Family& family = family_of(kernel_);
-    std::vector<Problem> problems;
-    for (const Problem& one : family.bench_problems(Backend::cuda)) {
-      problems.push_back(family.smaller(one));
-    }
-    std::ranges::move(family.own_test_problems(kernel_), std::back_inserter(problems));
-    std::ranges::move(family.test_problems(), std::back_inserter(problems));
-    const auto problem = std::ranges::find_if(problems, [&](const Problem& one) {
-      return supports(kernel_, one).ok && family.devices(one, kernel_.dtype) == 1 &&
-             family.cost(one, kernel_.dtype).bytes() > 0;
-    });
-    ASSERT_NE(problem, problems.end());
+    const std::optional<Problem> problem = chosen_problem();
+    ASSERT_TRUE(problem);
     const int half = device_.info().sm_count / 2;
     try_streams(*problem, 0, 0, "two streams");
     try_streams(*problem, half, 0, "two streams, each planned for half of the SMs");
@@ -148,6 +139,24 @@ class OverlapTest : public testing::Test {
   }
 
  private:
+  /// The first of the benchmarks', made small, that the version can run; else of the tests' that with the
+  /// most bytes.
+  std::optional<Problem> chosen_problem() const {
+    const Family& family = family_of(kernel_);
+    const auto bytes = [&](const Problem& one) {
+      const bool can = supports(kernel_, one).ok && family.devices(one, kernel_.dtype) == 1;
+      return can ? family.cost(one, kernel_.dtype).bytes() : 0;
+    };
+    for (const Problem& one : family.bench_problems(Backend::cuda)) {
+      if (Problem small = family.smaller(one); bytes(small) > 0) return small;
+    }
+    std::vector<Problem> problems = family.own_test_problems(kernel_);
+    std::ranges::move(family.test_problems(), std::back_inserter(problems));
+    const auto largest = std::ranges::max_element(problems, {}, bytes);
+    if (largest == problems.end() || bytes(*largest) <= 0) return {};
+    return *largest;
+  }
+
   bool both_end_within(std::chrono::seconds limit) const {
     const auto begin = std::chrono::steady_clock::now();
     for (const Stream* stream : {&streams_[0], &streams_[1]}) {

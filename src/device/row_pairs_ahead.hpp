@@ -91,8 +91,8 @@ class RowPairsAhead {
   /// By one thread of each: issues the copies of all other rows, as stages become empty. It waits for
   /// its first row before, which they would hold up.
   __device__ void produce(int warp, InStep& in_step) const {
-    if (row_of(warp) >= rows_ || warp >= Team::kTeams) return;
-    ptx::mbarrier_wait(storage_.of_team[warp].full, 0);
+    if (warp >= Team::kTeams) return;
+    if (row_of(warp) < rows_) ptx::mbarrier_wait(storage_.of_team[warp].full, 0);
     int stage = first_rounds() % stages_.count;
     unsigned parity = first_rounds() < stages_.count;
     for (auto first = row_of(warp) + first_rounds() * stride(); first < rows_; first += stride()) {
