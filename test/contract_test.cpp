@@ -874,9 +874,9 @@ std::size_t changed(const auto& before, const auto& after) {
 
 TEST(Variation, ChangesPartsOfInputsAndPutsThemBack) {
   Gpu device;
-  constexpr std::size_t kN = 10'000;
+  constexpr std::size_t kElements = 10'000;
   Workload workload(
-      std::make_unique<BindingOf<Contract<Accumulate>, bfloat16>>(Accumulate::Problem{kN}),
+      std::make_unique<BindingOf<Contract<Accumulate>, bfloat16>>(Accumulate::Problem{kElements}),
       {"uniform", uniform_value}, 7, device);
   WorkloadVariation variation(workload, device, 1, 1);
   const auto x = now<std::uint16_t>(workload, 0);
@@ -884,7 +884,8 @@ TEST(Variation, ChangesPartsOfInputsAndPutsThemBack) {
   const std::uint64_t results = variation.checksum();
   std::set<std::vector<std::uint16_t>> seen{x};
   for (std::uint64_t number = 1; number <= 50; ++number) {
-    device.fill(workload.buffers()[1].data(), 1, kN * sizeof(float));  // a launch wrote there
+    device.fill(workload.buffers()[1].data(), 1,
+                kElements * sizeof(float));  // a launch wrote there
     variation.vary(number);
     const auto varied = now<std::uint16_t>(workload, 0);
     EXPECT_TRUE(seen.insert(varied).second) << "inputs of number " << number;

@@ -759,7 +759,9 @@ TEST(Stages, CompareTakesTheFastestOfTheVendorsVersions) {
     for (const Row& row : of.rows) {
       EXPECT_EQ(row.library, one.library);
       ASSERT_EQ(row.vs_library.has_value(), row.timed());
-      if (row.timed()) EXPECT_NEAR(row.vs_library->value, us / row.us(), 1e-9);
+      if (row.timed()) {
+        EXPECT_NEAR(row.vs_library->value, us / row.us(), 1e-9);
+      }
     }
   }
 }

@@ -24,10 +24,10 @@ struct Place {
   unsigned char* data;
   std::uint64_t bytes;
   std::uint32_t element_bytes;  ///< a part is of whole ones
-  const unsigned char*
-      values;  ///< that parts are made of, some elements in their order; null: random bits
-  std::uint64_t values_bytes;  ///< at least kPartBytes
-  Before* before;              ///< kParts of them; null where what was there needn't come back
+  /// That parts are made of, some elements in their order; null: random bits.
+  const unsigned char* values = nullptr;
+  std::uint64_t values_bytes = 0;  ///< at least kPartBytes
+  Before* before = nullptr;        ///< kParts of them; null where what was there needn't come back
 };
 
 __host__ __device__ inline std::uint64_t mixed(std::uint64_t z) {

@@ -40,9 +40,9 @@ class WorkloadVariation final : public Variation {
  private:
   struct OnDevice {
     Device* device;
-    std::vector<Buffer> buffers;  ///< values and what was before
-    std::optional<Buffer> places;
-    std::size_t count;
+    std::vector<Buffer> buffers{};  ///< values and what was before
+    std::optional<Buffer> places{};
+    std::size_t count = 0;
   };
 
   Workload& workload_;
