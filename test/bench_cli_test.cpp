@@ -776,7 +776,7 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--elementwise=many", "[ROWSx]COLS");
   expect_refused("--dtype=f128",
                  "f32, f16, bf16, tf32, e4m3, e5m2, e2m1, f64, i4, i8, i32, i64, u8, u32, u64");
-  expect_refused("--cache=warm", "cold, hot, both");
+  expect_refused("--cache=warm", "cold, dirty, hot, both");
   expect_refused("--seed=x", "a whole number");
   expect_refused("--time-limit=soon", "a whole number");
   expect_refused("--time-limit=0", "at least a second");
