@@ -231,7 +231,7 @@ void expect_rejected(const char* problem = kProblem, const char* inputs = "unifo
 }
 
 TEST(AttentionGradientsCheck, AcceptsARightKernel) {
-  for (const char* inputs : {"uniform", "peaked", "steep", "large", "equal"}) {
+  for (const char* inputs : {"uniform", "climbing", "steep", "large", "equal"}) {
     for (const char* problem : {kProblem, "1x1x200:40x64", "3x2:1x1..70x128@bshd"}) {
       EXPECT_EQ((verdict<Plain, Mistake::none>(problem, inputs)), Verdict::passed)
           << problem << ", " << inputs;
@@ -247,7 +247,7 @@ TEST(AttentionGradientsCheck, RejectsKnownMistakes) {
                   delta_of_half_a_row, weights_for_dk, gradients_for_dv, last_keys_missing_in_dq,
                   last_queries_missing_in_dk, first_head_alone, last_head_overwrites, lse_in_base_2,
                   sums_in_16_bits>();
-  expect_rejected<Plain, scores_in_16_bits>(kProblem, "peaked");
+  expect_rejected<Plain, scores_in_16_bits>(kProblem, "climbing");
   expect_rejected<Causal, delta_dropped, last_keys_missing_in_dq, diagonal_not_masked,
                   diagonal_masked, top_left>();
   expect_rejected<Plain, unused_rows_left>("3x2:1x1..70x64");

@@ -872,12 +872,16 @@ std::size_t changed(const auto& before, const auto& after) {
   return count;
 }
 
+template <class Op, class T>
+Workload uniform_workload(typename Op::Problem problem, Device& device) {
+  return {
+      std::make_unique<BindingOf<Contract<Op>, T>>(problem), {"uniform", uniform_value}, 7, device};
+}
+
 TEST(Variation, ChangesPartsOfInputsAndPutsThemBack) {
   Gpu device;
   constexpr std::size_t kElements = 10'000;
-  Workload workload(
-      std::make_unique<BindingOf<Contract<Accumulate>, bfloat16>>(Accumulate::Problem{kElements}),
-      {"uniform", uniform_value}, 7, device);
+  Workload workload = uniform_workload<Accumulate, bfloat16>({kElements}, device);
   WorkloadVariation variation(workload, device, 1, 1);
   const auto x = now<std::uint16_t>(workload, 0);
   const auto total = now<float>(workload, 1);
@@ -906,9 +910,7 @@ TEST(Variation, ChangesPartsOfInputsAndPutsThemBack) {
 
 TEST(Variation, LeavesTiedArraysAlone) {
   Gpu device;
-  Workload workload(
-      std::make_unique<BindingOf<Contract<Partition>, float>>(Partition::Problem{1000}),
-      {"uniform", uniform_value}, 7, device);
+  Workload workload = uniform_workload<Partition, float>({1000}, device);
   WorkloadVariation variation(workload, device, 1, 1);
   const auto x = now<float>(workload, 0);
   const auto order = now<std::int32_t>(workload, 1);
@@ -920,9 +922,7 @@ TEST(Variation, LeavesTiedArraysAlone) {
 TEST(Variation, ReachesTheFirstAndTheLastElement) {
   Gpu device;
   for (const std::size_t n : {std::size_t{1}, std::size_t{9}, std::size_t{100}}) {
-    Workload workload(
-        std::make_unique<BindingOf<Contract<Accumulate>, bfloat16>>(Accumulate::Problem{n}),
-        {"uniform", uniform_value}, 7, device);
+    Workload workload = uniform_workload<Accumulate, bfloat16>({n}, device);
     WorkloadVariation variation(workload, device, 1, 1);
     const auto x = now<std::uint16_t>(workload, 0);
     std::vector<bool> reached(n);
@@ -938,9 +938,7 @@ TEST(Variation, ReachesTheFirstAndTheLastElement) {
 
 TEST(Variation, JudgesWhatWasKeptByTheInputsOfThen) {
   Gpu device;
-  Workload workload(
-      std::make_unique<BindingOf<Contract<Accumulate>, bfloat16>>(Accumulate::Problem{1000}),
-      {"uniform", uniform_value}, 7, device);
+  Workload workload = uniform_workload<Accumulate, bfloat16>({1000}, device);
   WorkloadVariation variation(workload, device, 1, 3);
   EXPECT_FALSE(variation.go_back()) << "nothing was kept";
   const auto launch = [&](std::uint64_t number, std::size_t contestant, bool right) {

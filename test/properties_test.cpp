@@ -688,7 +688,7 @@ TEST(SoftmaxCheck, AcceptsRightAndRejectsKnownMistakes) {
     }
     for (int c = 0; c < n; ++c) y[c] = std::exp(x[c] - max) / sum;
   });
-  for (const char* inputs : {"uniform", "large", "masked", "one huge", "constant"}) {
+  for (const char* inputs : {"uniform", "large", "masked", "climbing", "constant"}) {
     EXPECT_EQ(verdict_on<softmax>(right, "20x999", inputs), Verdict::passed) << inputs;
   }
   EXPECT_EQ(verdict_on<softmax>(without_maximum, "20x999", "uniform"), Verdict::passed);
@@ -720,13 +720,13 @@ TEST(LogSoftmaxCheck, AcceptsRightAndRejectsKnownMistakes) {
     const float log_of_all = max + std::log(sum);
     for (int c = 0; c < n; ++c) y[c] = x[c] - log_of_all;
   });
-  for (const char* inputs : {"uniform", "large", "masked", "one huge", "constant"}) {
+  for (const char* inputs : {"uniform", "large", "masked", "climbing", "constant"}) {
     EXPECT_EQ(verdict_on<log_softmax>(right, "20x999", inputs), Verdict::passed) << inputs;
   }
   EXPECT_EQ(verdict_on<log_softmax>(log_of_softmax, "20x999", "uniform"), Verdict::passed);
   EXPECT_EQ(verdict_on<log_softmax>(log_of_softmax, "20x999", "large"), Verdict::incorrect);
   EXPECT_EQ(verdict_on<log_softmax>(maximum_added_first, "20x999", "uniform"), Verdict::passed);
-  EXPECT_EQ(verdict_on<log_softmax>(maximum_added_first, "20x999", "one huge"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<log_softmax>(maximum_added_first, "20x999", "climbing"), Verdict::incorrect);
 }
 
 /// A kernel from a function of an element's y, its dy, and the row's sums of dy and of y dy.

@@ -12,6 +12,7 @@
 #include <functional>
 #include <random>
 #include <set>
+#include <string_view>
 #include <utility>
 
 namespace ladder {
@@ -388,29 +389,29 @@ void recheck(const Context& context, Workload& workload, const Contest& contest,
   }
   on_step({.doing = "preparing the inputs of a timed launch"});
   const bool any_kept = contest.variation && contest.variation->go_back();
-  auto samples = contest.versions.begin();
-  std::size_t contestant = 0;
-  for (Row* row : passed_so_far(rows)) {
-    const std::size_t number = contestant++;
-    if (any_kept && samples->error.empty() && contest.variation->kept_as(number)) {
-      const CheckResult timed = contest.variation->judge_kept(number);
+  const auto refuse = [](Row& row, std::string_view when, CheckResult found) {
+    found.reason = fmt::format("{}: {}", when, found.reason);
+    row.check = std::move(found);
+  };
+  const std::vector<Row*> passed = passed_so_far(rows);
+  for (std::size_t i = 0; i < passed.size(); ++i) {
+    Row& row = *passed[i];
+    const Samples& samples = contest.versions[i];
+    if (any_kept && samples.error.empty() && contest.variation->kept_as(i)) {
+      CheckResult timed = contest.variation->judge_kept(i);
       if (timed.verdict != Verdict::passed) {
-        row->check = timed;
-        row->check.reason = "a timed launch: " + timed.reason;
-        ++samples;
+        refuse(row, "a timed launch", std::move(timed));
         continue;
       }
     }
-    const CheckResult again = run_check(context, *row, "checking again", workload);
-    if (!samples->error.empty()) {
-      row->check = {.verdict = Verdict::failed, .reason = samples->error};
+    CheckResult again = run_check(context, row, "checking again", workload);
+    if (!samples.error.empty()) {
+      row.check = {.verdict = Verdict::failed, .reason = samples.error};
     } else if (again.verdict != Verdict::passed) {
-      row->check = again;
-      row->check.reason = "after timing: " + again.reason;
+      refuse(row, "after timing", std::move(again));
     } else {
-      row->samples = *samples;
+      row.samples = samples;
     }
-    ++samples;
   }
 }
 

@@ -113,7 +113,7 @@ struct Contest {
   std::vector<Samples> versions;            ///< of the rows that had passed
   Samples first_again{};                    ///< of the first of them, again; on a GPU
   std::map<std::string, double> roof_us{};  ///< what the problem takes at each, by its name
-  /// With what a timed launch of each has written.
+  /// With what a timed launch of each has written; null: nothing was kept.
   std::unique_ptr<WorkloadVariation> variation{};
 };
 
@@ -122,7 +122,8 @@ Contest contend(const Context& context, Workload& workload, Roofs& roofs, const 
                 std::span<Row> rows);
 
 /// Compares what a timed launch has written, and checks again on its inputs; those that are right still
-/// get their samples. Throws DeviceLost, or std::runtime_error where the inputs were changed while the kernels took turns.
+/// get their samples. Throws DeviceLost, or std::runtime_error where the inputs were changed while the
+/// kernels took turns.
 void recheck(const Context& context, Workload& workload, const Contest& contest,
              std::span<Row> rows);
 

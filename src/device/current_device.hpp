@@ -5,11 +5,17 @@
 
 namespace ladder {
 
+/// Its number.
+inline int current_device() {
+  int device = 0;
+  expect_success(cudaGetDevice(&device));
+  return device;
+}
+
 /// Another one, as long as this lives.
 class CurrentDevice {
  public:
-  explicit CurrentDevice(int device) : device_(device) {
-    expect_success(cudaGetDevice(&before_));
+  explicit CurrentDevice(int device) : device_(device), before_(current_device()) {
     if (device_ != before_) expect_success(cudaSetDevice(device_));
   }
   ~CurrentDevice() {
@@ -19,7 +25,7 @@ class CurrentDevice {
   CurrentDevice& operator=(const CurrentDevice&) = delete;
 
  private:
-  int device_, before_ = 0;
+  int device_, before_;
 };
 
 }  // namespace ladder

@@ -1,4 +1,5 @@
 // What devices are like: asked of the driver once for each device, and kept as long as the process lives.
+#include "device/current_device.hpp"
 #include "device/gpu_name.hpp"
 #include "device/l2_bytes.hpp"
 #include "device/needs.hpp"
@@ -12,12 +13,6 @@
 
 namespace ladder {
 namespace {
-
-int current_device() {
-  int device = 0;
-  expect_success(cudaGetDevice(&device));
-  return device;
-}
 
 /// find() for a key, asked once of all threads. Results stay where they are.
 template <class Key, class Find>

@@ -6,6 +6,7 @@
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
 #include "harness/fields.hpp"
+#include "harness/mixed.hpp"
 #include "harness/roof.hpp"
 #include "support/large_array.hpp"
 #include "support/out_of_memory.hpp"
@@ -38,6 +39,8 @@ struct InputSet {
   /// A version, by its label, that is not asked for these inputs on a GPU.
   const char* gpu_exception = nullptr;
   bool rounded = false;  ///< what is exact is then rounded to the result's type: that is tolerated
+  /// What stands for value where an element's place in its array matters.
+  double (*at)(std::uint64_t index, std::uint64_t bits, const Array& array) = nullptr;
 };
 
 /// Whether a kernel must be right on these inputs.
@@ -54,6 +57,11 @@ std::int64_t fewer_rows(std::int64_t rows, std::int64_t cols);
 double uniform(std::uint64_t bits);
 double uniform_value(std::uint64_t bits, const Array&);
 
+/// Levels from 0 to less than `most`, for whatever keeps a running maximum. From one run of 512 elements to
+/// the next they climb or descend by a power of two, sixteen levels to a slope; gentle slopes, from 1/8
+/// on, and steep ones, up to the largest, take turns.
+double climbing(std::uint64_t index, const Array& array, double most);
+
 /// Integers from -4 to 4: sums of fewer than 2^20 products of two are exact in fp32.
 double small_integer_value(std::uint64_t bits, const Array&);
 
@@ -64,12 +72,7 @@ class RandomBits {
   std::uint64_t operator[](std::uint64_t index) const { return mix(key_ + index); }
 
  private:
-  static std::uint64_t mix(std::uint64_t z) {
-    z += 0x9E3779B97F4A7C15;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-    return z ^ (z >> 31);
-  }
+  static std::uint64_t mix(std::uint64_t z) { return mixed(z + 0x9E3779B97F4A7C15); }
 
   std::uint64_t key_;
 };

@@ -40,10 +40,13 @@ T narrowed(Wide x, [[maybe_unused]] const IntegerRange& range) {
 
 template <class T>
 void fill(std::span<T> elements, const Array& array, const InputSet& set, const RandomBits& bits) {
-  const auto fill_each = [&](auto value) {
+  const auto fill_at = [&](auto value) {
     parallel_for(elements.size(), 1 << 18, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) elements[i] = value(bits[i]);
+      for (std::size_t i = begin; i < end; ++i) elements[i] = value(i, bits[i]);
     });
+  };
+  const auto fill_each = [&](auto value) {
+    fill_at([&](std::size_t, std::uint64_t b) { return value(b); });
   };
   using enum Generator::Kind;
   constexpr bool kIntegers = std::is_integral_v<T>;
@@ -52,8 +55,12 @@ void fill(std::span<T> elements, const Array& array, const InputSet& set, const 
     using Wide = std::conditional_t<kIntegers || std::is_same_v<T, double>, double, float>;
     const auto value = kIntegers && set.integer ? set.integer : set.value;
     const IntegerRange range = range_of(array.dtype);
-    fill_each(
-        [&](std::uint64_t b) { return narrowed<T>(static_cast<Wide>(value(b, array)), range); });
+    const auto element = [&](double x) { return narrowed<T>(static_cast<Wide>(x), range); };
+    if (set.at) {
+      fill_at([&](std::size_t i, std::uint64_t b) { return element(set.at(i, b, array)); });
+    } else {
+      fill_each([&](std::uint64_t b) { return element(value(b, array)); });
+    }
   } else if constexpr (kIntegers) {
     const auto bound = static_cast<std::uint64_t>(by.bound);
     if (by.kind == permutation) {
@@ -87,6 +94,20 @@ void fill(std::span<T> elements, const Array& array, const InputSet& set, const 
 }
 
 }  // namespace
+
+double climbing(std::uint64_t index, const Array& array, double most) {
+  constexpr std::uint64_t kRun = 512, kLevels = 16;
+  // Beside steps of up to 2^kLow the levels below still count, and up to 2^kHigh f16 has some.
+  constexpr int kLeast = -3, kLow = 5, kHigh = 11;
+  const std::uint64_t run = index / kRun, slope = run / kLevels, level = run % kLevels;
+  const std::uint64_t bits = mixed(mixed(slope + 1) + array.size);
+  const bool is_steep = (slope + array.size) % 2 == 1, is_steepest = is_steep && (bits & 2) != 0;
+  const int largest = std::ilogb(most / kLevels);
+  const int from = std::min(is_steep ? kLow + 1 : kLeast, largest);
+  const int to = std::min(is_steepest ? largest : is_steep ? kHigh : kLow, largest);
+  const int step = from + static_cast<int>((bits >> 2) % static_cast<unsigned>(to - from + 1));
+  return std::ldexp(static_cast<double>(bits & 1 ? level : kLevels - 1 - level), step);
+}
 
 Array Array::with(Generator by) const {
   const bool has_none =

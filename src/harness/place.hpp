@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device/types.hpp"
+#include "harness/mixed.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -29,12 +30,6 @@ struct Place {
   std::uint64_t values_bytes = 0;  ///< at least kPartBytes
   Before* before = nullptr;        ///< kParts of them; null where what was there needn't come back
 };
-
-__host__ __device__ inline std::uint64_t mixed(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-  return z ^ (z >> 31);
-}
 
 /// Puts back what a part was, and unless the number is 0 changes another, by the number and the place's own.
 __host__ __device__ inline void vary_part(const Place& place, std::uint64_t place_number,

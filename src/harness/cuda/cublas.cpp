@@ -1,5 +1,6 @@
 #include "harness/cuda/cublas.hpp"
 
+#include "device/current_device.hpp"
 #include "harness/cuda/error.hpp"
 
 #include <dlfcn.h>
@@ -51,9 +52,7 @@ class BlasLt {
 template <class Handle>
 Handle& handle_here() {
   thread_local std::map<int, Handle> by_device;
-  int device = 0;
-  LADDER_CUDA(cudaGetDevice(&device));
-  return by_device[device];
+  return by_device[current_device()];
 }
 
 }  // namespace

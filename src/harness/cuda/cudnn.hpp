@@ -1,6 +1,7 @@
 // cuDNN for baselines: a handle for each device, errors as exceptions.
 #pragma once
 
+#include "device/current_device.hpp"
 #include "harness/cuda/error.hpp"
 
 #include <cudnn.h>
@@ -35,10 +36,8 @@ class CudnnHandle {
   static Own& of_device() {
     static std::mutex mutex;
     static auto& all = *new std::map<int, Own>;
-    int device = 0;
-    LADDER_CUDA(cudaGetDevice(&device));
     const std::lock_guard lock(mutex);
-    return all[device];
+    return all[current_device()];
   }
 
   Own& own_;

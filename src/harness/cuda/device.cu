@@ -46,12 +46,6 @@ __global__ void merge_kernel(Comparison* parts) {
   parts[threadIdx.x] = mine;
 }
 
-__device__ std::uint64_t mix(std::uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
-  z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
-  return z ^ (z >> 31);
-}
-
 __global__ void checksum_kernel(const unsigned char* data, std::size_t bytes,
                                 unsigned long long* sum) {
   unsigned long long mine = 0;
@@ -59,9 +53,9 @@ __global__ void checksum_kernel(const unsigned char* data, std::size_t bytes,
   const std::size_t n = bytes / 8;
   const std::size_t first = blockIdx.x * std::size_t{kThreads} + threadIdx.x;
   for (std::size_t i = first; i < n; i += std::size_t{kBlocks} * kThreads) {
-    mine += mix(words[i] ^ mix(i + 1));
+    mine += mixed(words[i] ^ mixed(i + 1));
   }
-  if (first < bytes % 8) mine += mix(data[8 * n + first] ^ mix(n + 1 + first));
+  if (first < bytes % 8) mine += mixed(data[8 * n + first] ^ mixed(n + 1 + first));
   atomicAdd(sum, mine);
 }
 

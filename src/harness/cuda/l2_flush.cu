@@ -1,5 +1,6 @@
 #include "harness/cuda/l2_flush.hpp"
 
+#include "device/current_device.hpp"
 #include "device/on_each.hpp"
 #include "harness/cuda/error.hpp"
 #include "harness/cuda/memory.hpp"
@@ -21,12 +22,6 @@ __global__ void read_kernel(const uint4* data, std::size_t n, unsigned* never) {
     any |= some.x | some.y | some.z | some.w;
   }
   if (any != 0) *never = any;
-}
-
-int current_device() {
-  int device = 0;
-  LADDER_CUDA(cudaGetDevice(&device));
-  return device;
 }
 
 /// Calls flush(device, stream) for the current GPU, and with it current for each of the others.

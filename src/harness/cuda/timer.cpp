@@ -1,5 +1,6 @@
 #include "harness/cuda/timer.hpp"
 
+#include "device/current_device.hpp"
 #include "harness/cuda/error.hpp"
 #include "harness/cuda/event.hpp"
 #include "harness/registry.hpp"
@@ -63,13 +64,9 @@ class Graph {
 /// Whether a part of the L2 can be reserved for lines that stay: from compute capability 8.0 on.
 /// Below, the limit that says how much cannot be asked for either.
 bool l2_can_be_reserved() {
-  static const bool can = [] {
-    int device = 0, most = 0;
-    LADDER_CUDA(cudaGetDevice(&device));
-    LADDER_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxPersistingL2CacheSize, device));
-    return most > 0;
-  }();
-  return can;
+  int most = 0;
+  LADDER_CUDA(cudaDeviceGetAttribute(&most, cudaDevAttrMaxPersistingL2CacheSize, current_device()));
+  return most > 0;
 }
 
 /// Keeps a stream from going on until it is released, but no longer than kMost.

@@ -17,8 +17,10 @@ using attention_layout::Layout;
 // --- Inputs -------------------------------------------------------------------------------------
 
 // Scores of up to 8 or so: few keys have nearly all of the weight.
-inline double peaked_value(std::uint64_t bits, const ladder::Array& array) {
-  return (array.name == "q" ? 8 : 1) * ladder::uniform(bits);
+// Scores up to thousands that climb and descend from one tile of keys to the next.
+inline double climbing_value(std::uint64_t index, std::uint64_t bits, const ladder::Array& array) {
+  if (array.name == "k") return ladder::climbing(index, array, 512) + ladder::uniform(bits);
+  return array.name == "q" ? 0.5 + 0.5 * ladder::uniform(bits) : ladder::uniform(bits);
 }
 
 // Scores of up to a hundred or so: from one tile of keys to the next a row's maximum grows by up to
@@ -75,7 +77,7 @@ struct Common : Op {
   }
   static std::vector<ladder::InputSet> input_sets() {
     return {{"uniform", ladder::uniform_value},
-            {"peaked", peaked_value},
+            {.name = "climbing", .at = climbing_value},
             // cuDNN takes bf16's subnormal gradients for zero.
             {.name = "steep", .value = steep_value, .gpu_exception = "v00_cudnn"},
             {"large", large_value},

@@ -27,9 +27,10 @@ double mostly_masked_value(std::uint64_t bits, const Array&) {
   return bits % 256 != 0 ? -kInfinity : ladder::uniform(bits);
 }
 
-// One element in 64 is so large that the others vanish beside it; f16 ends at 65504.
-double one_huge_value(std::uint64_t bits, const Array&) {
-  return bits % 64 == 0 ? 6e4 : ladder::uniform(bits);
+// Up to the type's largest; a product with log2(e) must still fit f32.
+double climbing_value(std::uint64_t index, std::uint64_t bits, const Array& array) {
+  const double most = array.dtype == ladder::DType::f16 ? 0x1p16 : 0x1p126;
+  return ladder::climbing(index, array, most) + ladder::uniform(bits);
 }
 
 // exp underflows, but relative to the row's largest element.
@@ -95,7 +96,7 @@ std::vector<ladder::InputSet> input_sets_of() {
           {"large", large_value},
           {"masked", masked_value},
           {.name = "mostly masked", .value = mostly_masked_value, .gpu_exception = "v00_cudnn"},
-          {"one huge", one_huge_value},
+          {.name = "climbing", .at = climbing_value},
           {"constant", constant_value},
           {"denormal", denormal_value}};
 }
