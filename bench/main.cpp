@@ -51,6 +51,12 @@ Opened open_device(const Options& options) {
   }
 }
 
+Opened open_with_best(const Options& options) {
+  Opened opened = open_device(options);
+  opened.best = best_benchmarks(options, *opened.device);
+  return opened;
+}
+
 /// Its file is written by us, and the filter is ours alone, whatever the environment says.
 void initialize_google_benchmark(const Options& options) {
   static std::vector<std::string> arguments;  // whose first it reads again when it reports
@@ -104,12 +110,8 @@ int sweep(Options options) {
   }
 
   remember_signals();
-  const auto open = [&] {
-    Opened opened = open_device(options);
-    opened.best = best_benchmarks(options, *opened.device);
-    return opened;
-  };
-  Sweep sweep(open, options.seed, options.seconds_per_kernel, options.sampling, options.processes);
+  Sweep sweep([&] { return open_with_best(options); }, options.seed, options.seconds_per_kernel,
+              options.sampling, options.processes);
   const Machine& machine = sweep.machine();
   if (earlier) earlier->expect_same(machine, options.processes);
   options.draw_problems(machine.backend);
@@ -124,10 +126,15 @@ int sweep(Options options) {
   std::optional<SamplesJson> samples;
   if (samples_file) samples.emplace(*samples_file);
   std::FILE* const tables = options.format == "console" ? stdout : stderr;
-  Console console(tables, machine.backend);
+  Console console(tables, machine.backend, checked_table);
   console.header(machine, options.seed);
+  if (machine.backend == Backend::host)
+    fmt::print(tables, "{}", checked_legend(wants_colors(tables)));
   if (options.device_info) console.device(machine);
   if (earlier) console.resumed(csv.path(), all - groups.size(), groups.size());
+  if (machine.backend == Backend::host) {
+    fmt::print(tables, "{}", long_simulation(groups, sweep.cores()));
+  }
   expect_written(tables);
   benchmark::AddCustomContext("device", machine.info.name);
   benchmark::AddCustomContext("backend", machine.backend == Backend::cuda ? "cuda" : "host");
@@ -179,7 +186,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (options.list) {
-    print_list(stdout);
+    print_list(stdout, options);
     return 0;
   }
   initialize_google_benchmark(options);
@@ -188,6 +195,7 @@ int run(int argc, char** argv) {
     clock_lock.emplace(*options.lock_clocks, options.device.value_or(0));
   }
   if (sweeps) return sweep(options);
+  if (options.explain) return explain(options, [&] { return open_with_best(options); }) ? 0 : 1;
 
   const Opened opened = open_device(options);
   Device& device = *opened.device;
@@ -196,7 +204,6 @@ int run(int argc, char** argv) {
   if (options.counters) return show_counters(options, device, opened.why_host) ? 0 : 1;
   if (!options.trace.empty()) return trace(options, device) ? 0 : 1;
   if (!options.assembly.empty()) return show_assembly(options, device) ? 0 : 1;
-  if (options.explain) return explain(options, device) ? 0 : 1;
   for (const Group& group : select_groups(options, device)) {
     for (const std::string& name : group.selected) fmt::print("{}\n", name);
   }

@@ -9,6 +9,8 @@
 #include <chrono>
 #include <csignal>
 #include <map>
+#include <set>
+#include <sstream>
 #include <thread>
 #include <vector>
 
@@ -233,6 +235,37 @@ TEST_F(BenchCli, ListsFamiliesVersionsAndIdeas) {
                                 HasSubstr("elementwise: add, "), HasSubstr("v01 naive")));
 }
 
+TEST_F(BenchCli, TheListIsOfWhatTheFilterSelects) {
+  const Result versions = bench("--list --benchmark_filter='transpose/f32/v0[12]'");
+  EXPECT_EQ(versions.exit_code, 0);
+  EXPECT_THAT(versions.out,
+              testing::MatchesRegex("transpose · f32\n  v01 naive .*\n  v02 smem_tile .*\n"));
+  EXPECT_THAT(bench("--list --gemm=8x8x8 --dtype=f32").out,
+              AllOf(testing::StartsWith("gemm · f32\n"), Not(HasSubstr("\ngemm_tensor"))));
+  EXPECT_EQ(lines(bench("--list --softmax=3x5 --benchmark_filter=softmax/f32/best").out), 2);
+  expect_refused("--list --benchmark_filter=softmaz", "near it is softmax");
+}
+
+TEST_F(BenchCli, AProblemSelectsItsFamilyUnlessAFilterSaysOtherwise) {
+  const auto families = [&](const std::string& arguments, const std::string& before = "") {
+    const Result result =
+        run(LADDER_BENCH, "--backend=host --benchmark_list_tests " + arguments, before);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    std::set<std::string> found;
+    std::istringstream names(result.out);
+    for (std::string name; std::getline(names, name);) found.insert(name.substr(0, name.find('/')));
+    return found;
+  };
+  const std::set<std::string> two{"gemm", "softmax"};
+  EXPECT_THAT(families("--gemm=8x8x8"), testing::ElementsAre("gemm"));
+  EXPECT_THAT(families("--gemm=random:2"), testing::ElementsAre("gemm"));
+  EXPECT_EQ(families("--gemm=8x8x8 --softmax=3x5"), two);
+  EXPECT_THAT(families("--gemm=8x8x8 --benchmark_filter=^softmax/"),
+              testing::ElementsAre("softmax"));
+  EXPECT_GT(families("--gemm=8x8x8 --benchmark_filter=all").size(), 5u);
+  EXPECT_EQ(families("--gemm=8x8x8", "BENCHMARK_FILTER='^gemm/|^softmax'"), two);
+}
+
 TEST_F(BenchCli, GoogleBenchmarkFormatsWork) {
   const std::string filter = "--benchmark_filter=gemm/f32/v0[12]_.*/128x128x128 ";
   const Result json = bench(filter + "--benchmark_format=json");
@@ -354,6 +387,27 @@ TEST_F(BenchCli, ExplainPrintsCountsAndWritesNoRows) {
                                 HasSubstr("\n  v01 naive "), HasSubstr("\n  v02 coalesced "),
                                 Not(HasSubstr("\033"))));
   EXPECT_FALSE(std::filesystem::exists(file("results.csv")));
+}
+
+TEST_F(BenchCli, WhatIsExplainedHasALimitOfTime) {
+  const Result result =
+      bench("--explain --gemm=32x32x200000,8x8x8 --benchmark_filter=f32/v01 --time-limit=1");
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, AllOf(HasSubstr("failed: did not end within 1 s while checking"),
+                                HasSubstr("gemm f32 8x8x8 · ")));
+}
+
+TEST_F(BenchCli, SimulationsOfMinutesAreAnnounced) {
+  for (const char* what :
+       {"", "--explain ", "--explain=json "}) {  // the memory is too small for it
+    const Result result =
+        bench(std::string(what) + "--benchmark_filter=relu/f32/v01 --elementwise=1000000000000");
+    EXPECT_THAT(
+        result.out + result.err,
+        testing::ContainsRegex("Simulating this takes about [0-9]+ h [0-9]+ min on the CPU, "
+                               "elementwise relu f32 at 1000000000000 the longest\\. "));
+  }
 }
 
 TEST_F(BenchCli, ExplainedLinesAreTheKernels) {
@@ -780,6 +834,10 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--seed=x", "a whole number");
   expect_refused("--time-limit=soon", "a whole number");
   expect_refused("--time-limit=0", "at least a second");
+  for (const char* other : {"--profile=gemm", "--trace=x.trace", "--asm=gemm", "--counters"}) {
+    expect_refused(std::string(other) + " --time-limit=9",
+                   "of a sweep and of --explain; leave it out");
+  }
   expect_refused("--gemm=4x4x[4:2]", "--gemm=4x4x[4:2]: [4:2] ends before it begins");
   expect_refused("--gemm=[0:4]x4x4", "--gemm=0x4x4: a problem of gemm is MxNxK");
   expect_refused("--gemm=random:0", "random:N with N from 1 to 10,000");
@@ -868,7 +926,8 @@ TEST_F(BenchCli, CudaWithoutAGpuIsRefused) {
 TEST_F(BenchCli, AProblemTooBigForTheMemoryFailsAndTheOthersRun) {
   const Result result = bench("--elementwise=1000000000000,64 --benchmark_filter=relu/f32/v01");
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.out, AllOf(HasSubstr("GB are free"), HasSubstr("passed   error")));
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("GB are free"), testing::ContainsRegex("\n  v01 naive +2 .* 0\n")));
   EXPECT_THAT(slurp(file("results.csv")), AllOf(HasSubstr(",failed,"), HasSubstr(",passed,")));
 }
 

@@ -36,6 +36,13 @@ class Case(unittest.TestCase):
         self.assertEqual(said.count("CMake Error"), 1)
 
 
+    def write_headers(self, to: Path, version: int) -> None:
+        """What CMake looks at of NVIDIA's."""
+        for name in ("cuda_fp16.h", "nv/target", "cuda.h"):
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            (to / name).write_text(f"#define CUDA_VERSION {version}\n", encoding="utf-8")
+
+
 class Refusals(Case):
     def test_paths_that_tools_would_misread(self) -> None:
         for letter in "'\"`$;,#&|<>*?!%:{}[]":
@@ -64,11 +71,17 @@ class Refusals(Case):
         wheels = self.here / "wheels"  # where pip, as it builds the package, has NVIDIA's headers
         for headers, option in ((self.here / "cuda11", "LADDER_CUDA_INCLUDE_DIRS={}"),
                                 (wheels / "nvidia/cu13/include", f"CMAKE_PREFIX_PATH={wheels}")):
-            for name in ("cuda_fp16.h", "nv/target", "cuda.h"):
-                (headers / name).parent.mkdir(parents=True, exist_ok=True)
-                (headers / name).write_text("#define CUDA_VERSION 11080\n", encoding="utf-8")
+            self.write_headers(headers, 11080)
             self.refused(f"{headers}/cuda.h is of CUDA 11080: 12000 .12.0. or newer is needed", ROOT,
                          self.here / f"build {headers.name}", f"-D{option.format(headers)}")
+
+    def test_families_that_there_are_not(self) -> None:
+        self.write_headers(self.here / "cuda", 13000)
+        families = sorted({path.parent.name for path in (ROOT / "src/kernels").glob("*/*.cpp")})
+        for names in ("sofmax", "softmax,sofmax", "softmax;sofmax"):
+            self.refused(f'LADDER_FAMILIES: there is no family "sofmax"; there are {", ".join(families)}\\.',
+                         ROOT, self.here / f"build {len(names)}", f"-DLADDER_FAMILIES={names}",
+                         f"-DLADDER_CUDA_INCLUDE_DIRS={self.here}/cuda")  # fmt: skip
 
     def test_an_older_cmake_reads_the_presets_and_so_hears_what_it_lacks(self) -> None:
         presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))

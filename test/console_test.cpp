@@ -185,6 +185,25 @@ TEST(Console, ATerminalHasColours) {
   unsetenv("NO_COLOR");
 }
 
+TEST(Progress, ASimulationOfMinutesIsAnnounced) {
+  Example example;
+  const Family& family = *example.group.family;
+  const auto of = [&](const char* problem) {
+    Group group = example.group;
+    group.problem = family.problem(problem);
+    return group;
+  };
+  EXPECT_EQ(long_simulation(std::vector{of("128x128x128"), of("8x8x8")}, 1), "");
+  EXPECT_THAT(
+      long_simulation(std::vector{of("8x8x8"), of("4096x4096x4096")}, 2),
+      testing::StartsWith(
+          "Simulating this takes about 6 h 53 min on the CPU, gemm f32 at 4096x4096x4096 the "
+          "longest. A smaller problem takes seconds; --time-limit=SECONDS "));
+  const std::vector<Group> many(60, of("256x256x256"));
+  EXPECT_NE(long_simulation(many, 1), "");
+  EXPECT_EQ(long_simulation(many, 8), "");
+}
+
 TEST(Progress, TellsWhatIsDoneAndHowLongItTakes) {
   const Example example;
   Progress progress(stderr, 40);

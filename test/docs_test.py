@@ -99,19 +99,24 @@ def write_examples(to: Path, found: list[Block]) -> None:
         path.write_text(block.text, encoding="utf-8")
 
 
-def configure(tree: Path, build: Path) -> str:
-    """Configures the copy with the compiler and libraries of a build folder, unoptimised and with
-    several sources in one, which is soonest built; returns what went wrong."""
+def options_as(build: Path) -> list[str]:
+    """What makes CMake take the compiler and libraries of a build folder."""
     cache = dict(
         re.findall(r"^(\w+):\w+=(.*)$", (build / "CMakeCache.txt").read_text(), re.MULTILINE)
     )
     keep = ("CMAKE_CXX_COMPILER", "CMAKE_CXX_COMPILER_LAUNCHER", "LADDER_CUDA_INCLUDE_DIRS",
             "CMAKE_PREFIX_PATH", "CMAKE_MAKE_PROGRAM")  # fmt: skip
-    options = [f"-D{name}={cache[name]}" for name in keep if cache.get(name)]
+    options = ["-G", cache["CMAKE_GENERATOR"]]
+    options += [f"-D{name}={cache[name]}" for name in keep if cache.get(name)]
     options += [f"-DFETCHCONTENT_SOURCE_DIR_{path.stem.split('-')[0].upper()}={path}"
                 for path in (build / "_deps").glob("*-src")]  # fmt: skip
-    options += ["-DCMAKE_CXX_FLAGS_RELEASE=-O0", "-DCMAKE_UNITY_BUILD=ON"]
-    os.environ["CMAKE_GENERATOR"] = cache["CMAKE_GENERATOR"]
+    return options
+
+
+def configure(tree: Path, build: Path) -> str:
+    """Configures the copy as a build folder, but unoptimised and with several sources in one, which is
+    soonest built; returns what went wrong."""
+    options = [*options_as(build), "-DCMAKE_CXX_FLAGS_RELEASE=-O0", "-DCMAKE_UNITY_BUILD=ON"]
     if (venv := ROOT / "build" / "venv").exists():
         (tree / "build").mkdir()
         (tree / "build" / "venv").symlink_to(venv)  # matplotlib; CUDA's headers

@@ -1,10 +1,14 @@
 #include "kernel_counts.hpp"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <iterator>
 #include <regex>
+#include <set>
+#include <string>
 
 namespace ladder {
 namespace {
@@ -150,6 +154,22 @@ const Exception kExceptions[] = {
     {"roofs/latency_shared/f32/v01_.*", {.shared_store = 32}},
 };
 
+// The versions of the suite, whose counts are pinned: but for the exceptions they are ideal.
+const std::regex kPinned(
+    "attention/.*v(0[1-9]|1[0-7]|3[0-9]|33b|39b|40|5[0-6])_.*|"
+    "elementwise/.*v(0[1-9]|1[0-3]|2[0-4]|30)_.*|"
+    "gemm/.*v(0[1-9]|05b|09[bc]|1[0-8]|20)_.*|"
+    "gemm_tensor/.*v(0[2-4]|1[0-9]|2[0-7]|27[bc])_.*|"
+    "layernorm/.*v(0[1-9]|1[0-3]|2[0-2]|3[0-6]|35b)_.*|"
+    "matrix_reduction/.*v(0[1-6]|1[1-4])_.*|"
+    "reduction/.*v(0[1-9]|1[0-6]|20|30|40)_.*|"
+    "rmsnorm/.*v(0[1468]|1[14]|2[12]|3[026])_.*|"
+    "roofs/.*v0[1-4]_.*|"
+    "softmax/.*v(0[1-9]|04[bc]|08[bcd]|1[0-3]|10[bcd]|2[0-2]|3[0-5])_.*|"
+    "transpose/.*v(0[1-9]|1[01])_.*");
+
+bool is_pinned(const Kernel& kernel) { return std::regex_match(full_name(kernel), kPinned); }
+
 Excess expected_excess(const std::string& name) {
   for (const Exception& exception : kExceptions) {
     if (std::regex_match(name, std::regex(exception.kernels))) return exception.excess;
@@ -157,9 +177,22 @@ Excess expected_excess(const std::string& name) {
   return {};
 }
 
+TEST(Counts, OfAllVersionsArePinned) {
+  std::set<std::string> versions;
+  for (const Kernel& kernel : open_host_device()->kernels()) {
+    if (!is_pinned(kernel)) versions.insert(fmt::format("{} {}", kernel.family, label(kernel)));
+  }
+  if (!versions.empty()) {
+    GTEST_SKIP() << "counts that test/kernel_counts.cpp does not pin: "
+                 << fmt::to_string(fmt::join(versions, ", "));
+  }
+}
+
 TEST(Exceptions, AreOfKernelsThatExist) {
   const auto device = open_host_device();
   for (const Exception& exception : kExceptions) {
+    const std::string_view all = exception.kernels, name = all.substr(0, all.find('/'));
+    if (!std::ranges::count(families(), name, &Family::name)) continue;  // this build lacks it
     const std::regex pattern(exception.kernels);
     EXPECT_TRUE(std::any_of(
         device->kernels().begin(), device->kernels().end(),
@@ -170,6 +203,15 @@ TEST(Exceptions, AreOfKernelsThatExist) {
 
 /// Their blocks wait for others: how often one looks depends on the order of the blocks.
 const std::regex kWaiting("(reduction/.*/v1[56]|gemm_tensor/.*/v2[056])_.*|.*split_rows");
+
+void print(const Kernel& kernel, const Problem& problem, const Counters& counters) {
+  fmt::print(
+      "{} {}, against the ideal: global loads {:.3g}x, global stores {:.3g}x, "
+      "shared loads {:.3g}x, shared stores {:.3g}x\n",
+      full_name(kernel), problem.text(), counters.global_load.excess(),
+      counters.global_store.excess(), counters.shared_load.excess(),
+      counters.shared_store.excess());
+}
 
 }  // namespace
 
@@ -188,6 +230,10 @@ void expect_counts(const Kernel& kernel, Device& device, unsigned another_order)
   const std::optional<Counters> found = counted(0);
   if (!found) return;  // under AddressSanitizer
   const Counters& counters = *found;
+  if (!is_pinned(kernel)) {
+    print(kernel, *problem, counters);
+    return;
+  }
   EXPECT_GT(
       counters.global_store.requests + counters.global_atomic.requests + counters.bulk_store.copies,
       0u);

@@ -64,6 +64,9 @@ class Case(unittest.TestCase):
         self.here = Path(folder.name).resolve()
         self.tree, self.bin = self.here / "tree", self.here / "bin"
         (self.tree / "scripts").mkdir(parents=True)
+        for family in ("gemm", "gemm_tensor", "softmax"):
+            (self.tree / "src/kernels" / family).mkdir(parents=True)
+            (self.tree / "src/kernels" / family / "family.cpp").touch()
         self.bin.mkdir()
         for name in ("setup", "test", "bench", "requirements.txt"):
             shutil.copy(SCRIPTS / name, self.tree / "scripts")
@@ -306,6 +309,47 @@ class Failures(Case):
         self.assertEqual(self.fails("cannot write there", "setup"), "")
 
 
+class Families(Case):
+    def test_are_built_in_a_folder_of_their_own(self) -> None:
+        self.runs("bench", "--families=softmax,gemm")
+        self.assertIn(f"-B {self.tree}/build/host-softmax-gemm -DLADDER_FAMILIES=softmax,gemm ",
+                      self.said("configured"))
+        self.assertIn(f"--build {self.tree}/build/host-softmax-gemm ", self.said("builds"))
+        self.say("configured", "")
+        self.runs("bench")
+        self.assertIn(f"-B {self.tree}/build/host -DLADDER_FAMILIES= ", self.said("configured"))
+
+    def test_one_that_there_is_not(self) -> None:
+        for names in ("sofmax", "softmax,sofmax", "soft"):
+            name = names.split(",")[-1]
+            self.fails(f"^--families={names}: there is no family {name}; there are gemm, gemm_tensor, softmax\\.$",
+                       "test", f"--families={names}")
+        for words in ("--families", "--families="):
+            self.fails("^--families= needs names: gemm, gemm_tensor, softmax\\.$", "bench", words)
+        self.assertEqual(self.said("configured"), "")
+
+
+class Generator(Case):
+    def test_is_ninja_where_there_is_one(self) -> None:
+        self.runs("setup")
+        self.assertIn("-G Ninja ", self.said("configured"))
+        (self.bin / "ninja").unlink()
+        self.stub("make", "")
+        self.runs("setup")
+        self.assertIn("-G Unix Makefiles ", self.said("configured"))
+
+    def test_another_one_s_folder_is_started_afresh(self) -> None:
+        cache = f"CMAKE_HOME_DIRECTORY:INTERNAL={self.tree}\nCMAKE_CXX_COMPILER:FILEPATH={self.bin}/g++\n"
+        self.say("configure.sh", f'mkdir -p "$4"; printf "{cache}CMAKE_GENERATOR:INTERNAL=$GENERATOR\n" '
+                 '>"$4/CMakeCache.txt"')  # fmt: skip
+        for generator, afresh in (("Ninja", False), ("Unix Makefiles", True)):
+            self.environment = {"GENERATOR": generator}
+            self.runs("setup")
+            self.say("configured", "")
+            self.assertEqual("starting it afresh" in self.runs("setup"), afresh)
+            self.assertEqual("--fresh" in self.said("configured"), afresh)
+
+
 class Progress(Case):
     def terminal(self, *command: str) -> str:
         line, environment = self.command(*command)
@@ -369,6 +413,11 @@ class Summary(Case):
     def test_a_choice_without_kernels(self) -> None:
         self.assertEqual(self.last_line("", "-R", "scripts"), "No kernel was checked.")
 
+    def test_some_families(self) -> None:
+        self.assertEqual(self.last_line("host a/v01 7\n", "--families=gemm,softmax"),
+                         "7 checks of 1 kernel on the host executor; "
+                         "families other than gemm, softmax were left out.")  # fmt: skip
+
     def test_no_nvcc(self) -> None:
         (self.bin / "nvcc").unlink()
         self.assertEqual(self.last_line("host a/v01 7\n"),
@@ -407,7 +456,11 @@ class Summary(Case):
         self.assertEqual(tested("--full"), "")
         self.assertEqual(tested("-L", "full"), "-L full")
         self.assertEqual(tested("-LE", "slow", "-j", "3"), "-LE slow -j 3")
-        self.assertNotIn("quick_tests", self.said("builds"))
+        self.assertNotIn("_tests", self.said("builds"))
+        self.assertEqual(tested("--families=softmax,gemm"), "-R ^(softmax|gemm)[./] -LE ^full$")
+        self.assertIn("--target kernel_tests ", self.said("builds"))
+        self.assertEqual(tested("--families=gemm", "-R", "v05", "--full"), "-R v05")
+        self.say("builds", "")
         self.assertEqual(tested("-L", "quick"), "-L quick")
         self.assertIn("--target quick_tests ", self.said("builds"))
 
@@ -415,7 +468,7 @@ class Summary(Case):
 class Help(Case):
     def test_help_names_the_options(self) -> None:
         for name, others in (("setup", ""), ("bench", ""), ("test", " --full")):
-            options = "--install --no-install --wheels" + others
+            options = "--install --no-install --wheels --families" + others
             result = self.run_script(name, "--help")
             self.assertEqual(result.returncode, 0)
             for option in options.split():

@@ -452,6 +452,8 @@ TEST(Wire, ARowArrivesAsItWas) {
   row.counters->shared_stmatrix = {8, 9, 10, 11, 12};
   row.counters->cluster_load = {9, 10, 11, 12, 13};
   row.counters->cluster_store = {10, 11, 12, 13, 14};
+  row.counters->lines = {{"a.cu", 12, Space::shared, Access::stmatrix, 16, {11, 12, 13, 14, 15}},
+                         {"b.hpp", 3, Space::global, Access::cluster_load, 4, {}}};
   row.counters->own_cluster_load = {11, 12, 13, 14, 15};
   row.counters->wgmma = {12, 13};
   row.counters->barriers = 14;

@@ -178,10 +178,14 @@ Options parse_options(int argc, char** argv) {
     options.passed_on.push_back(value.empty() ? flag : fmt::format("{}={}", flag, value));
   };
 
-  bool form_given = false;
+  bool filter_given = false, form_given = false;
   using Text = const std::string&;
   std::map<std::string, std::function<void(Text flag, Text value)>> flags{
-      {"--benchmark_filter", [&](Text, Text v) { options.filter = v == "all" ? "." : v; }},
+      {"--benchmark_filter",
+       [&](Text, Text v) {
+         options.filter = v == "all" ? "." : v;
+         filter_given = true;
+       }},
       {"--backend",
        [&](Text, Text v) {
          if (v == "cuda")
@@ -432,6 +436,13 @@ Options parse_options(int argc, char** argv) {
         "and "
         "--benchmark_repetitions.");
   }
+  if (options.seconds_per_kernel && (!options.profile.empty() || !options.trace.empty() ||
+                                     !options.assembly.empty() || options.counters)) {
+    throw UsageError(
+        "--time-limit ends kernels of a sweep and of --explain; leave it out with --profile, "
+        "--trace, --asm "
+        "and --counters.");
+  }
   if (form_given && options.assembly.empty()) {
     throw UsageError("--asm-form is a form of --asm: add --asm=NAME.");
   }
@@ -444,7 +455,13 @@ Options parse_options(int argc, char** argv) {
     throw UsageError(fmt::format(
         "--sms={}: only the host executor's SMs can be chosen: add --backend=host.", *options.sms));
   }
-  if (options.device_info) options.filter = "^roofs/";
+  if (options.device_info) {
+    options.filter = "^roofs/";
+  } else if (!filter_given && !options.problems.empty()) {
+    std::vector<std::string> names;
+    for (const auto& [family, texts] : options.problems) names.push_back(family);
+    options.filter = fmt::format("^({})/", fmt::join(names, "|"));
+  }
   options.inverted_ = options.filter.starts_with('-');
   options.pattern_ = Pattern::parse(options.filter.substr(options.inverted_));
   if (!options.pattern_) {
@@ -467,11 +484,11 @@ What to run
                                 the place of a version is the one that the library takes for a problem:
                                 softmax/bf16/best, gemm.*/best; also in --profile and --asm
   --benchmark_list_tests        print the names and stop
-  --list                        print the families, their versions and ideas, and stop
+  --list                        print the families, their versions and ideas, of what the filter selects
   --device-info                 print the device's attributes and measure its roofs
   --dtype=TYPE,…                all (default), or some of
                                 {}
-Problems of your own, instead of the built-in ones
+Problems of your own, instead of the built-in ones; without a filter only of their families
 {}  In place of a number: [first:last], [first:last:step], [first:last:*factor] or [a,b,…]; last counts
   In place of a problem: random:N, N problems by --seed. Each number is log-uniform, from 1 to the
                                 largest in a built-in problem; work and memory are at most the
@@ -485,7 +502,7 @@ How to run
                                 launches back to back; the first and the last
   --seed=N                      seed of the random inputs and problems (default: a new one, printed)
   --time-limit=SECONDS          a kernel that runs for longer has failed, and the others go on (default
-                                60 on a GPU, none on the host executor)
+                                60 on a GPU, none on the host executor); of --explain, too
   --lock-clocks=MHZ             hold the GPU's SM clock there, as root; reset at every exit
   --profile=NAME|REGEX,…        launch what is selected once, checked, each in an NVTX range of its
                                 name, for a profiler; a NAME alone means its last problem; prints the

@@ -5,7 +5,9 @@
 #include "explain/listing.hpp"
 #include "explain/moves.hpp"
 #include "measure/suite.hpp"
+#include "measure/sweep.hpp"
 #include "report/console.hpp"
+#include "report/progress.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -225,13 +227,11 @@ std::string annotated_source(const std::string& file, const Counters& counters,
   return listing(file, below, kWidth, paint);
 }
 
-}  // namespace
-
-std::string explain_table(std::span<const Row> rows, bool colors) {
-  const Paint paint(colors);
+/// A line per version: its columns, and below them its story where there is one.
+std::string table(std::span<const Row> rows, const std::vector<Column>& columns, const Paint& paint,
+                  const std::function<std::string(const Row&)>& story_of) {
   std::size_t label_width = 0;
   for (const Row& row : rows) label_width = std::max(label_width, width_of(spoken(*row.kernel)));
-  const std::vector<Column> columns = table_columns(rows);
   const std::size_t width = kWidth - 2 - label_width;
   const std::vector<std::string> lines = set_columns(columns, width, paint);
   // Names are cut where the narrowest columns are too wide.
@@ -244,10 +244,37 @@ std::string explain_table(std::span<const Row> rows, bool colors) {
   std::size_t next = 1;
   for (const Row& row : rows) {
     text += "  " + paint.bold(left(cut(spoken(*row.kernel), label_width), label_width));
-    text += counted(row) ? lines[next++] + "\n" + story(rows, row, paint)
-                         : "  " + refusal(row, label_width + 4, paint);
+    if (counted(row)) {
+      text += lines[next++] + "\n" + story_of(row);
+    } else if (row.check.verdict == Verdict::passed) {
+      text += fmt::format("  passed, largest error {:.2g}; not counted\n", row.check.error);
+    } else {
+      text += "  " + refusal(row, label_width + 4, paint);
+    }
   }
   return text;
+}
+
+}  // namespace
+
+std::string explain_table(std::span<const Row> rows, bool colors) {
+  const Paint paint(colors);
+  return table(rows, table_columns(rows), paint,
+               [&](const Row& row) { return story(rows, row, paint); });
+}
+
+std::string checked_table(std::span<const Row> rows, bool colors) {
+  std::vector<Column> columns = table_columns(rows);
+  columns.push_back(column("error", rows, [](const Counters&, const Row& row) -> Cell {
+    return {"", fmt::format("{:.2g}", row.check.error)};
+  }));
+  return table(rows, columns, Paint(colors), [](const Row&) { return ""; });
+}
+
+std::string checked_legend(bool colors) {
+  const Paint paint(colors);
+  return paint.faint(kLegend) + "\n" +
+         paint.faint("error    of the element that came nearest to what its check allows") + "\n";
 }
 
 std::string explain_lines(std::span<const Row> rows, bool colors) {
@@ -275,15 +302,19 @@ std::string explain_lines(std::span<const Row> rows, bool colors) {
   return text;
 }
 
-bool explain(const Options& options, Device& device) {
-  if (device.backend() != Backend::host) {
-    throw UsageError("--explain counts on the host executor, not on a GPU: add --backend=host.");
-  }
+bool explain(Options options, const std::function<Opened()>& open) {
 #if defined(__SANITIZE_ADDRESS__)
   throw UsageError(
       "--explain: this build's AddressSanitizer takes the counters' place; use another.");
 #endif
-  const std::vector<Group> groups = select_groups(options, device);
+  Sweep sweep(open, options.seed, options.seconds_per_kernel);
+  const Machine& machine = sweep.machine();
+  if (machine.backend != Backend::host) {
+    throw UsageError("--explain counts on the host executor, not on a GPU: add --backend=host.");
+  }
+  options.draw_problems(machine.backend);
+  const std::vector<Group> groups = select_groups(options, machine.backend, machine.best);
+  sweep.plan(groups);
   const Explanation form = *options.explain;
   const bool colors = wants_colors(stdout);
   if (form != Explanation::json) {
@@ -292,11 +323,15 @@ bool explain(const Options& options, Device& device) {
         options.seed);
   }
   if (form == Explanation::table) fmt::print("{}\n", Paint(colors).faint(kLegend));
+  fmt::print(form == Explanation::json ? stderr : stdout, "{}",
+             long_simulation(groups, sweep.cores()));
+  std::fflush(stdout);
+  const Sweep::Listener listener{.on_step = [](const Step&) {},
+                                 .on_fault = [](const Group&, const Fault&) {}};
   const char* between = "[\n";
   bool all_passed = true;
-  Roofs roofs(device, options.seed);
   for (const Group& group : groups) {
-    std::vector<Row> rows = measure(group, device, options.seed, roofs);
+    std::vector<Row> rows = sweep.measure(group, listener);
     for (Row& row : rows) {
       all_passed = all_passed && row.check.verdict != Verdict::incorrect &&
                    row.check.verdict != Verdict::failed;

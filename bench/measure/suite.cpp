@@ -150,10 +150,13 @@ std::vector<Group> select_groups(const Options& options, const Device& device) {
   return select_groups(options, device.backend(), best_benchmarks(options, device));
 }
 
-std::vector<Group> select_groups(const Options& options, Backend backend,
-                                 std::span<const std::string> best) {
+namespace {
+
+/// What the options select, which may be nothing; adds what there is to names.
+std::vector<Group> selected_groups(const Options& options, Backend backend,
+                                   std::span<const std::string> best,
+                                   std::set<std::string>& names) {
   std::vector<Group> groups;
-  std::set<std::string> names;
   const std::set<std::string> best_names(best.begin(), best.end());
   const bool gpu = backend == Backend::cuda;
   for (const Family& family : families()) {
@@ -179,13 +182,42 @@ std::vector<Group> select_groups(const Options& options, Backend backend,
       }
     }
   }
-  if (groups.empty()) {
-    throw UsageError(
-        fmt::format("No benchmark matches --benchmark_filter={} here{}; --list shows the versions, "
-                    "--benchmark_list_tests every name.",
-                    options.filter, near_to(options.filter, names)));
-  }
   return groups;
+}
+
+UsageError nothing_matches(const Options& options, const std::set<std::string>& names) {
+  return UsageError(
+      fmt::format("No benchmark matches --benchmark_filter={} here{}; --list shows the versions, "
+                  "--benchmark_list_tests every name.",
+                  options.filter, near_to(options.filter, names)));
+}
+
+}  // namespace
+
+std::vector<Group> select_groups(const Options& options, Backend backend,
+                                 std::span<const std::string> best) {
+  std::set<std::string> names;
+  std::vector<Group> groups = selected_groups(options, backend, best, names);
+  if (groups.empty()) throw nothing_matches(options, names);
+  return groups;
+}
+
+std::set<std::string> select_versions(Options options) {
+  options.draw_problems(Backend::host);
+  const auto host = open_host_device();
+  std::set<std::string> names, versions;
+  for (const Backend backend : {Backend::cuda, Backend::host}) {
+    const auto best =
+        backend == Backend::host ? best_benchmarks(options, *host) : std::vector<std::string>{};
+    for (const Group& group : selected_groups(options, backend, best, names)) {
+      for (const Kernel* kernel : group.kernels) {
+        if (std::ranges::count(group.selected, group.name_of(*kernel)) > 0)
+          versions.insert(full_name(*kernel));
+      }
+    }
+  }
+  if (versions.empty()) throw nothing_matches(options, names);
+  return versions;
 }
 
 std::string memory_shortfall(const Family& family, const Problem& problem, DType dtype,

@@ -45,6 +45,10 @@ std::vector<Group> select_groups(const Options& options, Backend backend,
                                  std::span<const std::string> best);
 std::vector<Group> select_groups(const Options& options, const Device& device);
 
+/// The full names of the versions, for GPUs and for the host executor, of which the options select a
+/// benchmark; `best` is what the host executor takes. Throws UsageError when there are none.
+std::set<std::string> select_versions(Options options);
+
 /// Why a problem does not fit into a device's free memory, its reference and other bytes included;
 /// empty if it does.
 std::string memory_shortfall(const Family& family, const Problem& problem, DType dtype,

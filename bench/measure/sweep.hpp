@@ -35,6 +35,9 @@ class Sweep {
 
   const Machine& machine() const { return machine_; }
 
+  /// How many groups are measured at the same time.
+  unsigned cores() const { return static_cast<unsigned>(most_ahead_) + 1; }
+
   /// Says in which order measure will be called with these groups.
   void plan(std::span<const Group> groups);
 

@@ -25,6 +25,8 @@ struct BrokenMessage : std::runtime_error {
 constexpr Backend last_value(Backend) { return Backend::host; }
 constexpr Cache last_value(Cache) { return Cache::hot; }
 constexpr DType last_value(DType) { return DType::u64; }
+constexpr Space last_value(Space) { return Space::shared; }
+constexpr Access last_value(Access) { return Access::cluster_load; }
 constexpr Verdict last_value(Verdict) { return Verdict::unsupported; }
 
 template <class T>
@@ -32,9 +34,9 @@ concept Enumeration = std::is_enum_v<T>;
 
 /// What transfer takes apart.
 template <class T>
-concept Composite =
-    std::same_as<T, Group> || std::same_as<T, DeviceInfo> || std::same_as<T, GpuState> ||
-    std::same_as<T, Step> || std::same_as<T, Counters> || std::same_as<T, Row>;
+concept Composite = std::same_as<T, Group> || std::same_as<T, DeviceInfo> ||
+    std::same_as<T, GpuState> || std::same_as<T, Step> || std::same_as<T, LineCounters> ||
+    std::same_as<T, Counters> || std::same_as<T, Row>;
 
 /// What any bytes are a value of.
 template <class T>
@@ -145,7 +147,7 @@ class Unpacker {
 void each(auto& io, auto&... parts) { (io(parts), ...); }
 
 /// Applies a Packer or an Unpacker to every part of a value, but for what stays with those who asked: a
-/// group's `selected`, what a row says of its kernel, and the counters' `lines`.
+/// group's `selected`, and what a row says of its kernel.
 void transfer(auto& io, Like<Group> auto& group) {
   std::string problem = group.problem.text();
   each(io, group.family, group.dtype, problem, group.cache, group.kernels);
@@ -167,6 +169,10 @@ void transfer(auto& io, Like<Step> auto& step) {
   each(io, step.doing, step.kernel, step.kernels, step.on_test_problem);
 }
 
+void transfer(auto& io, Like<LineCounters> auto& line) {
+  each(io, line.file, line.line, line.space, line.access, line.width, line.requests);
+}
+
 void transfer(auto& io, Like<Counters> auto& counters) {
   each(io, counters.global_load, counters.global_store, counters.global_atomic);
   each(io, counters.shared_load, counters.shared_store, counters.shared_atomic,
@@ -176,7 +182,7 @@ void transfer(auto& io, Like<Counters> auto& counters) {
     each(io, bulk->copies, bulk->bytes, bulk->sectors);
   }
   each(io, counters.wgmma.products, counters.wgmma.bytes);
-  each(io, counters.barriers, counters.mbarrier_phases);
+  each(io, counters.barriers, counters.mbarrier_phases, counters.lines);
 }
 
 void transfer(auto& io, Like<Row> auto& row) {

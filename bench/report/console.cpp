@@ -94,11 +94,11 @@ void Console::header(const Machine& machine, std::uint64_t seed) const {
     fmt::print(out_, "{}, sm_{}, {} SMs · CUDA {}, driver {} · seed {}\n", device.name,
                device.compute_capability, device.sm_count, device.toolkit, device.driver, seed);
   } else {
-    fmt::print(
-        out_,
-        "Backend host ({}): kernels run on the host executor, on {}. Times are CPU times, not a "
-        "GPU's. Seed {}.\n",
-        machine.why_host, device.name, seed);
+    fmt::print(out_,
+               "Backend host ({}): kernels run on the host executor, on {}, which checks and "
+               "counts; only a GPU "
+               "can tell times. --explain says what changes from version to version. Seed {}.\n",
+               machine.why_host, device.name, seed);
   }
 }
 
@@ -128,7 +128,11 @@ void Console::fault(const Group& group, const Fault& fault) const {
 }
 
 void Console::table(const Group& group, std::span<const Row> rows) {
-  backend_ == Backend::cuda ? gpu_table(group, rows) : host_table(group, rows);
+  if (backend_ == Backend::cuda) {
+    gpu_table(group, rows);
+  } else {
+    fmt::print(out_, "\n{}", host_table_(rows, wants_colors(out_)));
+  }
   expect_written(out_);
 
   const std::string name = title(group);
@@ -214,21 +218,6 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
   }
 }
 
-void Console::host_table(const Group& group, std::span<const Row> rows) const {
-  const Row& first = rows.front();
-  const std::string heading = fmt::format("{} {}", title(group), group.problem.text());
-  fmt::print(out_, "\n{} · {} · {}\n", paint_.bold(heading), scaled(first.cost.flops, "FLOP"),
-             scaled(first.cost.bytes(), "B"));
-  for (const Row& row : rows) {
-    if (!row.timed()) {
-      refusal(row);
-      continue;
-    }
-    fmt::print(out_, "  {:<20} passed   error {:<9.2g} {:>9.1f} ms on the CPU\n",
-               spoken(*row.kernel), row.check.error, row.us() / 1e3);
-  }
-}
-
 void Console::aggregate(const std::string& name, double seconds) const {
   fmt::print(out_, "{:<60}{:>12}\n", name, duration(seconds * 1e6));
 }
@@ -276,7 +265,7 @@ std::string Console::Ladder::checks() const {
   return fmt::format("{}", fmt::join(sentences, " "));
 }
 
-void print_list(std::FILE* out) {
+void print_list(std::FILE* out, const Options& options) {
   struct Entry {
     std::string idea;
     bool gpu_only;
@@ -286,9 +275,11 @@ void print_list(std::FILE* out) {
     std::set<DType> dtypes;
     std::map<std::string, Entry> versions;
   };
+  const std::set<std::string> selected = select_versions(options);
   std::map<std::string_view, Listing> listings;
   auto add = [&](const std::vector<Kernel>& kernels) {
     for (const Kernel& kernel : kernels) {
+      if (!selected.contains(full_name(kernel))) continue;
       Listing& listing = listings[kernel.family];
       if (*kernel.op) listing.ops.insert(kernel.op);
       listing.dtypes.insert(kernel.dtype);

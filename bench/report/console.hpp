@@ -6,10 +6,12 @@
 #include "measure/worker.hpp"
 
 #include <cstdio>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ladder {
@@ -25,9 +27,15 @@ std::string scaled(double value, const char* unit);
 
 class Console {
  public:
-  /// out: stdout, or stderr when stdout carries Google Benchmark's JSON or CSV.
-  Console(std::FILE* out, Backend backend)
-      : out_(out), backend_(backend), paint_(wants_colors(out)) {}
+  /// A table of what the host executor has checked and counted, in colours or not.
+  using HostTable = std::function<std::string(std::span<const Row> rows, bool colors)>;
+
+  /// out: stdout, or stderr when stdout carries Google Benchmark's JSON or CSV. host_table: of that backend.
+  Console(std::FILE* out, Backend backend, HostTable host_table = {})
+      : out_(out),
+        backend_(backend),
+        host_table_(std::move(host_table)),
+        paint_(wants_colors(out)) {}
 
   /// The line that says which backend runs, and why.
   void header(const Machine& machine, std::uint64_t seed) const;
@@ -52,16 +60,17 @@ class Console {
     std::string checks() const;
   };
   void gpu_table(const Group& group, std::span<const Row> rows) const;
-  void host_table(const Group& group, std::span<const Row> rows) const;
   void refusal(const Row& row) const;
 
   std::FILE* out_;
   Backend backend_;
+  HostTable host_table_;
   Paint paint_;
   std::vector<Ladder> ladders_;
 };
 
-/// --list.
-void print_list(std::FILE* out);
+/// --list: the versions of which the options select a benchmark, on either backend. Throws UsageError when there are
+/// none.
+void print_list(std::FILE* out, const Options& options);
 
 }  // namespace ladder

@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace ladder {
@@ -16,6 +17,38 @@ std::string rough_duration(double seconds) {
   const auto minutes = static_cast<long>(std::lround(seconds / 60));
   if (minutes < 60) return fmt::format("{} min", minutes);
   return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
+}
+
+std::string long_simulation(std::span<const Group> groups, unsigned cores) {
+  constexpr double kLong = 120;  // seconds
+  constexpr double kWorkPerSecond =
+      5e7;  // FLOP and bytes that most versions' launches do, one core
+  constexpr double kLaunchesOfProblem = 2;  // to check it and to time it; other inputs are smaller
+  const auto work = [](const Family& family, const Problem& problem, DType dtype) {
+    const Cost cost = family.cost(problem, dtype);
+    return cost.flops + cost.bytes();
+  };
+  double all = 0, most = 0;
+  const Group* longest = nullptr;
+  for (const Group& group : groups) {
+    const Family& family = *group.family;
+    const double others = static_cast<double>(family.input_sets().size() - 1);
+    const double seconds = static_cast<double>(group.kernels.size()) / kWorkPerSecond *
+                           (kLaunchesOfProblem * work(family, group.problem, group.dtype) +
+                            others * work(family, family.smaller(group.problem), group.dtype));
+    all += seconds;
+    if (seconds > most) {
+      most = seconds;
+      longest = &group;
+    }
+  }
+  all = std::max(most, all / cores);
+  if (all < kLong) return "";
+  return fmt::format(
+      "Simulating this takes about {} on the CPU, {} at {} the longest. A smaller problem takes "
+      "seconds; "
+      "--time-limit=SECONDS ends a kernel that takes longer.\n",
+      rough_duration(all), title(*longest), longest->problem.text());
 }
 
 Progress::Progress(std::FILE* out, std::size_t versions)

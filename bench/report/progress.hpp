@@ -6,12 +6,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdio>
+#include <span>
 #include <string>
 
 namespace ladder {
 
 /// "3 s", "4 min", "2 h 05 min".
 std::string rough_duration(double seconds);
+
+/// What to expect of groups on the host executor that take minutes, on so many cores; empty of others.
+std::string long_simulation(std::span<const Group> groups, unsigned cores);
 
 /// Counts versions, as a group of many takes longer than one of few.
 class Progress {
