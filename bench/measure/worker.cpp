@@ -16,6 +16,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 
@@ -75,10 +76,22 @@ void serve(Channel& channel, const std::function<Opened()>& open, std::uint64_t 
   }
 }
 
+/// A launch may call exit(): then this handler, the last registered, is the first to run, and the only one
+/// of those there are at the fork, which act on the parent's files.
+void leave_exit_handlers_to_parent() {
+  on_exit(
+      [](int status, void*) {
+        std::fflush(nullptr);  // what the launch has printed
+        _exit(status);
+      },
+      nullptr);
+}
+
 /// Nothing is thrown into what the parent was doing when it forked.
 [[noreturn]] void be_worker(int socket, const std::function<Opened()>& open, std::uint64_t seed,
                             const Sampling& sampling, Turn turn) noexcept {
   leave_last_words_to_parent();
+  leave_exit_handlers_to_parent();
   Channel channel(socket);
   serve(channel, open, seed, sampling, turn);
   _exit(0);
