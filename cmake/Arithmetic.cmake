@@ -1,6 +1,9 @@
 # Refuses flags for the host's code under which a comparison with NaN may be left out, a sum reordered or a small
 # number taken for 0: the code that judges kernels would let wrong ones pass. nvcc's --use_fast_math is of kernels
 # alone, and a column of the CSV (Provenance.cmake).
+#
+# LADDER_EXACT_CUDA: options that undo it, of files that judge kernels.
+set(LADDER_EXACT_CUDA --ftz=false --prec-div=true --prec-sqrt=true)
 string(TOUPPER ${CMAKE_BUILD_TYPE} type)
 set(inexact -ffast-math -Ofast -ffinite-math-only -funsafe-math-optimizations -fassociative-math -freciprocal-math
             -fno-signed-zeros -fsingle-precision-constant -mdaz-ftz)

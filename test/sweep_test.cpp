@@ -123,6 +123,22 @@ TEST(Sweep, AKernelThatExitsRunsNoHandlerOfTheParent) {
   for (int& end : ends) close(std::exchange(end, -1));
 }
 
+TEST(Sweep, TimeInWhichItIsStoppedIsNoKernels) {
+  const Kernel stops = relu_kernel("v01_stops.cu", [](const Call& call, cudaStream_t) {
+    static bool first = true;
+    if (std::exchange(first, false)) {
+      kill(getppid(), SIGSTOP);
+      sleep(3);
+      kill(getppid(), SIGCONT);
+    }
+    right(call, nullptr);
+  });
+  Told told;
+  Sweep sweep(open_host, 1, 2);
+  EXPECT_THAT(verdicts(sweep.measure(group_of({&stops}), told.listener())), ElementsAre(passed));
+  EXPECT_THAT(told.faults, testing::IsEmpty());
+}
+
 TEST(Sweep, AFaultOnATestProblemIsNotRepeatedOnOtherProblems) {
   const Kernel first = relu_kernel("v01_right.cu", right);
   const Kernel small = relu_kernel("v02_small.cu", [](const Call& call, cudaStream_t) {

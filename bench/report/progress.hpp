@@ -16,7 +16,7 @@ std::string rough_duration(double seconds);
 /// Counts versions, as a group of many takes longer than one of few.
 class Progress {
  public:
-  /// versions: how many are to be measured. Nothing is written where `out` is not a terminal.
+  /// versions: how many are to be measured. Nothing is written where `out` takes no escape sequences.
   Progress(std::FILE* out, std::size_t versions);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;
