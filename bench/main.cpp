@@ -26,6 +26,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <optional>
@@ -214,12 +215,21 @@ int run(int argc, char** argv) {
 }  // namespace ladder
 
 int main(int argc, char** argv) {
+  static bool runs = true;
+  std::atexit([] {
+    if (!runs) return;
+    ladder::complain("exit() was called, by a launch or a library; what was left is not done.");
+    std::fflush(nullptr);
+    std::_Exit(1);
+  });
+  int exit_code = 1;
   try {
-    const int exit_code = ladder::run(argc, argv);
+    exit_code = ladder::run(argc, argv);
     if (exit_code == 0) ladder::expect_written(stdout);
-    return exit_code;
   } catch (const std::exception& error) {
     ladder::complain(ladder::reason(error));
-    return 1;
+    exit_code = 1;
   }
+  runs = false;
+  return exit_code;
 }

@@ -95,6 +95,14 @@ TEST_P(Faults, ALaunchThatThrowsAnythingIsExplained) {
                     HasSubstr("failed: the launch threw something that is no std::exception")));
 }
 
+TEST_P(Faults, ALaunchThatExitsIsNoSuccess) {
+  if (std::string_view(GetParam().name) != "host") GTEST_SKIP() << "there it traps";
+  const Result result = bench("--explain --transpose=8x8 --benchmark_filter=transpose/f32/v91");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "bench: exit() was called, by a launch or a library; what was left is not done.\n");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Backends, Faults,
     testing::Values(Backend{"host", 2, "was ended by signal 6 .Aborted. while checking",
