@@ -567,17 +567,17 @@ Why a version is faster, without a GPU
 
 Results
   --csv=PATH                    (default results.csv; an existing file is kept as PATH.1.bak,
-                                PATH.2.bak, …, as is every file that a flag names); - is stdout, here
-                                and for the flags below: tables then go to stderr
+                                PATH.2.bak, …, as is every file that a flag names). - is stdout, as for
+                                --samples, --benchmark_out and --trace; tables then go to stderr
   --resume=PATH                 complete the CSV of a sweep that was cut short: its groups of versions
                                 that all have their rows are kept, the rest is measured
   --samples=PATH                every row's samples in microseconds, as JSON; scripts/compare.py takes
                                 them from results.json beside results.csv
   --benchmark_format=console|json|csv, --benchmark_out=PATH, --benchmark_out_format=json|csv,
   --benchmark_repetitions=N, --benchmark_dry_run and Google Benchmark's other flags are taken, also as
-  BENCHMARK_FILTER=… and so on in the environment. --benchmark_min_time and --benchmark_min_warmup_time
-  change nothing: how long is measured, the flags above say. In its JSON and CSV a version without a time
-  has error_message, and cpu_time is real_time.
+  BENCHMARK_FILTER=… and so on in the environment. Its min_time and min_warmup_time change nothing, as
+  the flags above say how long is measured. In its JSON and CSV a version without a time has an
+  error_message, and cpu_time is real_time.
 )",
       dtype_names(), problems, kLeastSamples, Sampling{}.max_samples, Sampling{}.min_samples,
       100 * Sampling{}.target, Sampling{}.max_seconds);
