@@ -5,6 +5,7 @@
 #include "explain/explain.hpp"
 #include "explain/profile.hpp"
 #include "explain/trace.hpp"
+#include "ladder_git_sha.hpp"
 #include "measure/clock_lock.hpp"
 #include "measure/suite.hpp"
 #include "measure/sweep.hpp"
@@ -14,6 +15,7 @@
 #include "report/console.hpp"
 #include "report/csv.hpp"
 #include "report/progress.hpp"
+#include "report/provenance.hpp"
 #include "report/reporters.hpp"
 #include "report/resume.hpp"
 #include "report/samples_json.hpp"
@@ -24,6 +26,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <new>
 #include <optional>
@@ -125,7 +128,7 @@ int sweep(Options options) {
           earlier ? earlier->without(groups) : std::vector<std::string>{});
   std::optional<SamplesJson> samples;
   if (samples_file) samples.emplace(*samples_file);
-  std::FILE* const tables = options.format == "console" ? stdout : stderr;
+  std::FILE* const tables = options.on_stdout().empty() ? stdout : stderr;
   Console console(tables, machine.backend, checked_table);
   console.header(machine, options.seed);
   if (machine.backend == Backend::host)
@@ -177,12 +180,17 @@ int run(int argc, char** argv) {
   const bool one_process = !options.profile.empty() || !options.assembly.empty() ||
                            options.explain.has_value() || !options.trace.empty() ||
                            options.counters || options.list_names;
-  const bool sweeps = !options.help && !options.list && !one_process;
-  if (!out_is_open && (!sweeps || options.format != "console")) {
+  const bool sweeps = !options.help && !options.version && !options.list && !one_process;
+  if (!out_is_open && (!sweeps || !options.on_stdout().empty())) {
     throw UsageError("stdout, where this is to be printed, is closed; redirect it to a file.");
   }
   if (options.help) {
     fmt::print("{}", help_text());
+    return 0;
+  }
+  if (options.version) {
+    fmt::print("Kernel Ladder, commit {}, build type {}{}{}\n", kGitSha, kBuild,
+               *kFlags ? ", " : "", kFlags);
     return 0;
   }
   if (options.list) {
@@ -214,12 +222,21 @@ int run(int argc, char** argv) {
 }  // namespace ladder
 
 int main(int argc, char** argv) {
+  static bool runs = true;
+  std::atexit([] {
+    if (!runs) return;
+    ladder::complain("exit() was called, by a launch or a library; what was left is not done.");
+    std::fflush(nullptr);
+    std::_Exit(1);
+  });
+  int exit_code = 1;
   try {
-    const int exit_code = ladder::run(argc, argv);
+    exit_code = ladder::run(argc, argv);
     if (exit_code == 0) ladder::expect_written(stdout);
-    return exit_code;
   } catch (const std::exception& error) {
     ladder::complain(ladder::reason(error));
-    return 1;
+    exit_code = 1;
   }
+  runs = false;
+  return exit_code;
 }

@@ -7,7 +7,8 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <limits>
+#include <filesystem>
+#include <system_error>
 
 namespace ladder {
 
@@ -17,13 +18,15 @@ void Session::run(const Group& group, const std::string& name, benchmark::State&
     measure(group);
     waiting_.erase(name);
   }
-  double seconds = std::numeric_limits<double>::quiet_NaN();
-  std::string label = "not measured";
+  std::string label = "not measured", why = label;
+  double seconds = 0;
   for (const Row& row : rows_) {
     if (group.name_of(*row.kernel) != name) continue;
     if (row.timed()) seconds = row.us() * 1e-6;
     label = row.timed() ? "" : to_string(row.check.verdict);
+    why = row.timed() ? "" : fmt::format("{}: {}", label, row.check.reason);
   }
+  if (!why.empty()) state.SkipWithError(why.c_str());
   for (auto _ : state) state.SetIterationTime(seconds);
   state.SetLabel(label);
 }
@@ -95,11 +98,16 @@ int Session::finish(std::size_t groups) {
     why_stopped_ = "Google Benchmark's flags left problems out";
   }
   if (!why_stopped_.empty()) {
-    complain(fmt::format(
-        "{}. {} of {} problems were measured; {}", why_stopped_, measured_.size(), groups,
-        !csv_.placed()               ? fmt::format("{} is as it was.", csv_.path())
-        : measured_.size() == groups ? fmt::format("their rows are in {}.", csv_.path())
-                                     : fmt::format("--resume={} measures the rest.", csv_.path())));
+    const std::string& csv = csv_.path();
+    std::error_code error;
+    complain(fmt::format("{}. {} of {} problems were measured; {}", why_stopped_, measured_.size(),
+                         groups,
+                         !csv_.placed() && !std::filesystem::exists(csv, error)
+                             ? fmt::format("{} was not written.", csv)
+                         : !csv_.placed() ? fmt::format("{} is as it was.", csv)
+                         : measured_.size() == groups || !csv_.is_file()
+                             ? fmt::format("their rows are in {}.", csv)
+                             : fmt::format("--resume={} measures the rest.", csv)));
     const int signal = remembered_signal();
     return signal ? 128 + signal : 1;
   }

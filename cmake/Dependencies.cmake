@@ -3,8 +3,9 @@
 #
 # ladder_cuda: the CUDA runtime, cuDNN 9.6 or newer if it is installed, and the headers; without LADDER_CUDA only the
 # headers. cuBLAS, cuBLASLt and CUPTI are loaded when they are first called.
-# LADDER_CUDA is on when a CUDA compiler is found. A build without one needs NVIDIA's headers
-# (cuda_fp16.h and what it includes) in LADDER_CUDA_INCLUDE_DIRS or in a usual place.
+# LADDER_CUDA is on when a CUDA compiler is found; one that is there, or that the environment asks for, has to work.
+# A build without one needs NVIDIA's headers (cuda_fp16.h and what it includes) in LADDER_CUDA_INCLUDE_DIRS or in a
+# usual place.
 include(CheckLanguage)
 include(FetchContent)
 find_package(Threads REQUIRED)
@@ -29,10 +30,40 @@ if(NOT TARGET GTest::gmock)
   message(FATAL_ERROR "GoogleTest is installed without GoogleMock: install it too (Debian: libgmock-dev)")
 endif()
 
+if(LADDER_CUDA OR NOT DEFINED LADDER_CUDA)
+  foreach(architecture IN ITEMS ${CMAKE_CUDA_ARCHITECTURES} $ENV{CUDAARCHS})
+    if(NOT architecture MATCHES "^([0-9]+[af]?(-real|-virtual)?|native|all|all-major)$")
+      message(FATAL_ERROR "\"${architecture}\" is no GPU architecture; CMAKE_CUDA_ARCHITECTURES and, in the "
+                          "environment, CUDAARCHS take their numbers, parted by semicolons: \"80;90\".")
+    endif()
+  endforeach()
+endif()
 if(NOT DEFINED LADDER_CUDA)
   check_language(CUDA)
   if(CMAKE_CUDA_COMPILER)
     set(nvcc_found ON)
+  else() # because there is none, or because of what was chosen?
+    find_program(nvcc nvcc NO_CACHE)
+    set(chosen)
+    foreach(variable IN ITEMS CUDACXX CUDAARCHS CUDAFLAGS)
+      if(NOT "$ENV{${variable}}" STREQUAL "")
+        string(APPEND chosen " ${variable}=$ENV{${variable}}")
+      endif()
+    endforeach()
+    if(nvcc OR chosen)
+      set(why)
+      foreach(log IN ITEMS CMakeError.log CMakeConfigureLog.yaml) # the latter since CMake 3.26
+        set(log ${CMAKE_BINARY_DIR}/CMakeFiles/CheckCUDA/CMakeFiles/${log})
+        if(EXISTS ${log})
+          file(STRINGS ${log} why REGEX "(error|nvcc fatal) *: " LIMIT_COUNT 1 ENCODING UTF-8)
+        endif()
+      endforeach()
+      string(REGEX REPLACE ".*(error|nvcc fatal) *: *(.*)" ": \\2" why "${why}")
+      string(REGEX REPLACE ".+" " with\\0" chosen "${chosen}")
+      unset(CMAKE_CUDA_COMPILER CACHE) # the next time it is looked for again
+      message(FATAL_ERROR "No CUDA compiler works${chosen}${why}. Change that, or choose a build for CPUs alone: "
+                          "-DLADDER_CUDA=OFF")
+    endif()
   endif()
 endif()
 option(LADDER_CUDA "Build the kernels for GPUs; needs nvcc" ${nvcc_found})

@@ -17,6 +17,11 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
         list(APPEND flags "CMAKE_${language}_FLAGS_RELEASE=${CMAKE_${language}_FLAGS_RELEASE}")
       endif()
     endforeach()
+    foreach(variable IN ITEMS NVCC_PREPEND_FLAGS NVCC_APPEND_FLAGS) # which nvcc takes from the environment
+      if(NOT "$ENV{${variable}}" STREQUAL "")
+        list(APPEND flags "${variable}=$ENV{${variable}}")
+      endif()
+    endforeach()
     list(JOIN flags " " flags)
     file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/kernels/*.cu
          ${CMAKE_SOURCE_DIR}/src/kernels/*.hpp ${CMAKE_SOURCE_DIR}/src/device/*.hpp)

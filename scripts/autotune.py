@@ -21,11 +21,10 @@ from __future__ import annotations
 import argparse
 import os
 import random
-import sys
 from datetime import datetime, timezone
 from pathlib import Path
 
-from ladder_csv import ROOT, needs_package, results_folder
+from ladder_csv import ROOT, needs_package, results_folder, run
 from tuning import gemm, gemm_tensor
 from tuning.bench import Bench, fail
 
@@ -69,4 +68,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

@@ -2,7 +2,8 @@
 """Compares two runs of ./bench: which kernels became faster or slower, and how sure that is.
 
 For every kernel, problem and cache state that both CSVs have a time of, the ratio of the times,
-old over new: above 1 the new run is faster. Three things part the times of a program that did not
+old over new: above 1 the new run is faster. What changed is printed, and what was other about the GPU:
+whether it was throttled, and its clock. Three things part the times of a program that did not
 change, and all of them come from the files:
 
   resolution   How far apart a run sees one kernel that it measures twice, its A/A: the column
@@ -30,14 +31,15 @@ verdicts:
 
 exit codes:
   0   no kernel is slower by more than the threshold
-  1   one is, or one that had a time has none any more
+  1   one is, or one that had a time has none any more: it failed, or its row is gone
   2   the runs cannot be compared
 
 Libraries, peers and roofs do not decide the exit code.
 
 examples:
   scripts/compare.py old.csv new.csv
-  scripts/compare.py old.csv new.csv --filter='^softmax/.*/bf16' --changed --sort=change
+  scripts/compare.py old.csv new.csv --filter='^softmax/.*/bf16' --all --sort=change
+  scripts/compare.py <(git show HEAD~1:results/h200/run.csv) results/h200/run.csv
   scripts/compare.py old.csv new.csv --threshold=5 --markdown >>"$GITHUB_STEP_SUMMARY"
 """
 
@@ -45,12 +47,10 @@ from __future__ import annotations
 
 import argparse
 import bisect
-import csv
 import json
 import math
 import os
 import re
-import signal
 import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -77,6 +77,9 @@ SPREAD = 0.0075  # between runs with too few libraries and roofs to show it
 NEAREST, FEWEST = 40, 10  # how many of those a spread is taken from
 # A scale that two thirds of n values lie within is as sure as a standard deviation of n / 2.
 FREEDOM = NEAREST // 2
+CLOCK = 0.02  # by how much clocks may differ without a word
+LEAST_COMMON = 0.1  # of the old run's rows; what has fewer in common is no comparison
+FEW = 5  # names that are listed without --all
 FAR_FROM_ROOF, FAR_SPREAD = 10, 0.30  # per cent of a memory roof; the spread of what is below
 SHORTEST, LARGEST = 1e-6, 1e15  # of times in microseconds, and of any number that is read
 COLOURS = {"slower": "1;31", "faster": "32", "unclear": "33", "same": "2"}
@@ -92,34 +95,35 @@ class Run(NamedTuple):
     error: float  # the relative standard error of the time
     resolution: float  # as a share; NaN if the run has no A/A
     settled: str  # "yes", "no"; empty in a run that does not know
+    sm_mhz: float  # the GPU's clock, the median of its group; NaN if nobody read it
+    is_throttled: bool  # some of its samples were, but by the power limit that the run has waited for
 
 
 # ---- Reading
 
 
 def read(path: Path) -> dict[Key, Run]:
-    rows = {key(row): row for row in ladder_csv.read(path)}
+    table = ladder_csv.read_table(path)
+    rows = {key(row): row for row in ladder_csv.rows_of(table)}
+    missing = [column for column in NEEDED if column not in table.columns]
+    if missing:
+        names = ", ".join(map(repr, missing))
+        raise LadderError(f"{path} cannot be compared: no column {names}.")
     samples = read_samples(path.with_suffix(".json"))
     runs: dict[Key, Run] = {}
     lines: dict[Key, int] = {}
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        missing = [column for column in NEEDED if column not in (reader.fieldnames or ())]
-        if missing:
-            names = ", ".join(map(repr, missing))
-            raise LadderError(f"{path} cannot be compared: no column {names}.")
-        for line in reader:
-            of = tuple(line[column] for column in KEY)
-            if of in runs:
-                raise LadderError(
-                    f"{path}, line {reader.line_num}: {name(rows[of])} is in line {lines[of]} "
-                    f"already; a row can be compared only once."
-                )
-            lines[of] = reader.line_num
-            try:
-                runs[of] = run(rows[of], line, samples.get(of, []))
-            except LadderError as error:
-                raise LadderError(f"{path}, line {reader.line_num}: {error}") from None
+    for at, line in table.lines:
+        of = tuple(line[column] for column in KEY)
+        if of in runs:
+            raise LadderError(
+                f"{path}, line {at}: {name(rows[of])} is in line {lines[of]} "
+                f"already; a row can be compared only once."
+            )
+        lines[of] = at
+        try:
+            runs[of] = run(rows[of], line, samples.get(of, []))
+        except LadderError as error:
+            raise LadderError(f"{path}, line {at}: {error}") from None
     return runs
 
 
@@ -152,7 +156,11 @@ def run(row: Row, line: dict[str, str], samples: Sequence[float]) -> Run:
     machine = {column: line.get(column) for column in ALIKE}
     if row.cache == "cold":
         machine["flush"] = line.get("flush", "write")  # as older files' launches found the L2
-    return Run(row, machine, error, resolution, line.get("settled", ""))
+    settled = line.get("settled", "")
+    waited_for = settled == "yes" and line.get("throttle") == "power"
+    is_throttled = parsed(line.get("throttled", "")) > 0 and not waited_for
+    sm_mhz = number(row, line, "sm_mhz", 0)
+    return Run(row, machine, error, resolution, settled, sm_mhz, is_throttled)
 
 
 def number(
@@ -208,6 +216,11 @@ def name(row: Row) -> str:
     """As ./bench names its benchmarks."""
     parts = (row.family, row.op, row.dtype, row.kernel, row.problem, row.cache)
     return "/".join(part for part in parts if part not in ("", "cold"))
+
+
+def is_kernel(row: Row) -> bool:
+    """One of the suite's, by which it is judged."""
+    return not (row.is_baseline or row.is_peer or row.is_roof)
 
 
 def roof(row: Row) -> float:
@@ -332,9 +345,21 @@ class Comparison:
     @property
     def excuse(self) -> str:
         """Why it does not decide the exit code, if so."""
-        row = self.old.row
-        other = row.is_baseline or row.is_peer or row.is_roof
-        return "of libraries, peers and roofs" if other else ""
+        return "" if is_kernel(self.old.row) else "of libraries, peers and roofs"
+
+    @property
+    def clock(self) -> float:
+        """How much slower the new run's GPU clock was: 0.1 is 10 %, below 0 it was faster; NaN if not known."""
+        return 1 - self.new.sm_mhz / self.old.sm_mhz if self.old.sm_mhz > 0 else math.nan
+
+    @property
+    def note(self) -> str:
+        """What else was different: "old throttled", "1980 → 1755 MHz"."""
+        runs = {"old": self.old, "new": self.new}
+        said = [f"{which} throttled" for which, run in runs.items() if run.is_throttled]
+        if abs(self.clock) > CLOCK:
+            said.append(f"{self.old.sm_mhz:.0f} → {self.new.sm_mhz:.0f} MHz")
+        return ", ".join(said)
 
 
 def compare(pairs: Sequence[Pair], spread: Spread, threshold: float) -> list[Comparison]:
@@ -370,6 +395,7 @@ class Report:
     first: Pair
     comparisons: list[Comparison]
     lost: list[Run]  # the new runs of kernels that had a time and have none any more
+    gone: list[Run]  # the old runs of kernels that had a time and are not in the new one
     only_old: int
     only_new: int
     threshold: float
@@ -383,6 +409,10 @@ class Report:
     @property
     def regressions(self) -> list[Comparison]:
         return [c for c in self.slower if not c.excuse]
+
+    @property
+    def fails(self) -> bool:
+        return bool(self.regressions or self.lost or self.gone)
 
     @property
     def summary(self) -> str:
@@ -411,9 +441,32 @@ class Report:
         ]
 
     @property
-    def conclusion(self) -> list[str]:
-        """The sentences behind the exit code."""
+    def conditions(self) -> list[str]:
+        """How the GPU was other in one run than in the other."""
         said = []
+        old, new = (sum(run.is_throttled for run in runs) for runs in zip(*((c.old, c.new) for c in self.comparisons)))
+        if old or new:
+            said.append(f"Throttled, of {len(self.comparisons)} rows: {old} of the old run, {new} of the new one.")
+        clocks = [c.clock for c in self.comparisons if abs(c.clock) > CLOCK]
+        if clocks:
+            other = "lower" if median(clocks) > 0 else "higher"
+            said.append(
+                f"The new run's clock was {100 * abs(median(clocks)):.0f} % {other} in {len(clocks)} of "
+                f"{len(self.comparisons)} rows (the median): ./bench --lock-clocks=MHZ holds it."
+            )
+        return said
+
+    def conclusion(self, *, every: bool) -> list[str]:
+        """The sentences behind the exit code. every: with the names of all that are gone."""
+        said = []
+        if self.gone:
+            shown = [name(gone.row) for gone in (self.gone if every else self.gone[:FEW])]
+            more = len(self.gone) - len(shown)
+            said.append(
+                f"Gone in the new run ({len(self.gone)}): {', '.join(shown)}"
+                f"{f' and {more} more (--all names them)' if more else ''}; --filter=REGEX chooses those that both "
+                "should have."
+            )
         for lost in self.lost:
             why = "it was not timed" if lost.row.verdict == "passed" else lost.row.verdict
             said.append(f"{name(lost.row)} has no time any more: {why}.")
@@ -422,7 +475,7 @@ class Report:
         limit = f"slower by more than {100 * self.threshold:g} %"
         for excuse, n in Counter(c.excuse for c in self.slower if c.excuse).items():
             said.append(f"Not decisive: {n} {excuse}, {limit}.")
-        if not self.regressions and not self.lost:
+        if not self.fails:
             said.append(f"No {'other ' if said else ''}kernel is {limit}.")
         return said
 
@@ -436,9 +489,15 @@ def report(olds: dict[Key, Run], news: dict[Key, Run], options: argparse.Namespa
     selects = selection(options.filter)
     common = [Pair(olds[of], news[of]) for of in olds if of in news and olds[of].row.timed]
     chosen = [pair for pair in common if selects(pair.old.row)]
+    had = [of for of, run in olds.items() if run.row.timed and selects(run.row)]
     if not chosen:
         which = f" whose name has {options.filter!r}" if options.filter else ""
         raise LadderError(f"{options.old} and {options.new} have no timed row in common{which}.")
+    if len(chosen) < LEAST_COMMON * len(had) and not options.anyway:
+        raise LadderError(
+            f"{options.new} has {len(chosen)} of the {len(had)} timed rows of {options.old}, which is no comparison of "
+            "the two: --filter=REGEX chooses those that both should have, --anyway compares what there is."
+        )
     differing = {}
     for old, new in common:
         for column, plural in ALIKE.items():
@@ -457,6 +516,7 @@ def report(olds: dict[Key, Run], news: dict[Key, Run], options: argparse.Namespa
         chosen[0],
         compare([pair for pair in timed if selects(pair.old.row)], spread, threshold),
         [pair.new for pair in chosen if not pair.new.row.timed],
+        [olds[of] for of in had if of not in news and is_kernel(olds[of].row)],
         sum(of not in news and selects(run.row) for of, run in olds.items()),
         sum(of not in olds and selects(run.row) for of, run in news.items()),
         threshold,
@@ -519,15 +579,15 @@ def console(of: Report, options: argparse.Namespace, colours: bool) -> None:
         mark = paint("1;31", " !") if c in failing else ""
         print(
             f"  {label:{width}} {old:>9} {new:>9}  {c.ratio:7.3f}  {c.low:.3f} … {c.high:.3f}"
-            f"{p_text(c.p):>9}  {paint(COLOURS[c.verdict], c.verdict)}{mark}"
+            f"{p_text(c.p):>9}  {paint(COLOURS[c.verdict], c.verdict)}{mark}{c.note and f'  {c.note}'}"
         )
     print(f"\n{of.summary}")
-    for sentence in (*of.basis, *of.conclusion):
+    for sentence in (*of.basis, *of.conditions, *of.conclusion(every=options.all)):
         print(sentence)
 
 
 def shown(c: Comparison, options: argparse.Namespace) -> bool:
-    return c.verdict != "same" or not options.changed
+    return c.verdict != "same" or options.all
 
 
 def markdown(of: Report, options: argparse.Namespace) -> None:
@@ -537,6 +597,7 @@ def markdown(of: Report, options: argparse.Namespace) -> None:
         for c in ordered(comparisons, options.sort):
             old, new = (time_text(run.row.time_us) for run in (c.old, c.new))
             verdict = f"**{c.verdict}**" if c in failing else c.verdict
+            verdict += c.note and f"; {c.note}"
             print(
                 f"| `{c.name}` | {old} | {new} | {c.ratio:.3f} | {c.low:.3f} … {c.high:.3f} "
                 f"| {p_text(c.p)} | {verdict} |"
@@ -547,14 +608,14 @@ def markdown(of: Report, options: argparse.Namespace) -> None:
     machines = list(dict.fromkeys(machine_text(run) for run in of.first))
     commits = " → ".join(run.row.git_sha[:10] for run in of.first)
     print(f"{commits}, {' → '.join(machines)}; old/new above 1 is faster. {of.summary}\n")
-    for sentence in (*of.conclusion, *of.basis):
+    for sentence in (*of.conclusion(every=options.all), *of.conditions, *of.basis):
         print(f"- {sentence}")
     print()
     changed = [c for c in of.comparisons if c.verdict != "same"]
     if changed:
         table(changed)
     same = [c for c in of.comparisons if c.verdict == "same"]
-    if same and not options.changed:
+    if same and options.all:
         print(f"<details><summary>{len(same)} same</summary>\n")
         table(same)
         print("</details>")
@@ -571,27 +632,23 @@ def main() -> int:
     parser.add_argument("--filter", default="", metavar="REGEX",
                         help="compare only the rows whose names, as ./bench spells them, have "
                              "a match")  # fmt: skip
-    parser.add_argument("--changed", action="store_true",
-                        help="leave out the rows that are the same")  # fmt: skip
+    parser.add_argument("--all", action="store_true",
+                        help="print the rows that are the same, too, and the names of all that are gone")  # fmt: skip
     parser.add_argument("--sort", default="name", choices=("name", "change", "time"),
                         help="by name (the default), slowest change first, or longest time "
                              "first")  # fmt: skip
     parser.add_argument("--markdown", action="store_true", help="print Markdown")
     parser.add_argument("--anyway", action="store_true",
-                        help="compare different GPUs, toolkits, drivers or builds too")  # fmt: skip
+                        help="compare different GPUs, toolkits, drivers or builds too, and runs with "
+                             "few rows in common")  # fmt: skip
     options = parser.parse_args()
     found = report(read(options.old), read(options.new), options)
     if options.markdown:
         markdown(found, options)
     else:
         console(found, options, sys.stdout.isatty() and "NO_COLOR" not in os.environ)
-    return 1 if found.regressions or found.lost else 0
+    return 1 if found.fails else 0
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # scripts/compare.py … | head ends quietly
-    try:
-        sys.exit(main())
-    except LadderError as error:
-        print(error, file=sys.stderr)
-        sys.exit(2)
+    ladder_csv.run(main, refused=2)

@@ -11,7 +11,6 @@ examples:
 import argparse
 import os
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -120,10 +119,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # scripts/ladder.py … | head ends quietly
-    try:
-        main()
-    except LadderError as error:
-        ladder_csv.fail(error)
-    except OSError as error:
-        ladder_csv.fail(f"{error.filename}: {error.strerror}.")
+    ladder_csv.run(main)

@@ -3,19 +3,22 @@
 Needs nothing but Python 3.10, so that a table can be checked where nothing can be drawn.
 """
 
+import codecs
 import csv
 import functools
 import importlib.util
+import io
 import itertools
 import math
 import os
 import re
+import signal
 import statistics
 import sys
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Iterable, NamedTuple, NoReturn, Sequence
+from typing import Callable, Iterable, NamedTuple, NoReturn, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / "build" / "venv"
@@ -349,56 +352,86 @@ OLDER = {"baseline": "library", "vs_baseline": "vs_library", "vs_baseline_low": 
          "vs_baseline_high": "vs_library_high"}  # fmt: skip
 
 
-def read(path: Path) -> list[Row]:
-    """The rows of a CSV that ./bench wrote. Of two for one measurement the later counts."""
-    texts = {name for name, kind in Row.__annotations__.items() if kind is str}
-    optional = Row._field_defaults
-    rows: dict[tuple[str, ...], Row] = {}
+class Table(NamedTuple):
+    """A CSV that ./bench wrote, as texts."""
+
+    path: Path
+    columns: list[str]
+    lines: list[tuple[int, dict[str, str]]]  # each with its number in the file
+
+
+def read_table(path: Path) -> Table:
+    """Reads it once, since it may be a pipe. What spreadsheets leave behind, a byte order mark and empty lines,
+    doesn't count."""
+    lines: list[tuple[int, dict[str, str]]] = []
+    columns: list[str] = []
     try:
-        with open(path, newline="", encoding="utf-8") as file:
+        with open(path, newline="", encoding="utf-8-sig") as file:
             reader = csv.reader(file, strict=True)
-            header = next(reader, None)
-            if not header:
-                raise LadderError(f"{path} is empty.")
-            is_older = "baseline" in header
-            header = [OLDER.get(name, name) for name in header]
-            missing = [n for n in Row._fields if n not in header and n not in optional]
-            if missing:
-                raise LadderError(f"{path} is not a CSV of ./bench: no column {missing[0]!r}.")
             for line in reader:
-                if len(line) != len(header):
-                    raise LadderError(
-                        f"{path}, line {reader.line_num}: {len(line)} fields, "
-                        f"but {len(header)} columns."
-                    )
+                if not any(line):
+                    continue
                 if odd := re.search(NOT_TEXT, "".join(line)):
                     raise LadderError(
                         f"{path}, line {reader.line_num}: a field has the character {odd[0]!r}."
                     )
-                cells = dict(zip(header, line))
-                values: dict[str, str | float] = {}
-                for name in Row._fields:
-                    if name not in cells:
-                        continue
-                    try:
-                        text = cells[name]
-                        values[name] = text if name in texts else float(text or "nan")
-                    except ValueError:
-                        raise LadderError(
-                            f"{path}, line {reader.line_num}: {name} is {text!r}, not a number."
-                        ) from None
-                row = Row(**values)  # type: ignore[arg-type]
-                if math.isnan(row.time_us):
-                    row = row._replace(time_us=row.time_us_median)
-                rows[(*group(row), row.kernel)] = row
+                if not columns:
+                    columns = line
+                elif len(line) != len(columns):
+                    raise LadderError(
+                        f"{path}, line {reader.line_num}: {len(line)} fields, "
+                        f"but {len(columns)} columns."
+                    )
+                else:
+                    lines.append((reader.line_num, dict(zip(columns, line))))
     except OSError as error:
         raise LadderError(f"{path} cannot be read: {error.strerror}.") from None
     except (csv.Error, UnicodeDecodeError) as error:
         raise LadderError(f"{path} is not a CSV of ./bench: {error}.") from None
+    if not columns:
+        raise LadderError(f"{path} is empty.")
+    for separator, what in (";", "semicolons"), ("\t", "tabs"):
+        if len(columns) == 1 and separator in columns[0]:
+            raise LadderError(
+                f"{path} has {what} between its fields, as spreadsheets save in some languages; save it with commas, "
+                "and with points in its numbers."
+            )
+    return Table(path, columns, lines)
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of a CSV that ./bench wrote. Of two for one measurement the later counts."""
+    return rows_of(read_table(path))
+
+
+def rows_of(table: Table) -> list[Row]:
+    path = table.path
+    texts = {name for name, kind in Row.__annotations__.items() if kind is str}
+    optional = Row._field_defaults
+    rows: dict[tuple[str, ...], Row] = {}
+    names = {name: OLDER.get(name, name) for name in table.columns}
+    missing = [n for n in Row._fields if n not in names.values() and n not in optional]
+    if missing:
+        raise LadderError(f"{path} is not a CSV of ./bench: no column {missing[0]!r}.")
+    for number, line in table.lines:
+        cells = {names[column]: text for column, text in line.items()}
+        values: dict[str, str | float] = {}
+        for name in Row._fields:
+            if name not in cells:
+                continue
+            try:
+                text = cells[name]
+                values[name] = text if name in texts else float(text or "nan")
+            except ValueError:
+                raise LadderError(f"{path}, line {number}: {name} is {text!r}, not a number.") from None
+        row = Row(**values)  # type: ignore[arg-type]
+        if math.isnan(row.time_us):
+            row = row._replace(time_us=row.time_us_median)
+        rows[(*group(row), row.kernel)] = row
     if not rows:
         raise LadderError(f"{path} has no rows.")
-    found = with_fastest_library(rows.values()) if is_older else list(rows.values())
-    return found if "short" in header else with_short(found, path)
+    found = with_fastest_library(rows.values()) if "baseline" in table.columns else list(rows.values())
+    return found if "short" in table.columns else with_short(found, table)
 
 
 def fastest_library(timed: Iterable[tuple[str, bool, float]]) -> str:
@@ -438,12 +471,14 @@ def with_fastest_library(rows: Iterable[Row]) -> list[Row]:
 SHORT = 3  # empty launches, as in bench/measure/row.hpp
 
 
-def with_short(rows: Sequence[Row], path: Path) -> list[Row]:
+def with_short(rows: Sequence[Row], table: Table) -> list[Row]:
     """Says of an older file's problems whether they are short, by the empty launch that the family roofs
     measured there, or else in another file beside it on the same GPU, the last by name."""
     launches: dict[tuple[str, str], float] = {}
-    for file in (*sorted(path.parent.glob("*.csv")), path):
-        launches |= empty_launches(file, file.stat().st_mtime_ns)
+    for file in sorted(table.path.parent.glob("*.csv")):
+        if file != table.path:
+            launches |= launches_beside(file, file.stat().st_mtime_ns)
+    launches |= empty_launches(table)
     fastest: dict[tuple[str, ...], tuple[bool, float]] = {}  # a suspect one only if all are
     for row in rows:
         if row.timed and not row.is_peer:
@@ -461,19 +496,23 @@ def with_short(rows: Sequence[Row], path: Path) -> list[Row]:
     return [told(row) for row in rows]
 
 
+def empty_launches(table: Table) -> dict[tuple[str, str], float]:
+    """By GPU and cache state, of a CSV's rows of the family roofs."""
+    return {
+        (row["device"], row["cache"]): float(row.get("time_us") or row["time_us_median"])
+        for _, row in table.lines
+        if (row["family"], row["op"], row["verdict"]) == ("roofs", "launch", "passed")
+    }
+
+
 @functools.cache
-def empty_launches(path: Path, _changed: int) -> dict[tuple[str, str], float]:
-    """By GPU and cache state, of a CSV's rows of the family roofs; nothing of what is no such CSV."""
+def launches_beside(path: Path, _changed: int) -> dict[tuple[str, str], float]:
+    """The same of a file that may be no such CSV, and so have none."""
     try:
-        text = path.read_text(encoding="utf-8")
-        if "roofs,launch," not in text:
+        if "roofs,launch," not in path.read_text(encoding="utf-8"):
             return {}
-        return {
-            (row["device"], row["cache"]): float(row.get("time_us") or row["time_us_median"])
-            for row in csv.DictReader(text.splitlines())
-            if (row["family"], row["op"], row["verdict"]) == ("roofs", "launch", "passed")
-        }
-    except (OSError, UnicodeDecodeError, csv.Error, KeyError, ValueError, TypeError):
+        return empty_launches(read_table(path))
+    except (OSError, UnicodeDecodeError, LadderError, KeyError, ValueError):
         return {}
 
 
@@ -769,6 +808,34 @@ def needs_package(name: str) -> None:
         fail(f"{name} is missing: scripts/setup installs it into build/venv.")
 
 
-def fail(sentence: object) -> NoReturn:
+PLAIN = {"µ": "u", "…": "...", "·": "-", "–": "-", "—": "-", "→": "->", "←": "<-", "±": "+-", "×": "x",
+         "≥": ">=", "≤": "<="}  # fmt: skip
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    """What stands for characters that an encoding lacks."""
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(PLAIN.get(c, "?") for c in error.object[error.start : error.end]), error.end
+
+
+def run(main: Callable[[], int | None], *, refused: int = 1) -> NoReturn:
+    """What a script does when it is called: prints to any terminal or file, whatever its encoding, ends quietly
+    where nobody reads on (… | head), and says in a sentence what a user can mend, with the exit code `refused`."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    codecs.register_error("plain", _plain)
+    for stream in sys.stdout, sys.stderr:
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="plain")
+    try:
+        sys.exit(main())
+    except LadderError as error:
+        fail(error, refused)
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}." if error.filename else error, refused)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def fail(sentence: object, status: int = 1) -> NoReturn:
     print(" ".join(str(sentence).split()), file=sys.stderr)  # a damaged field may have line breaks
-    sys.exit(1)
+    sys.exit(status)

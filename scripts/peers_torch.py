@@ -42,7 +42,6 @@ import os
 import random
 import re
 import statistics
-import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -748,10 +747,9 @@ def table(rows: Iterable[Cells]) -> str:
 
 def read(path: Path) -> tuple[list[str], list[Cells]]:
     """The columns and the rows of a CSV of ./bench."""
-    ladder_csv.read(path)  # or says what is wrong with it
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        return list(reader.fieldnames or []), list(reader)
+    table = ladder_csv.read_table(path)
+    ladder_csv.rows_of(table)  # or says what is wrong with it
+    return table.columns, [cells for _, cells in table.lines]
 
 
 def peers_path(results: Path) -> Path:
@@ -874,7 +872,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except LadderError as error:
-        ladder_csv.fail(error)
+    ladder_csv.run(main)

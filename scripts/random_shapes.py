@@ -28,13 +28,10 @@ examples:
 from __future__ import annotations
 
 import argparse
-import csv
 import math
 import random
 import re
-import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -270,11 +267,11 @@ def not_seen(found: Iterable[Ladder]) -> list[Ladder]:
 
 
 def read_lines(path: Path) -> list[Line]:
-    lines = {(*ladder_csv.group(row), row.kernel): Line(*row) for row in ladder_csv.read(path)}
-    with open(path, newline="", encoding="utf-8") as file:
-        for cells in csv.DictReader(file):
-            line = lines[tuple(cells[column] for column in KEY)]
-            line.seed, line.block, line.reason = (cells.get(c, "") for c in ("seed", "block", "reason"))
+    table = ladder_csv.read_table(path)
+    lines = {(*ladder_csv.group(row), row.kernel): Line(*row) for row in ladder_csv.rows_of(table)}
+    for _, cells in table.lines:
+        line = lines[tuple(cells[column] for column in KEY)]
+        line.seed, line.block, line.reason = (cells.get(c, "") for c in ("seed", "block", "reason"))
     return [*lines.values()]
 
 
@@ -640,10 +637,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # … table | head ends quietly
-    try:
-        sys.exit(main())
-    except LadderError as error:
-        ladder_csv.fail(error)
-    except KeyboardInterrupt:
-        sys.exit(130)  # ./bench has said what it has
+    ladder_csv.run(main)

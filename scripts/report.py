@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import base64
 import collections
-import csv
 import html
 import json
 import math
@@ -121,9 +120,9 @@ def read(paths: Sequence[Path]) -> list[Run]:
     stems = collections.Counter(path.stem for path in paths)
     runs = []
     for path in dict.fromkeys(paths):
-        rows = ladder_csv.read(path)
-        with open(path, newline="", encoding="utf-8") as file:
-            lines = {tuple(line[n] for n in ONE_ROW): line for line in csv.DictReader(file)}
+        table = ladder_csv.read_table(path)
+        rows = ladder_csv.rows_of(table)
+        lines = {tuple(line[n] for n in ONE_ROW): line for _, line in table.lines}
         cells = {row: lines[tuple(getattr(row, n) for n in ONE_ROW)] for row in rows}
         name = path.stem if stems[path.stem] == 1 else str(path)
         runs.append(Run(path, name, tuple(rows), cells))
@@ -533,7 +532,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except LadderError as error:
-        ladder_csv.fail(error)
+    ladder_csv.run(main)

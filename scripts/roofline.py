@@ -9,13 +9,17 @@
   sizes      share of the roof and time over size, the fastest version beside the vendor's library: one
              picture for each family, with a panel for each operation and dtype
 
+Of a whole CSV these are the overview and one ladder for each family, in its first type; --all draws
+everything, and so does any choice below of what is chosen. index.html shows what was drawn, by family.
+
 Elsewhere a ladder is drawn at its family's main problem (4096x4096x4096 for gemm, 8192x4096 for softmax,
 layernorm and rmsnorm, else the largest), with a cold L2 cache, unless the options say otherwise.
 Rows of the host executor have no times: where their accesses were counted, the bytes they moved are
 drawn.
 
 examples:
-  scripts/roofline.py results.csv                            everything, into plots/
+  scripts/roofline.py results.csv                            a picture for each family, into plots/
+  scripts/roofline.py results.csv --all                      everything
   scripts/roofline.py results.csv --family=gemm -o /tmp      one family
   scripts/roofline.py results.csv --kind=ladder --dtype=bf16
   scripts/roofline.py results.csv --family=softmax --problem=8192x1024 --cache=hot
@@ -24,6 +28,7 @@ examples:
 from __future__ import annotations
 
 import argparse
+import html
 import io
 import itertools
 import math
@@ -792,6 +797,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("csv", type=Path, metavar="RESULTS.csv", help="what ./bench wrote")
     parser.add_argument("-o", "--output", type=Path, default=Path("plots"), metavar="DIR",
                         help="where the pictures go (default: plots)")  # fmt: skip
+    parser.add_argument("--all", action="store_true", help="every picture of what is chosen")
     parser.add_argument("--kind", choices=KINDS, help="only this kind of picture")
     parser.add_argument("--family", default="", help="for example gemm")
     parser.add_argument("--op", default="", help="for example relu")
@@ -799,6 +805,25 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--problem", default="", help="as the CSV writes it, for example 8192x4096")
     parser.add_argument("--cache", default="cold", choices=("cold", "dirty", "hot"), help="(default: cold)")
     return parser.parse_args()
+
+
+def write_index(names: Sequence[str], csv: Path, folder: Path) -> Path:
+    """A page that shows the pictures in a folder, by family."""
+    title = html.escape(csv.name)
+    families = {name.partition("-")[0]: [one for one in names if one.partition("-")[0] == name.partition("-")[0]]
+                for name in names}  # fmt: skip
+    lines = [
+        "<!doctype html>", '<meta charset="utf-8">', f"<title>{title}</title>",
+        "<style>body { font: 16px sans-serif; margin: 2em; color-scheme: light dark } img { max-width: 100% }</style>",
+        f"<h1>{title}</h1>",
+        "<p>" + " · ".join(f'<a href="#{family}">{family}</a>' for family in families) + "</p>",
+    ]  # fmt: skip
+    for family, own in families.items():
+        lines.append(f'<h2 id="{family}">{family}</h2>')
+        lines += [f'<p><a href="{one}.svg"><img src="{one}.svg" alt="{one}" loading="lazy"></a></p>' for one in own]
+    path = folder / "index.html"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
 
 
 def main() -> None:
@@ -821,7 +846,14 @@ def main() -> None:
             kinds = tuple(kind for kind in KINDS if kind != "overview")
         ladder_csv.needs_package("matplotlib")
         tree = Tree()
-        drawn = pictures(gpu, ladders, kinds, tree)
+        if options.all or options.kind or any(chosen.values()):
+            drawn = pictures(gpu, ladders, kinds, tree)
+        else:
+            first = {one.family: one.dtype for one in reversed(ladders)}
+            main_ladders = [one for one in ladders if one.dtype == first[one.family]]
+            overview = pictures(gpu, ladders, {*kinds} & {"overview"}, tree)
+            kinds = ("ladder",)
+            drawn = itertools.chain(overview, pictures(gpu, main_ladders, kinds, tree))
         if "sizes" in kinds and not options.problem:
             drawn = itertools.chain(drawn, size_pictures(gpu, ladders, tree))
     else:
@@ -840,7 +872,7 @@ def main() -> None:
             for one in counted
         }
         drawn = ((file_name(*key, "bytes"), draw_counted(group)) for key, group in groups.items())
-    files = 0
+    names: list[str] = []
     for name, figure in drawn:
         for suffix in (".png", ".svg"):
             try:
@@ -850,18 +882,16 @@ def main() -> None:
                     f"{options.output} cannot be written: {error.strerror}."
                 ) from None
         print(options.output / (name + ".png"))
-        files += 1
-    if not files:
+        names.append(name)
+    if not names:
         raise LadderError(
             "Nothing to draw over size: no ladder chosen has two problems with a measured roof."
             if options.kind == "sizes"
             else "The rows chosen have no operations, so there is no roofline: --kind=ladder."
         )
-    print(f"{files} pictures, each as .png and .svg.")
+    index = write_index(names, options.csv, options.output)
+    print(f"{len(names)} pictures, each as .png and .svg; {index} shows them.")
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except LadderError as error:
-        ladder_csv.fail(error)
+    ladder_csv.run(main)

@@ -522,7 +522,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except LadderError as error:
-        ladder_csv.fail(error)
+    ladder_csv.run(main)

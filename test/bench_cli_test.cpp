@@ -280,6 +280,91 @@ TEST_F(BenchCli, GoogleBenchmarkFormatsWork) {
   EXPECT_THAT(slurp(file("out.csv")), HasSubstr("\n\"gemm/f32/v02_coalesced/128x128x128\",1,"));
 }
 
+TEST_F(BenchCli, GoogleBenchmarksJsonIsStrictAndSaysWhatFailed) {
+  if (*LADDER_PYTHON == '\0') GTEST_SKIP() << "no Python";
+  const Result json = bench(
+      "--benchmark_filter=elementwise/relu/f32/v0[12] --elementwise=100,1000000000000 "
+      "--benchmark_repetitions=2 --benchmark_context=$(printf 'key=a\\001\\377b') "
+      "--benchmark_format=json --benchmark_out=out.json");
+  EXPECT_EQ(json.exit_code, 1) << json.err;
+  std::ofstream(file("read.py")) << R"(import json
+def refuse(word):
+    raise ValueError(word)
+for name in "out.txt", "out.json":
+    with open(name, encoding="utf-8") as file:
+        all = json.load(file, parse_constant=refuse)
+    assert all["context"]["key"] == "a\1\uFFFDb", all["context"]
+    rows = all["benchmarks"]
+    assert len(rows) == 2 * (2 + 2) + 2 * 4, len(rows)  # repetitions, and the aggregates of what has times
+    for row in rows:
+        if "1000000000000" in row["name"]:
+            assert row["error_occurred"] is True and row["real_time"] == row["cpu_time"] == 0, row
+            assert row["error_message"].startswith("failed: 1000000000000 needs "), row
+        else:
+            assert "error_occurred" not in row and row["real_time"] == row["cpu_time"], row
+            assert row["real_time"] > 0 or row["name"].endswith("v"), row  # a deviation may be 0
+)";
+  const std::string python = "cd '" + file("") + "' && " LADDER_PYTHON " read.py";
+  EXPECT_EQ(std::system(python.c_str()), 0) << json.out;
+}
+
+TEST_F(BenchCli, NewerFlagsOfGoogleBenchmarkAreTaken) {
+  const std::string small = "--benchmark_filter=gemm/f32/v01 --gemm=8x8x8 ";
+  for (const char* time : {"0.01s", "0.01", "5x"}) {
+    const Result result = bench(small + "--benchmark_min_time=" + time);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.err, "") << "Google Benchmark's opinion of " << time;
+  }
+  EXPECT_EQ(bench(small + "--benchmark_dry_run --benchmark_repetitions=3").exit_code, 0);
+  EXPECT_EQ(lines(slurp(file("results.csv"))), 1 + 1);
+}
+
+TEST_F(BenchCli, ResultsGoToStdoutByADash) {
+  const std::string small = "--benchmark_filter=transpose/f32/v01 --transpose=8x8 ";
+  const Result csv = bench(small + "--csv=-");
+  EXPECT_EQ(csv.exit_code, 0) << csv.err;
+  EXPECT_EQ(lines(csv.out), 1 + 1);
+  EXPECT_THAT(csv.out, AllOf(testing::StartsWith("family,op,kernel,"),
+                             HasSubstr("\ntranspose,,v01_naive,")));
+  EXPECT_THAT(csv.err, AllOf(HasSubstr("v01 naive"), HasSubstr("Rows: stdout\n")));
+  const Result json = bench(small + "--benchmark_out=-");
+  EXPECT_THAT(json.out, AllOf(testing::StartsWith("{\n"), testing::EndsWith("]\n}\n")));
+  EXPECT_THAT(bench(small + "--samples=-").out,
+              AllOf(testing::StartsWith("["), testing::EndsWith("]\n")));
+#if !defined(__SANITIZE_ADDRESS__)
+  EXPECT_THAT(bench(small + "--trace=-").out,
+              AllOf(testing::StartsWith("["), testing::EndsWith("]\n")));
+#endif
+  for (const auto& [name, text] : files()) EXPECT_THAT(name, testing::StartsWith("results.csv"));
+}
+
+TEST_F(BenchCli, TellsWhichVersionItIs) {
+  const Result result = bench("--version");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_THAT(result.out,
+              testing::MatchesRegex("Kernel Ladder, commit [0-9a-z-]+, build type [A-Za-z]+.*\n"));
+  EXPECT_TRUE(files().empty());
+}
+
+#if !defined(__SANITIZE_ADDRESS__)  // which reserves more
+
+TEST_F(BenchCli, ALimitOfAddressSpaceIsNamed) {
+  const Result result =
+      run(LADDER_BENCH, "--backend=host --softmax=8x8 --benchmark_filter=softmax/f32/v01",
+          "ulimit -v 4000000;");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.out, HasSubstr("are free; raise the limit of address space (ulimit -v)"));
+}
+
+#endif
+
+TEST_F(BenchCli, ClustersRunWhereThereIsOneSm) {
+  const Result result =
+      bench("--sms=1 --benchmark_filter=gemm_tensor/nt/bf16/v14 --gemm_tensor=8x16x8");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("The version passed its checks."));
+}
+
 TEST_F(BenchCli, RepetitionsMeasureAgain) {
   const Result result =
       bench("--benchmark_filter=gemm/f32/v01_naive/128x128x128 --benchmark_repetitions=3");
@@ -491,6 +576,17 @@ TEST_F(BenchCli, SignalsEndASweepWithWhatItHas) {
                 AllOf(HasSubstr("gemm/f32/v02_coalesced/8x8x8"), HasSubstr("not measured"),
                       testing::EndsWith("]\n}\n")));
   }
+}
+
+TEST_F(BenchCli, AnEarlySignalLeavesNoFileAndClaimsNone) {
+  const pid_t process = start("--backend=host", "2048x2048x2048");
+  wait_until([&] { return slurp(file("out.txt")).find("Backend host") != std::string::npos; });
+  kill(-process, SIGINT);
+  waitpid(process, nullptr, 0);
+  EXPECT_EQ(slurp(file("err.txt")),
+            "bench: ended by signal 2 (Interrupt). 0 of 1 problems were measured; results.csv was "
+            "not written.\n");
+  EXPECT_FALSE(std::filesystem::exists(file("results.csv")));
 }
 
 /// With a driver whose GPU is there to have its clocks locked only: kernels run on the host executor.
@@ -807,23 +903,36 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
   expect_refused("--benchmark_filter='^softmx/f32'", "here; near it is softmax/f32; --list shows");
   expect_refused("--benchmark_filter='soft\nm\ax'", "=soft\\x0am\\x07x here; near it is softmax");
   expect_refused("--benchmark_filter='gemm('", "not a regular expression");
+  expect_refused("--benchmark_filter='" + std::string(600, '(') + std::string(600, '*') + "'",
+                 "more than 1000 parentheses and repetitions");
   expect_refused("--no_such_flag", "--no_such_flag is not a flag; --help lists them");
   expect_refused("--benchmark_no_such_flag=1", "--benchmark_no_such_flag=1 is not a flag");
   expect_refused("--benchmark_format=xml", "console, json, csv");
   expect_refused("--benchmark_out_format=console", "one of json, csv");
   expect_refused("--benchmark_repetitions=0", "at least 1");
   expect_refused("--benchmark_time_unit=foo", "one of ns, us, ms, s");
-  expect_refused("--benchmark_min_time=soon", "seconds above 0");
+  for (const char* time : {"soon", "0.01m", "x", "1.5x", "s"}) {
+    expect_refused(std::string("--benchmark_min_time=") + time, "is expected");
+  }
+  expect_refused("--csv=- --benchmark_format=json", "and --csv=- both go to stdout; name a file");
+  expect_refused("--csv=- --samples=-", "both go to stdout");
   expect_refused("--benchmark_context=key", "KEY=VALUE");
   expect_refused("--benchmark_context==value", "KEY=VALUE");
   expect_refused("--benchmark_context=a=b,device=x", "device is there already");
   expect_refused("--benchmark_perf_counters=CYCLES", "leave it out");
   expect_refused("--benchmark_report_aggregates_only=maybe", "one of true, false");
   expect_refused("--benchmark_out=/no/such/folder/x", "No such file or directory; choose another");
-  expect_refused("gemm", "gemm is not a flag");
+  expect_refused("gemm", "gemm is not a flag; --benchmark_filter=gemm selects by name");
+  expect_refused("--gem=8x8x8", "--gem=8x8x8 is not a flag; near it is --gemm; --help lists");
+  expect_refused("--filter=gemm", "near it is --benchmark_filter;");
+  expect_refused("--benchmark-filter=gemm", "near it is --benchmark_filter;");
+  expect_refused("--dtype=fp32", "--dtype=fp32: one of f32, f16, ");
+  expect_refused("--dtype=fp32", " is expected; near it are f32");
   expect_refused("--roofs=65536", "--roofs=65536 is not a flag");  // of which operation?
   expect_refused("--gemm=12x12", "MxNxK");
-  expect_refused("--gemm=0x4x4", "MxNxK");
+  expect_refused("--gemm=0x4x4", "nothing to compute, and so nothing to time; the least size is 1");
+  expect_refused("--softmax=0x5", "nothing to compute");
+  expect_refused("--reduction=0", "nothing to compute");
   expect_refused("--gemm=4x4x99999999999", "MxNxK");
   expect_refused("--elementwise=1099511627777", "[ROWSx]COLS");
   expect_refused("--gemm=", "needs a value");
@@ -839,7 +948,7 @@ TEST_F(BenchCli, RefusesBadInputInOneSentence) {
                    "of a sweep and of --explain; leave it out");
   }
   expect_refused("--gemm=4x4x[4:2]", "--gemm=4x4x[4:2]: [4:2] ends before it begins");
-  expect_refused("--gemm=[0:4]x4x4", "--gemm=0x4x4: a problem of gemm is MxNxK");
+  expect_refused("--gemm=[0:4]x4x4", "--gemm=0x4x4: there is nothing to compute");
   expect_refused("--gemm=random:0", "random:N with N from 1 to 10,000");
   expect_refused("--gemm=[1:6000]x4x4,random:6000", "more than 10,000 problems");
   for (const char* bad : {"5", "4001"}) {

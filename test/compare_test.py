@@ -9,6 +9,7 @@ import csv
 import io
 import json
 import math
+import os
 import random
 import subprocess
 import sys
@@ -144,13 +145,14 @@ class WholeRuns(Compare):
             slow = (row["family"], row["kernel"]) == ("gemm", "v03_smem_tile")
             return row | ({"time_us_median": 1.05 * float(row["time_us_median"])} if slow else {})
 
-        text = self.run_script(MEASURED, self.copy("slow", plant), "--markdown", status=1)
+        text = self.run_script(MEASURED, self.copy("slow", plant), "--markdown", "--all", status=1)
         changed, _, folded = text.partition("<details>")
         self.assertIn("| `gemm/f32/v03_smem_tile/4096x4096x4096` |", changed)
         self.assertEqual(changed.count("| **slower** |"), 4)
         self.assertNotIn("v04_tile1d", changed)
         self.assertIn("| `gemm/f32/v04_tile1d/4096x4096x4096` |", folded)
         self.assertNotIn("\033", text)
+        self.assertNotIn("<details>", self.run_script(MEASURED, self.folder / "slow.csv", "--markdown", status=1))
 
     def test_a_kernel_that_lost_its_time_fails(self) -> None:
         rows = [line([10.0] * 10), line([10.0] * 10, kernel="v02_coalesced")]
@@ -159,6 +161,57 @@ class WholeRuns(Compare):
         text = self.run_script(old, new, status=1)
         self.assertIn("gemm/f32/v02_coalesced/8x8x8 has no time any more: incorrect.", text)
         self.run_script(new, old)  # mended
+
+    def test_a_kernel_that_is_gone_fails(self) -> None:
+        rows = [line([10.0] * 10, problem=f"{n}x8x8") for n in range(1, 9)]
+        library = line([10.0] * 10, kernel="v00_cublas")
+        old, new = self.write("old", [*rows, library]), self.write("new", rows[:2])
+        text = self.run_script(old, new, status=1)
+        self.assertNotIn("No kernel is slower", text)
+        self.assertIn("Gone in the new run (6): gemm/f32/v01_naive/3x8x8, gemm/f32/v01_naive/4x8x8, ", text)
+        self.assertIn("/7x8x8 and 1 more (--all names them); --filter=REGEX chooses", text)
+        self.assertIn("/7x8x8, gemm/f32/v01_naive/8x8x8; --filter", self.run_script(old, new, "--all", status=1))
+        self.run_script(old, new, "--filter=/[12]x8x8")
+        self.run_script(old, self.write("new", rows))  # a library is not the suite's
+        self.run_script(new, old)
+
+    def test_a_few_of_many_rows_are_no_comparison(self) -> None:
+        rows = [line([10.0] * 10, problem=f"{n}x8x8") for n in range(1, 30)]
+        old, new = self.write("old", rows), self.write("new", rows[:2])
+        self.refused("has 2 of the 29 timed rows of .*old.csv, which is no comparison of the two: --filter=", old, new)
+        self.run_script(old, new, "--anyway", status=1)
+        self.run_script(new, old)
+
+    def test_throttling_and_other_clocks_are_said(self) -> None:
+        gpu = {"sm_mhz": "1980", "throttled": "0", "throttle": "", "settled": "no"}
+        old = self.write("old", [line([10.0] * 10, problem=f"{n}x8x8", **gpu) for n in range(1, 4)])
+        slow = gpu | {"sm_mhz": "1755", "throttled": "0.4", "throttle": "thermal"}
+        new = self.write("new", [line([11.3] * 10, problem=f"{n}x8x8", **state)
+                                 for n, state in enumerate((slow, slow, gpu), 1)])  # fmt: skip
+        for form in "", "--markdown":
+            text = self.run_script(old, new, *form.split(), status=1)
+            self.assertIn("Throttled, of 3 rows: 0 of the old run, 2 of the new one.", text)
+            self.assertIn("The new run's clock was 11 % lower in 2 of 3 rows", text)
+            self.assertEqual(text.count("new throttled, 1980 → 1755 MHz"), 2)
+        self.assertNotIn("hrottled", self.run_script(old, old))
+        limited = gpu | {"throttled": "1", "throttle": "power", "settled": "yes"}  # which the run has waited for
+        at_limit = self.write("limit", [line([10.0] * 10, **limited)])
+        self.assertNotIn("hrottled", self.run_script(at_limit, at_limit))
+
+    def test_files_are_read_once_and_so_may_be_pipes(self) -> None:
+        old = self.write("old", [line([10.0] * 10)])
+        command = f"'{sys.executable}' '{SCRIPT}' <(cat '{old}') <(cat '{old}')"
+        result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, encoding="utf-8")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertIn("1 rows compared: 1 same.", result.stdout)
+
+    def test_any_stdout_will_do(self) -> None:
+        old = self.write("old", [line([10.0] * 10)])
+        for encoding in {"LC_ALL": "C", "PYTHONUTF8": "0"}, {"PYTHONIOENCODING": "latin-1"}:
+            result = subprocess.run([sys.executable, SCRIPT, old, old, "--all"], capture_output=True,
+                                    env=os.environ | encoding)  # fmt: skip
+            self.assertEqual((result.returncode, result.stderr), (0, b""))
+            self.assertRegex(result.stdout, rb"10\.0 [u\xb5]s .* 0\.\d+ \.\.\. 1\.\d+ ")
 
 
 class Choosing(Compare):
@@ -179,31 +232,31 @@ class Choosing(Compare):
     def test_sorted(self) -> None:
         v01, v02 = "gemm/f32/v01_naive", "gemm/f32/v02_coalesced"
         slower, faster = f"{v01}/9x9x9", f"{v01}/20x20x20"
-        self.assertEqual(self.rows()[:2], [slower, faster])
-        self.assertEqual(self.rows()[2:], [f"{v02}/9x9x9", f"{v02}/20x20x20",
+        self.assertEqual(self.rows(), [slower, faster])
+        self.assertEqual(self.rows("--all")[2:], [f"{v02}/9x9x9", f"{v02}/20x20x20",
                                            f"{v01}/100x100x100", f"{v02}/100x100x100"])  # fmt: skip
         self.assertEqual(self.rows("--sort=change")[:2], [slower, faster])
         self.assertEqual(self.rows("--sort=time")[:2], [faster, slower])
-        text = self.run_script(self.old, self.new, "--sort=change", status=1)
+        text = self.run_script(self.old, self.new, "--sort=change", "--all", status=1)
         names = [row.split()[0] for row in text.splitlines() if row.startswith("  gemm/")]
         self.assertEqual((names[0], names[-1], len(names)), (slower, faster, 6))
-        text = self.run_script(self.old, self.new, status=1)
+        text = self.run_script(self.old, self.new, "--all", status=1)
         titles = [row for row in text.splitlines() if row.startswith("gemm f32")]
         self.assertEqual(titles, ["gemm f32 9x9x9", "gemm f32 20x20x20", "gemm f32 100x100x100"])
 
-    def test_changed(self) -> None:
-        self.assertEqual(len(self.rows("--changed")), 2)
-        text = self.run_script(self.old, self.new, "--changed", status=1)
+    def test_only_what_changed_is_printed(self) -> None:
+        self.assertEqual(len(self.rows()), 2)
+        text = self.run_script(self.old, self.new, status=1)
         self.assertNotIn("v02 coalesced", text)
         self.assertIn("6 rows compared: 1 slower, 1 faster, 4 same.", text)
-        text = self.run_script(self.old, self.new, "--changed", "--filter=v02.*/9x")
+        text = self.run_script(self.old, self.new, "--filter=v02.*/9x")
         self.assertIn("1 rows compared: 1 same.", text)
         self.assertNotIn("gemm", text)
 
     def test_filter(self) -> None:
-        names = self.rows("--filter=^gemm/f32/v0[12].*/20x20x20$", status=0)
+        names = self.rows("--filter=^gemm/f32/v0[12].*/20x20x20$", "--all", status=0)
         self.assertEqual(names, ["gemm/f32/v01_naive/20x20x20", "gemm/f32/v02_coalesced/20x20x20"])
-        self.assertEqual(len(self.rows("--filter=9x9x9")), 2)
+        self.assertEqual(len(self.rows("--filter=9x9x9", "--all")), 2)
         # p is adjusted for the rows that were selected only.
         text = self.run_script(self.old, self.new, "--filter=9x9x9", status=1)
         self.assertIn("p is adjusted for 2 rows", text)

@@ -26,10 +26,11 @@ class Case(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.here = Path(folder.name).resolve()
 
-    def refused(self, sentence: str, source: Path, build: Path, *options: str) -> None:
+    def refused(self, sentence: str, source: Path, build: Path, *options: str, **environment: str) -> None:
+        """options: for CPUs alone unless there are some."""
         result = subprocess.run(
-            ["cmake", "-S", str(source), "-B", str(build), "-DLADDER_CUDA=OFF", *options],
-            capture_output=True, text=True, encoding="utf-8")  # fmt: skip
+            ["cmake", "-S", str(source), "-B", str(build), *(options or ["-DLADDER_CUDA=OFF"])],
+            capture_output=True, text=True, encoding="utf-8", env=os.environ | environment)  # fmt: skip
         self.assertEqual(result.returncode, 1, result)
         said = " ".join(result.stderr.split())
         self.assertRegex(said, r"^CMake Error at \S+ \(message\): " + sentence)
@@ -57,15 +58,40 @@ class Refusals(Case):
         for name, version in (("Clang", "19.1.0"), ("GNU", "11.4.0")):
             self.refused(f"The C\\+\\+ compiler must be g\\+\\+ 12 or newer, .*, not {name} {version}: "
                          "set CXX=g\\+\\+ and", ROOT, self.here / name,
-                         *GNU[:1], f"-DCMAKE_CXX_COMPILER_ID={name}",
+                         "-DLADDER_CUDA=OFF", *GNU[:1], f"-DCMAKE_CXX_COMPILER_ID={name}",
                          f"-DCMAKE_CXX_COMPILER_VERSION={version}")  # fmt: skip
+
+    def test_flags_under_which_no_kernel_fails(self) -> None:
+        for variable, flags, named in (
+            ("CXXFLAGS", "-O2 -ffast-math", "CMAKE_CXX_FLAGS has -ffast-math"),
+            ("CXXFLAGS", "-Ofast", "CMAKE_CXX_FLAGS has -Ofast"),
+            ("CXX", "g++ -ffinite-math-only", "CMAKE_CXX_COMPILER_ARG1 has -ffinite-math-only"),
+            ("LDFLAGS", "-ffast-math", "CMAKE_EXE_LINKER_FLAGS has -ffast-math"),
+            ("CUDAFLAGS", "-Xcompiler=-O2,-ffast-math", "CUDAFLAGS has -ffast-math"),
+            ("NVCC_APPEND_FLAGS", "-Xcompiler -mdaz-ftz", "NVCC_APPEND_FLAGS has -mdaz-ftz")):  # fmt: skip
+            with self.subTest(flags):
+                self.refused(f"{re.escape(named)}, under which a kernel that writes nothing may pass", ROOT,
+                             self.here / named, *GNU, **{variable: flags})  # fmt: skip
+
+    def test_choices_for_gpus_that_cannot_be_honoured(self) -> None:
+        self.refused('"75 80" is no GPU architecture; .* parted by semicolons', ROOT, self.here / "archs",
+                     "-DLADDER_TORCH=OFF", CUDAARCHS="75 80")  # fmt: skip
+        self.refused("No CUDA compiler works with CUDACXX=/no/such. Change that, or .* -DLADDER_CUDA=OFF", ROOT,
+                     self.here / "none", "-DLADDER_TORCH=OFF", CUDACXX="/no/such")  # fmt: skip
+
+    @unittest.skipUnless(shutil.which("nvcc"), "there is no nvcc to refuse anything")
+    def test_what_nvcc_refuses(self) -> None:
+        for variable, value, why in (("CUDAARCHS", "20", "Unsupported gpu architecture 'compute_20'"),
+                                     ("CUDAFLAGS", "--bogus", "[Uu]n[a-z]+ .*option .--bogus.")):
+            self.refused(f"No CUDA compiler works with {variable}={value}: {why}. Change that, or .*", ROOT,
+                         self.here / variable, "-DLADDER_TORCH=OFF", **{variable: value})  # fmt: skip
 
     def test_folders_without_the_headers(self) -> None:
         for folders, sentence in (
             ("/no/such", "LADDER_CUDA_INCLUDE_DIRS: there is no folder /no/such; without"),
             (str(self.here), f"LADDER_CUDA_INCLUDE_DIRS={self.here}: cuda_fp16.h is in none of")):
             self.refused(sentence, ROOT, self.here / f"build{len(folders)}",
-                         f"-DLADDER_CUDA_INCLUDE_DIRS={folders}")  # fmt: skip
+                         "-DLADDER_CUDA=OFF", f"-DLADDER_CUDA_INCLUDE_DIRS={folders}")  # fmt: skip
 
     def test_headers_of_an_older_cuda(self) -> None:
         wheels = self.here / "wheels"  # where pip, as it builds the package, has NVIDIA's headers
@@ -73,7 +99,7 @@ class Refusals(Case):
                                 (wheels / "nvidia/cu13/include", f"CMAKE_PREFIX_PATH={wheels}")):
             self.write_headers(headers, 11080)
             self.refused(f"{headers}/cuda.h is of CUDA 11080: 12000 .12.0. or newer is needed", ROOT,
-                         self.here / f"build {headers.name}", f"-D{option.format(headers)}")
+                         self.here / f"build {headers.name}", "-DLADDER_CUDA=OFF", f"-D{option.format(headers)}")
 
     def test_families_that_there_are_not(self) -> None:
         self.write_headers(self.here / "cuda", 13000)

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,11 +64,16 @@ struct Terminal {
   Terminal() {
     grantpt(master);
     unlockpt(master);
-    file = std::fopen(ptsname(master), "w");
+    if (const char* const name = ptsname(master)) file = std::fopen(name, "w");
   }
   ~Terminal() {
     if (file) std::fclose(file);
     close(master);
+  }
+  bool is_there() const { return file; }
+  void has_columns(unsigned short columns) const {
+    const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+    ioctl(master, TIOCSWINSZ, &size);
   }
   /// What was printed since the last call. A terminal hands it over in its own time, so that an end
   /// mark is needed.
@@ -170,9 +176,44 @@ TEST(Console, ARoofIsToldInItsOwnUnit) {
   EXPECT_THAT(text("launch", DType::f32, "1"), Not(HasSubstr("/s")));
 }
 
+constexpr const char* kNoTerminal = "no pseudo-terminal can be had here";
+
+TEST(Console, ATableFitsItsTerminal) {
+  const Example example;
+  const Terminal terminal;
+  if (!terminal.is_there()) GTEST_SKIP() << kNoTerminal;
+  setenv("NO_COLOR", "1", 1);
+  for (const unsigned short columns : {80, 100}) {
+    terminal.has_columns(columns);
+    Console(terminal.file, Backend::cuda).table(example.group, example.rows);
+    std::string text = terminal.text();
+    std::erase(text, '\r');
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) EXPECT_LE(width_of(line), columns) << line;
+    EXPECT_THAT(text, AllOf(HasSubstr(" 90 %  1.000 ± 0.010\n"), HasSubstr("resolution 0.13 %"),
+                            HasSubstr("roof: fma f32 76.4 TFLOP/s"), HasSubstr("vs cublas\n")));
+    EXPECT_EQ(text.find("█") != std::string::npos, columns == 100);
+  }
+  unsetenv("NO_COLOR");
+}
+
+TEST(Console, ADumbTerminalGetsNoEscapes) {
+  const Example example;
+  const Terminal terminal;
+  if (!terminal.is_there()) GTEST_SKIP() << kNoTerminal;
+  const char* const kind = std::getenv("TERM");
+  const std::string before = kind ? kind : "";
+  setenv("TERM", "dumb", 1);
+  Console(terminal.file, Backend::cuda).table(example.group, example.rows);
+  Progress(terminal.file, 40).show(example.group, {.doing = "timing"});
+  EXPECT_THAT(terminal.text(), AllOf(HasSubstr("v02 fast"), Not(HasSubstr("\033"))));
+  kind ? setenv("TERM", before.c_str(), 1) : unsetenv("TERM");
+}
+
 TEST(Console, ATerminalHasColours) {
   const Example example;
   const Terminal terminal;
+  if (!terminal.is_there()) GTEST_SKIP() << kNoTerminal;
   unsetenv("NO_COLOR");
   Console(terminal.file, Backend::cuda).table(example.group, example.rows);
   EXPECT_THAT(terminal.text(),
@@ -218,6 +259,7 @@ TEST(Progress, TellsWhatIsDoneAndHowLongItTakes) {
 TEST(Progress, IsOneLineOfATerminalAndGoesAway) {
   const Example example;
   const Terminal terminal;
+  if (!terminal.is_there()) GTEST_SKIP() << kNoTerminal;
   Progress progress(terminal.file, 40);
   progress.show(example.group, {.doing = "timing"});
   progress.show(example.group, {.doing = "checking again"});

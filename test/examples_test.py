@@ -10,6 +10,7 @@ Exits with 77 if all that could run passed, but something is missing."""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import json
 import os
@@ -31,6 +32,19 @@ NOTEBOOK = PYTORCH / "inline" / "inline.ipynb"
 
 def has(package: str) -> bool:
     return importlib.util.find_spec(package) is not None
+
+
+@functools.cache
+def lack(language: str, **environment: str) -> str:
+    """Why its examples can't be run here; empty if they can."""
+    if not HAS_TORCH:
+        return "torch is missing here"
+    module = {"numba": "numba.cuda"}.get(language, language)
+    result = run(sys.executable, "-B", "-c", f"import {module}", **environment)
+    why = result.stdout.strip().rpartition("\n")[2]
+    if why.startswith(f"ModuleNotFoundError: No module named '{language}'"):
+        return f"{language} is missing here"
+    return f"{language} can't be imported here: {why}" if result.returncode else ""
 
 
 HAS_TORCH = has("torch")
@@ -92,6 +106,18 @@ class Simulated(unittest.TestCase):
             for rung in re.findall(r"src/kernels/\S+?[.]cu", path.read_text(encoding="utf-8")):
                 self.assertTrue((ROOT / rung).exists(), f"{path}: no {rung}")
 
+    def needs(self, language: str) -> None:
+        if why := lack(language):
+            self.skipTest(why)
+
+    @unittest.skipUnless(HAS_TORCH, "torch is missing here")
+    def test_a_package_that_does_not_import_is_a_reason(self) -> None:
+        (self.folder / "numba").mkdir()
+        broken = 'raise AttributeError("module numpy has no attribute row_stack")\n'
+        (self.folder / "numba/__init__.py").write_text(broken, encoding="utf-8")
+        why = "numba can't be imported here: AttributeError: module numpy has no attribute row_stack"
+        self.assertEqual(lack("numba", PYTHONPATH=str(self.folder)), why)
+
     def ran(self, language: str, path: Path) -> subprocess.CompletedProcess[str]:
         """On the GPU or, where there is none, in the simulator."""
         variable = {"triton": "TRITON_INTERPRET", "numba": "NUMBA_ENABLE_CUDASIM"}[language]
@@ -101,8 +127,7 @@ class Simulated(unittest.TestCase):
         return result
 
     def agrees(self, language: str) -> None:
-        if not (HAS_TORCH and has(language)):
-            self.skipTest(f"{language if HAS_TORCH else 'torch'} is missing here")
+        self.needs(language)
         where = "cuda" if HAS_GPU else "cpu"
         for name in ("add", "softmax", "matmul"):
             with self.subTest(name=name):
@@ -120,8 +145,7 @@ class Simulated(unittest.TestCase):
 
     def notices(self, language: str, mistakes: dict[str, tuple[str, str]]) -> None:
         """That a wrong kernel fails its own check."""
-        if not (HAS_TORCH and has(language)):
-            self.skipTest(f"{language if HAS_TORCH else 'torch'} is missing here")
+        self.needs(language)
         shutil.copytree(EXAMPLES / language, self.folder / language)
         for name, (right, wrong) in mistakes.items():
             with self.subTest(name=name):
@@ -143,7 +167,7 @@ class Simulated(unittest.TestCase):
 
     def test_without_a_gpu_or_a_simulator_it_is_said(self) -> None:
         for language, variable in (("triton", "TRITON_INTERPRET"), ("numba", "NUMBA_ENABLE_CUDASIM")):
-            if HAS_TORCH and has(language):
+            if not lack(language):
                 result = run(sys.executable, "-B", EXAMPLES / language / "add.py",
                              **{variable: "0", "CUDA_VISIBLE_DEVICES": ""})  # fmt: skip
                 self.assertEqual(

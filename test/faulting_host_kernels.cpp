@@ -16,7 +16,7 @@ void transposes(const void* args) {
 }
 
 void aborts(const Call&, cudaStream_t) { std::abort(); }
-void ends_its_process(const Call&, cudaStream_t) { std::_Exit(3); }
+void ends_its_process(const Call&, cudaStream_t) { std::exit(3); }
 void never_ends(const Call&, cudaStream_t) {
   for (volatile bool forever = true; forever;) continue;
 }
@@ -29,6 +29,8 @@ void faults_when_timed(const Call& call, cudaStream_t) {
   transposes(call.args);
 }
 void is_refused(const Call&, cudaStream_t) { throw std::runtime_error("too much shared memory"); }
+
+void throws_a_number(const Call&, cudaStream_t) { throw 7; }
 
 const bool registered = [] {
   auto& kernels = const_cast<std::vector<Kernel>&>(ladder_host_api()->kernels());
@@ -47,6 +49,7 @@ const bool registered = [] {
   add("v92_never_ends.cu", never_ends);
   add("v93_faults_when_timed.cu", faults_when_timed);
   add("v94_refused.cu", is_refused);
+  add("v95_throws_a_number.cu", throws_a_number);
   return true;
 }();
 

@@ -35,6 +35,11 @@ struct FaultsWhenTimed {
   }
 };
 
+struct ThrowsANumber {
+  static constexpr ladder::Version version{"a planted fault, of the host's code"};
+  static void launch(const Args&, cudaStream_t) { throw 7; }
+};
+
 template <class V>
 using Version = ladder::Register<V, transpose, float>;
 
@@ -43,5 +48,6 @@ const Version<Launch<traps>> v91(ladder::kBackend, "v91_ends_its_process.cu");
 const Version<Launch<never_ends>> v92(ladder::kBackend, "v92_never_ends.cu");
 const Version<FaultsWhenTimed> v93(ladder::kBackend, "v93_faults_when_timed.cu");
 const Version<Launch<transposes, 1 << 20>> v94(ladder::kBackend, "v94_refused.cu");
+const Version<ThrowsANumber> v95(ladder::kBackend, "v95_throws_a_number.cu");
 
 }  // namespace

@@ -52,17 +52,18 @@ TEST_P(Faults, LoseTheirOwnRowsOnly) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.err, "");
   EXPECT_THAT(result.out, HasSubstr("The sweep goes on in a fresh process."));
-  EXPECT_THAT(result.out, HasSubstr("5 of "));
+  EXPECT_THAT(result.out, HasSubstr("6 of "));
   EXPECT_THAT(result.out, HasSubstr("did not pass: v90_faults failed, v91_ends_its_process failed, "
                                     "v92_never_ends failed, v93_faults_when_timed failed, "
-                                    "v94_refused failed."));
+                                    "v94_refused failed, v95_throws_a_number failed."));
 
   const std::map<std::string, std::string> reasons{
       {"v90_faults", GetParam().faults},
       {"v91_ends_its_process", GetParam().ends},
       {"v92_never_ends", "did not end within " + seconds + " s while checking"},
       {"v93_faults_when_timed", GetParam().when_timed},
-      {"v94_refused", GetParam().refused}};
+      {"v94_refused", GetParam().refused},
+      {"v95_throws_a_number", "the launch threw something that is no std::exception"}};
   for (const auto& [version, reason] : reasons) {
     const auto found = rows(version);
     EXPECT_EQ(found.size(), 2) << "a row for each problem: " << version;
@@ -81,6 +82,25 @@ TEST_P(Faults, ALaunchThatIsRefusedCostsNoProcess) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.out, Not(HasSubstr("fresh process")));
   EXPECT_EQ(rows(",failed,").size(), 1) << "the next launch was blamed too";
+}
+
+TEST_P(Faults, ALaunchThatThrowsAnythingIsExplained) {
+  if (std::string_view(GetParam().name) != "host") GTEST_SKIP() << "the host executor counts";
+  const Result result =
+      bench("--explain --transpose=8x8 '--benchmark_filter=transpose/f32/v(01|95)'");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("v01 naive"),
+                    HasSubstr("failed: the launch threw something that is no std::exception")));
+}
+
+TEST_P(Faults, ALaunchThatExitsIsNoSuccess) {
+  if (std::string_view(GetParam().name) != "host") GTEST_SKIP() << "there it traps";
+  const Result result = bench("--explain --transpose=8x8 --benchmark_filter=transpose/f32/v91");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err,
+            "bench: exit() was called, by a launch or a library; what was left is not done.\n");
 }
 
 INSTANTIATE_TEST_SUITE_P(

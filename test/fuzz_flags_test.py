@@ -45,7 +45,7 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--benchmark_format": (["json", "csv"], ["xml", ""]),
     "--benchmark_out": (["mine.out"], ["no/such/folder/x", "./results.csv"]),
     "--benchmark_time_unit": (["ns", "us", "ms", "s"], ["foo", "", "NS", "min"]),
-    "--benchmark_min_time": (["0.5", "2"], ["soon", "", "-1"]),
+    "--benchmark_min_time": (["0.5", "2", "0.01s", "5x"], ["soon", "", "-1", "1.5x", "5m"]),
     "--benchmark_context": (["a=b", "a=b,c=d"], ["a", "a=b,c", "=b", "device=x", "a=b,backend=c"]),
     "--benchmark_perf_counters": ([], ["CYCLES", "CYCLES,INSTRUCTIONS"]),
     "--benchmark_counters_tabular": (["true", "0", "off"], ["maybe", "2"]),
@@ -62,7 +62,7 @@ FLAGS: dict[str, tuple[list[str], list[str]]] = {
     "--profile": (["gemm/f32/v01_naive/8x8x8"], ["gemm/f32/v99_none", "gemm/f32/v01_naive/8", "(", ",", "gemm,,softmax"]),
 }  # fmt: skip
 LATE = ("--counters", "--trace", "--csv", "--samples", "--benchmark_out", "--benchmark_filter", "--profile", "--asm")  # see Line
-SWITCHES = ["--help", "--list", "--benchmark_list_tests", "-h"]
+SWITCHES = ["--help", "--version", "--list", "--benchmark_list_tests", "-h"]
 NONSENSE = ["gemm", "--", "-", "", "--no_such_flag", "--benchmark_no_such_flag=1", "---gemm=1x1x1",
             "--Gemm=1x1x1", "é", "\x7f", "%s%n"]  # fmt: skip
 ENVIRONMENT = {  # which is nobody's business but Google Benchmark's flags'
@@ -91,7 +91,8 @@ class Line:
             if wrong:
                 self.right = False
                 late |= flag in LATE
-        if len(flags) > 1 and (self.right or late):
+        of_trace = "--trace" in flags and {"--trace-warps", "--trace-block"} & {*flags}
+        if len(flags) > 1 and (self.right or late or of_trace):
             self.right = None
         self.words = [f"{flag}={value}" for flag, value in chosen.items()]
 

@@ -5,7 +5,9 @@ on this process's memory: library_test.py LIBRARY."""
 from __future__ import annotations
 
 import ctypes
+import subprocess
 import sys
+import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -89,6 +91,25 @@ class Calls(unittest.TestCase):
     def test_threads_may_launch_at_once(self) -> None:
         with ThreadPoolExecutor(8) as pool:
             self.assertTrue(all(pool.map(self.transpose, range(32))))
+
+
+class Installed(unittest.TestCase):
+    def test_what_is_installed_runs_where_it_is(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            where = Path(folder)
+            install = ["cmake", "--install", Calls.path.parent, "--prefix", where]
+            subprocess.run(install, check=True, capture_output=True)
+            self.assertTrue((where / "include/kernel_ladder.h").exists())
+            bench = subprocess.run(
+                [where / "bin/bench", "--backend=host", "--csv=-", "--transpose=2x3",
+                 "--benchmark_filter=^transpose/f32/v01_"],
+                capture_output=True, text=True, encoding="utf-8")  # fmt: skip
+            self.assertEqual(bench.returncode, 0, bench.stderr)
+            self.assertIn("\ntranspose,,v01_naive,", bench.stdout)
+            (installed,) = where.glob("lib*/**/libkernel_ladder.so")
+            loaded = subprocess.run(["ldd", installed], check=True, capture_output=True, text=True).stdout
+            self.assertIn(f"{where}/", loaded)
+            self.assertNotIn(f"{Calls.path.parent}/", loaded)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,13 @@ TEST(ParseCsv, ReadsWhatCsvFieldWrites) {
   EXPECT_EQ(records[1].text, line);
 }
 
+TEST(ParseCsv, WhatSpreadsheetsLeaveDoesNotCount) {
+  const auto records = parse_csv("\xEF\xBB\xBFx,y\n\n1,2\n,\n\n");
+  ASSERT_THAT(records, SizeIs(2));
+  EXPECT_THAT(records[0].fields, ElementsAre("x", "y"));
+  EXPECT_THAT(records[1].fields, ElementsAre("1", "2"));
+}
+
 class Resume : public testing::Test {
  protected:
   Resume() {

@@ -10,6 +10,7 @@ import math
 import multiprocessing
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -179,6 +180,17 @@ class Reading(Case):
         self.refuses("cannot be read", SCRIPTS / "roofline.py", self.folder)
         (self.folder / "bad.csv").write_bytes(b"\xff\x00\xfe")
         self.refuses("is not a CSV of ./bench", SCRIPTS / "roofline.py", self.folder / "bad.csv")
+
+    def test_what_a_spreadsheet_saves_is_read_or_named(self) -> None:
+        good = self.write(RELU).read_text(encoding="utf-8")
+        rows = repr(self.rows(RELU))  # a NaN is not equal to itself
+        path = self.folder / "saved.csv"
+        empty = "," * good.splitlines()[0].count(",")
+        for saved in "\ufeff" + good, good + "\n", good + empty + "\n\n", "\n" + good:
+            path.write_text(saved, encoding="utf-8")
+            self.assertEqual(repr(ladder_csv.read(path)), rows)
+        self.refuses_text("bad.csv has semicolons between its fields, .* save it with commas", good.replace(",", ";"))
+        self.refuses_text("bad.csv has tabs between its fields", good.replace(",", "\t"))
 
     def test_older_files_lack_the_roof_columns(self) -> None:
         new = ("roof", "roof_pct", "suspect", "pin_gbps", "pin_gflops")
@@ -512,23 +524,34 @@ class Pictures(Case):
             SCRIPTS / "roofline.py", self.write(lines), "-o", self.folder / "out", *options
         )
         self.assertEqual(result.returncode, 0, result.stderr)
-        return sorted(p.name for p in (self.folder / "out").iterdir())
+        drawn = sorted(p.name for p in (self.folder / "out").iterdir())
+        drawn.remove("index.html")
+        return drawn
 
     def test_png_and_svg_of_what_was_asked(self) -> None:
         self.assertEqual(
             self.draw(ALL, "--family=gemm", "--kind=roofline"),
             ["gemm-f32-roofline.png", "gemm-f32-roofline.svg"],
         )
-        stems = {name.split(".")[0] for name in self.draw(ALL)}
+        stems = {name.split(".")[0] for name in self.draw(ALL, "--all")}
         self.assertEqual(
             stems,
             {"overview", "elementwise-f32-ladder", "gemm-f32-ladder", "gemm-f32-roofline",
              "elementwise-relu-f32-roofline"},
         )  # fmt: skip
 
+    def test_of_a_whole_file_one_of_each_family_and_an_index(self) -> None:
+        half = [one | {"dtype": "f16"} for one in RELU]
+        drawn = self.draw([*half, *ALL])
+        names = ["elementwise-f32-ladder", "gemm-f32-ladder", "overview"]
+        self.assertEqual(drawn, [f"{name}{suffix}" for name in names for suffix in (".png", ".svg")])
+        index = (self.folder / "out/index.html").read_text(encoding="utf-8")
+        self.assertEqual(sorted(re.findall('src="(.*?).svg"', index)), names)
+        self.assertEqual(re.findall('<h2 id="(.*?)"', index), ["overview", "elementwise", "gemm"])
+
     def test_a_file_that_is_not_judged_by_roofs_is_drawn_too(self) -> None:
         old = [line("v01_naive", 900, roof=""), line("v02_vec128", 700, roof="")]
-        self.assertIn("elementwise-relu-f32-roofline.png", self.draw(old))
+        self.assertIn("elementwise-relu-f32-roofline.png", self.draw(old, "--family=elementwise"))
         self.refuses("no overview", SCRIPTS / "roofline.py", self.write(old), "--kind=overview")
 
     def test_the_same_rows_make_the_same_files(self) -> None:
@@ -754,9 +777,7 @@ class Pictures(Case):
         self.assertEqual([t.get_text() for t in shares.texts],
                          ["gemm f32", "1024x1024x1024 to 8192x8192x8192 · cuBLAS"])  # fmt: skip
         self.refuses("Nothing to draw over size", SCRIPTS / "roofline.py", self.write(RELU), "--kind=sizes")
-        self.draw([*cubes, *RELU], "--kind=sizes")
-        self.assertEqual([p.name for p in sorted((self.folder / "out").iterdir())],
-                         ["gemm-sizes.png", "gemm-sizes.svg"])  # fmt: skip
+        self.assertEqual(self.draw([*cubes, *RELU], "--kind=sizes"), ["gemm-sizes.png", "gemm-sizes.svg"])
 
     def test_ticks_of_logarithmic_axes(self) -> None:
         self.assertEqual(roofline._log_ticks(3, 2000, 3), [10, 100, 1000])
@@ -1256,6 +1277,24 @@ class Help(Case):
             result = self.run_script(SCRIPTS / name, "--help")
             self.assertEqual(result.returncode, 0)
             self.assertIn("examples:", result.stdout)
+
+    def test_every_script_prints_to_any_stdout(self) -> None:
+        others = {"draw_", "browser", "shoot_stepper"}  # which print nothing
+        scripts = [path for folder in (SCRIPTS, SCRIPTS / "upkeep") for path in sorted(folder.glob("*.py"))
+                   if "__main__" in path.read_text(encoding="utf-8")]  # fmt: skip
+        for script in scripts:
+            if any(map(script.name.startswith, others)):
+                continue
+            with self.subTest(script.name):
+                text = script.read_text(encoding="utf-8")
+                self.assertRegex(text, r"\n    (ladder_csv\.)?run\(main\b")
+                if text.partition("from __future__")[0].isascii():
+                    continue  # its help, which is this text
+                result = subprocess.run(
+                    [sys.executable, script, "--help"], capture_output=True,
+                    env=os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0"})  # fmt: skip
+                self.assertEqual((result.returncode, result.stderr), (0, b""))
+                self.assertIn(b"usage:", result.stdout)
 
 
 def names(tests: unittest.TestSuite | unittest.TestCase) -> list[str]:

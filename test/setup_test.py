@@ -17,7 +17,7 @@ from pathlib import Path
 import skips
 
 SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
-REAL = """awk bash cat chmod cmp cp cut dirname env grep head ln mkdir mktemp mv nproc readlink rm sed
+REAL = """awk bash cat chmod cmp cp cut dirname env grep head ln mkdir mktemp mv nproc pgrep readlink rm sed
     sleep sort tail tee touch tr""".split()
 
 GXX = "case $1 in -dumpfullversion) echo 12.2.0;; esac"
@@ -353,8 +353,12 @@ class Generator(Case):
 class Progress(Case):
     def terminal(self, *command: str) -> str:
         line, environment = self.command(*command)
-        ours, theirs = pty.openpty()
-        with subprocess.Popen(line, env=environment, stderr=theirs, stdout=theirs) as process:
+        try:
+            ours, theirs = pty.openpty()
+        except OSError as error:
+            raise unittest.SkipTest(f"no pseudo-terminal can be had here: {error}") from None
+        with subprocess.Popen(line, env=environment, stderr=theirs, stdout=theirs,
+                              start_new_session=True) as process:
             os.close(theirs)
             said = b""
             try:
@@ -374,6 +378,13 @@ class Progress(Case):
         self.assertRegex(line, r"^\r\x1b\[KBuilding \(build/release\)  25 %  0:00\r")
         self.assertRegex(line, r"  25 %  0:0[1-9]\r")
         self.assertRegex(line, r"  100 %  0:0[1-9]$")
+
+    @unittest.skipUnless(shutil.which("pgrep"), "pgrep is missing here")
+    def test_what_it_waits_for_is_named(self) -> None:
+        self.toolkit("13.0")
+        slow = """bash -c "exec -a 'g++ -O1 -c /x/kernels/gemm/v12_slow.cu -o v12.o' sleep 2\""""
+        self.say("build.sh", f"echo '[99/100] a'; {slow}; " + BUILD)
+        self.assertRegex(self.terminal("bench"), r"  99 %  0:0\d, waits for gemm/v12_slow.cu\r")
 
     def test_make_says_its_share_too(self) -> None:
         self.toolkit("13.0")

@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 
+#include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -105,6 +106,37 @@ TEST(Sweep, AFaultLosesItsOwnRow) {
   EXPECT_EQ(told.faults.size(), 2);
   EXPECT_THAT(verdicts(sweep.measure(group_of({&first}), told.listener())), ElementsAre(passed))
       << "the next group";
+}
+
+TEST(Sweep, AKernelThatExitsRunsNoHandlerOfTheParent) {
+  static int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  std::atexit([] { [[maybe_unused]] const auto written = write(ends[1], "!", 1); });
+  const Kernel exits = relu_kernel("v01_exits.cu", [](const Call&, cudaStream_t) { std::exit(0); });
+  Told told;
+  Sweep sweep(open_host, 1, {});
+  const auto rows = sweep.measure(group_of({&exits}), told.listener());
+  EXPECT_THAT(verdicts(rows), ElementsAre(failed));
+  EXPECT_EQ(rows[0].check.reason, "its process ended with exit code 0 while checking");
+  char written;
+  EXPECT_EQ(read(ends[0], &written, 1), -1) << "a handler of the parent ran in the worker";
+  for (int& end : ends) close(std::exchange(end, -1));
+}
+
+TEST(Sweep, TimeInWhichItIsStoppedIsNoKernels) {
+  const Kernel stops = relu_kernel("v01_stops.cu", [](const Call& call, cudaStream_t) {
+    static bool first = true;
+    if (std::exchange(first, false)) {
+      kill(getppid(), SIGSTOP);
+      sleep(3);
+      kill(getppid(), SIGCONT);
+    }
+    right(call, nullptr);
+  });
+  Told told;
+  Sweep sweep(open_host, 1, 2);
+  EXPECT_THAT(verdicts(sweep.measure(group_of({&stops}), told.listener())), ElementsAre(passed));
+  EXPECT_THAT(told.faults, testing::IsEmpty());
 }
 
 TEST(Sweep, AFaultOnATestProblemIsNotRepeatedOnOtherProblems) {

@@ -68,4 +68,21 @@ std::string near_to(const std::string& text, const std::set<std::string>& names)
                      fmt::join(nearest, ", "));
 }
 
+std::string near_flag(const std::string& flag, const std::vector<std::string>& flags) {
+  const auto plain = [](const std::string& of) {
+    std::string letters;
+    for (const unsigned char c : of) {
+      if (std::isalnum(c)) letters += static_cast<char>(std::tolower(c));
+    }
+    return letters.substr(letters.starts_with("benchmark") ? std::string_view("benchmark").size()
+                                                           : 0);
+  };
+  const std::string wanted = plain(flag);
+  std::tuple<std::size_t, std::string> nearest{wanted.size() / 2 + 1, ""};
+  for (const std::string& one : flags)
+    nearest = std::min(nearest, {distance(wanted, plain(one)), one});
+  const std::string& name = std::get<1>(nearest);
+  return name.empty() ? "" : "; near it is " + name;
+}
+
 }  // namespace ladder

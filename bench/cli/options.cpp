@@ -1,5 +1,6 @@
 #include "cli/options.hpp"
 
+#include "cli/nearest.hpp"
 #include "cli/problems.hpp"
 #include "cli/text.hpp"
 #include "process/environment.hpp"
@@ -12,6 +13,7 @@
 #include <charconv>
 #include <functional>
 #include <random>
+#include <set>
 #include <utility>
 
 namespace ladder {
@@ -25,6 +27,12 @@ std::string dtype_names() {
   std::vector<const char*> names;
   for (const DType dtype : kDTypes) names.push_back(to_string(dtype));
   return fmt::to_string(fmt::join(names, ", "));
+}
+
+std::string near_dtypes(const std::string& name) {
+  std::set<std::string> names;
+  for (const DType dtype : kDTypes) names.insert(to_string(dtype));
+  return near_to(name, names);
 }
 
 template <class T>
@@ -66,19 +74,14 @@ const std::string& one_of(std::string_view flag, const std::string& text,
 }
 
 /// Google Benchmark's flags that are only passed on, and the check of a value: on a wrong one it
-/// prints its own help and ends with exit code 0, or aborts.
+/// prints its own help and ends with exit code 0, or aborts. Not those of how long it measures, as rounds tell that.
 const std::map<std::string, void (*)(const std::string& flag, const std::string& value)>&
 google_flags() {
   using Text = const std::string&;
   static constexpr auto yes_or_no = [](Text f, Text v) {
     if (!v.empty()) one_of(f, v, {"true", "false", "yes", "no", "on", "off", "1", "0"});
   };
-  static constexpr auto seconds = [](Text f, Text v) {
-    positive(f, v, 86400, "a number of seconds");
-  };
   static const std::map<std::string, void (*)(Text, Text)> flags{
-      {"--benchmark_min_time", seconds},
-      {"--benchmark_min_warmup_time", seconds},
       {"--benchmark_enable_random_interleaving", yes_or_no},
       {"--benchmark_report_aggregates_only", yes_or_no},
       {"--benchmark_display_aggregates_only", yes_or_no},
@@ -141,6 +144,16 @@ std::map<std::string, std::string> families_with_flag() {
 
 }  // namespace
 
+std::vector<std::string> Options::on_stdout() const {
+  std::vector<std::string> flags;
+  if (format != "console") flags.push_back("--benchmark_format=" + format);
+  for (const auto& [flag, path] :
+       {std::pair{"--csv", csv}, {"--samples", samples}, {"--benchmark_out", out}}) {
+    if (path == kStdout) flags.push_back(fmt::format("{}={}", flag, path));
+  }
+  return flags;
+}
+
 bool Options::selects(std::span<const std::string> names) const {
   const auto matches = [&](const std::string& name) { return pattern_->matches(name); };
   return std::ranges::any_of(names, matches) != inverted_;
@@ -178,7 +191,7 @@ Options parse_options(int argc, char** argv) {
     options.passed_on.push_back(value.empty() ? flag : fmt::format("{}={}", flag, value));
   };
 
-  bool filter_given = false, form_given = false;
+  bool filter_given = false, form_given = false, dry_run = false;
   using Text = const std::string&;
   std::map<std::string, std::function<void(Text flag, Text value)>> flags{
       {"--benchmark_filter",
@@ -271,8 +284,8 @@ Options parse_options(int argc, char** argv) {
          for (const std::string& name : split(v)) {
            const auto dtype = parse_dtype(name);
            if (!dtype)
-             throw UsageError(
-                 fmt::format("--dtype={}: one of {} is expected.", name, dtype_names()));
+             throw UsageError(fmt::format("--dtype={}: one of {} is expected{}.", name,
+                                          dtype_names(), near_dtypes(name)));
            options.dtypes.push_back(*dtype);
          }
        }},
@@ -320,6 +333,16 @@ Options parse_options(int argc, char** argv) {
        [&](Text f, Text v) {
          options.format = one_of(f, v, {"console", "json", "csv"});
        }},
+      {"--benchmark_min_time",
+       [](Text f, Text v) {
+         if (v.ends_with('x')) {
+           number<unsigned>(f, v.substr(0, v.size() - 1));
+         } else {
+           positive(f, v.substr(0, v.size() - v.ends_with('s')), 86400, "a number of seconds");
+         }
+       }},
+      {"--benchmark_min_warmup_time",
+       [](Text f, Text v) { positive(f, v, 86400, "a number of seconds"); }},
       {"--benchmark_out", [&](Text, Text v) { options.out = v; }},
       {"--benchmark_out_format",
        [&](Text f, Text v) {
@@ -343,8 +366,23 @@ Options parse_options(int argc, char** argv) {
   }
   const std::map<std::string, bool*> switches{
       {"--help", &options.help},         {"-h", &options.help},
+      {"--version", &options.version},   {"--benchmark_dry_run", &dry_run},
       {"--list", &options.list},         {"--device-info", &options.device_info},
       {"--counters", &options.counters}, {"--benchmark_list_tests", &options.list_names}};
+  const auto refuse = [&](const std::string& argument, const std::string& flag) {
+    if (!argument.starts_with('-')) {
+      throw UsageError(fmt::format(
+          "{} is not a flag; --benchmark_filter={} selects by name, --help lists the flags.",
+          argument, argument));
+    }
+    std::vector<std::string> known;
+    for (const auto& [name, read] : flags) known.push_back(name);
+    for (const auto& [name, on] : switches) known.push_back(name);
+    for (const auto& [name, check] : google_flags()) known.push_back(name);
+    known.insert(known.end(), {"--explain"});
+    throw UsageError(
+        fmt::format("{} is not a flag{}; --help lists them.", argument, near_flag(flag, known)));
+  };
 
   const auto read = [&](const std::string& argument) {
     const std::size_t equals = argument.find('=');
@@ -361,7 +399,7 @@ Options parse_options(int argc, char** argv) {
       google->second(flag, value);
       pass_on(flag, value);
     } else {
-      throw UsageError(fmt::format("{} is not a flag; --help lists them.", argument));
+      refuse(argument, flag);
     }
   };
   // The environment first, so that the command line overrides it.
@@ -383,6 +421,15 @@ Options parse_options(int argc, char** argv) {
   for (const auto& [flag, check] : google_flags()) read_environment(flag);
   for (int i = 1; i < argc; ++i) read(argv[i]);
 
+  if (dry_run) {  // the checks, and as few rounds as there may be
+    options.sampling = {.min_samples = kLeastSamples, .target = 1, .max_seconds = 1e-3};
+    options.repetitions = 1;
+    pass_on("--benchmark_repetitions", "1");
+  }
+  if (const auto several = options.on_stdout(); several.size() > 1) {
+    throw UsageError(fmt::format("{} and {} both go to stdout; name a file for one of them.",
+                                 several[0], several[1]));
+  }
   if (!options.resume.empty()) {
     if (options.csv != Options{}.csv || !options.samples.empty() || !options.out.empty() ||
         options.repetitions > 1) {
@@ -410,6 +457,9 @@ Options parse_options(int argc, char** argv) {
         "--counters prints counters and writes its CSV; leave out --explain, --samples, --resume, "
         "--profile, --asm, --trace, --device-info, --benchmark_format, --benchmark_out and "
         "--benchmark_repetitions.");
+  }
+  if (options.counters && options.csv == kStdout) {
+    throw UsageError("--csv=-: --counters prints its tables there; name a file.");
   }
   if (options.trace.empty() && chooses_steps) {
     throw UsageError("--trace-block and --trace-warps say what --trace=PATH records; add it.");
@@ -485,6 +535,7 @@ What to run
                                 softmax/bf16/best, gemm.*/best; also in --profile and --asm
   --benchmark_list_tests        print the names and stop
   --list                        print the families, their versions and ideas, of what the filter selects
+  --version                     print which commit this is and how it was built, and stop
   --device-info                 print the device's attributes and measure its roofs
   --dtype=TYPE,…                all (default), or some of
                                 {}
@@ -533,14 +584,17 @@ Why a version is faster, without a GPU
 
 Results
   --csv=PATH                    (default results.csv; an existing file is kept as PATH.1.bak,
-                                PATH.2.bak, …, as is every file that a flag names)
+                                PATH.2.bak, …, as is every file that a flag names). - is stdout, as for
+                                --samples, --benchmark_out and --trace; tables then go to stderr
   --resume=PATH                 complete the CSV of a sweep that was cut short: its groups of versions
                                 that all have their rows are kept, the rest is measured
   --samples=PATH                every row's samples in microseconds, as JSON; scripts/compare.py takes
                                 them from results.json beside results.csv
   --benchmark_format=console|json|csv, --benchmark_out=PATH, --benchmark_out_format=json|csv,
-  --benchmark_repetitions=N and Google Benchmark's other flags work as they do everywhere,
-  also as BENCHMARK_FILTER=… and so on in the environment.
+  --benchmark_repetitions=N, --benchmark_dry_run and Google Benchmark's other flags are taken, also as
+  BENCHMARK_FILTER=… and so on in the environment. Its min_time and min_warmup_time change nothing, as
+  the flags above say how long is measured. In its JSON and CSV a version without a time has an
+  error_message, and cpu_time is real_time.
 )",
       dtype_names(), problems, kLeastSamples, Sampling{}.max_samples, Sampling{}.min_samples,
       100 * Sampling{}.target, Sampling{}.max_seconds);

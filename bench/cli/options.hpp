@@ -11,6 +11,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ladder {
@@ -20,6 +21,9 @@ struct UsageError : std::runtime_error {
   using runtime_error::runtime_error;
 };
 
+/// The path that stands for stdout.
+inline constexpr std::string_view kStdout = "-";
+
 /// What --explain prints: a table per ladder, the kernels' sources with counts, or JSON.
 enum class Explanation { table, lines, json };
 
@@ -28,6 +32,7 @@ enum class AsmForm { lines, ptx, sass, all, json };
 
 struct Options {
   bool help = false;
+  bool version = false;            ///< --version: which commit this is, and how it was built
   bool device_info = false;        ///< --device-info: attributes, pin rates and measured roofs
   bool list = false;               ///< --list: families, versions, ideas
   bool list_names = false;         ///< --benchmark_list_tests: every name that the filter selects
@@ -59,6 +64,9 @@ struct Options {
 
   std::string format = "console", out, out_format = "json";  ///< Google Benchmark's
   std::vector<std::string> passed_on;  ///< to Google Benchmark, program name first
+
+  /// The flags by which results, not tables, go to stdout, as "--csv=-".
+  std::vector<std::string> on_stdout() const;
 
   /// Whether the filter selects a benchmark that has these names.
   bool selects(std::span<const std::string> names) const;

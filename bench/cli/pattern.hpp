@@ -3,11 +3,14 @@
 
 #include <regex.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace ladder {
 
@@ -15,8 +18,17 @@ namespace ladder {
 /// the work of hours.
 class Pattern {
  public:
-  /// Empty if the text is no regular expression. Throws std::runtime_error when memory lacks.
+  /// Empty if the text is no regular expression. Throws std::runtime_error when memory lacks, or when there is
+  /// too much in it for glibc, whose stack is as deep as parentheses are, and whose time grows with the cube of
+  /// repetitions.
   static std::optional<Pattern> parse(const std::string& text) {
+    const auto operators = std::ranges::count_if(
+        text, [](char c) { return std::string_view("(*+?{").find(c) != std::string_view::npos; });
+    if (operators > kMostOperators) {
+      throw std::runtime_error(
+          "a regular expression with more than 1000 parentheses and repetitions is not taken; "
+          "write a shorter one");
+    }
     auto compiled = std::make_unique<regex_t>();
     errno = 0;
     const int error = regcomp(compiled.get(), text.c_str(), REG_EXTENDED | REG_NOSUB);
@@ -39,6 +51,8 @@ class Pattern {
   }
 
  private:
+  static constexpr std::ptrdiff_t kMostOperators = 1000;
+
   Pattern() = default;
   /// To glibc no memory is no match.
   static void expect_memory(int error) {

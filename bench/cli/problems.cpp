@@ -185,6 +185,12 @@ Problems parse_problems(const std::string& flag, const std::string& text) {
     };
     for (const std::string& one : refusing([&] { return expand_ranges(part); })) {
       const auto problem = refusing([&] { return problem_of(operations, one); });
+      const auto reads = [&](const Family& operation) { return operation.parse(one).has_value(); };
+      if (!problem && std::ranges::any_of(operations, reads)) {
+        throw UsageError(fmt::format(
+            "{}={}: there is nothing to compute, and so nothing to time; the least size is 1.",
+            flag, one));
+      }
       if (!problem) {
         throw UsageError(fmt::format("{}={}: a problem of {} is {}.", flag, one, family.name,
                                      family.problem_help()));

@@ -1,6 +1,7 @@
 #include "cli/text.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,9 +42,20 @@ std::vector<std::string> wrap(const std::string& text, std::size_t width) {
   return lines;
 }
 
+bool takes_escapes(std::FILE* file) {
+  const char* const kind = std::getenv("TERM");
+  return isatty(fileno(file)) && (!kind || std::string_view(kind) != "dumb");
+}
+
+std::optional<std::size_t> columns_of(std::FILE* file) {
+  winsize size{};
+  if (ioctl(fileno(file), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return std::nullopt;
+  return size.ws_col;
+}
+
 bool wants_colors(std::FILE* file) {
   const char* const refused = std::getenv("NO_COLOR");
-  return isatty(fileno(file)) && (!refused || *refused == '\0');
+  return takes_escapes(file) && (!refused || *refused == '\0');
 }
 
 std::string Paint::with(const char* code, const std::string& text) const {
@@ -79,9 +91,33 @@ std::string quotient(double value) {
   return text;
 }
 
+std::string valid_utf8(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
+  };
+  std::string out;
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned first = byte(i), second = byte(i + 1);
+    const std::size_t size = first < 0x80   ? 1
+                             : first < 0xC2 ? 0
+                             : first < 0xE0 ? 2
+                             : first < 0xF0 ? 3
+                             : first < 0xF5 ? 4
+                                            : 0;
+    bool valid = size > 0;
+    for (std::size_t n = 1; n < size; ++n) valid = valid && (byte(i + n) & 0xC0) == 0x80;
+    // Of a character that needs fewer bytes, a surrogate, or above U+10FFFF
+    valid = valid && !(first == 0xE0 && second < 0xA0) && !(first == 0xED && second > 0x9F) &&
+            !(first == 0xF0 && second < 0x90) && !(first == 0xF4 && second > 0x8F);
+    out += valid ? text.substr(i, size) : "\uFFFD";
+    i += valid ? size : 1;
+  }
+  return out;
+}
+
 std::string json_string(std::string_view text) {
   std::string out = "\"";
-  for (char c : text) {
+  for (char c : valid_utf8(text)) {
     if (c == '"' || c == '\\') {
       out += {'\\', c};
     } else if (static_cast<unsigned char>(c) < 0x20) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,12 @@ std::vector<std::string> wrap(const std::string& text, std::size_t width);
 /// The beginning of a line that is longer than `width` columns, with an ellipsis.
 std::string cut(const std::string& line, std::size_t width);
 
+/// Whether a file is a terminal that understands escape sequences.
+bool takes_escapes(std::FILE* file);
+
+/// How many columns a terminal has; none of what is no terminal, or doesn't know.
+std::optional<std::size_t> columns_of(std::FILE* file);
+
 /// The parts of a list: what is between its commas, but for commas in brackets.
 std::vector<std::string> split(std::string_view text);
 
@@ -33,6 +40,9 @@ std::string count(std::uint64_t n);
 
 /// 1.5, 4, 32: a decimal where it is not 0 and the number is small.
 std::string quotient(double value);
+
+/// A text with U+FFFD in the place of every byte that is no UTF-8.
+std::string valid_utf8(std::string_view text);
 
 /// A text as JSON, in its quotes.
 std::string json_string(std::string_view text);

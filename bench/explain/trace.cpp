@@ -346,8 +346,9 @@ bool trace(const Options& options, Device& device) {
   file.append("\n]\n");
   file.place();
   file.sync();
-  for (const std::string& refusal : refusals) fmt::print("{}\n", refusal);
-  fmt::print("{}: {} {}\n", options.trace, traced, traced == 1 ? "kernel" : "kernels");
+  std::FILE* const out = options.trace == kStdout ? stderr : stdout;
+  for (const std::string& refusal : refusals) fmt::print(out, "{}\n", refusal);
+  fmt::print(out, "{}: {} {}\n", file.path(), traced, traced == 1 ? "kernel" : "kernels");
   return all_passed;
 }
 

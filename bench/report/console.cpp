@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 namespace ladder {
 
@@ -186,13 +187,25 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
   }
   const std::string versus = first.library.empty() ? "" : "vs " + named(first.library);
   const std::string heading = fmt::format("{} {}", title(group), group.problem.text());
-  fmt::print(out_, "\n{} · {} · {} · {}{}\n", paint_.bold(heading),
-             group.cache == Cache::hot ? "hot" : fmt::format("{} L2", to_string(group.cache)),
-             scaled(first.cost.flops, "FLOP"), scaled(first.cost.bytes(), "B"), rounds_text(rows));
+  const std::string about = fmt::format(
+      "{} · {} · {}{}",
+      group.cache == Cache::hot ? "hot" : fmt::format("{} L2", to_string(group.cache)),
+      scaled(first.cost.flops, "FLOP"), scaled(first.cost.bytes(), "B"), rounds_text(rows));
   // The columns: version, time, speed, a bar with the share of the roof, the ratio to the library.
-  const std::string over_bar = left(roof, 41 - width_of(versus)) + versus;
+  constexpr std::size_t kBar = 21, kOver = 52, kWidth = 93;
+  const std::size_t columns = columns_of(out_).value_or(kWidth);
+  const bool has_bar = columns >= kWidth;
+  if (has_bar) {
+    fmt::print(out_, "\n{} · {}\n", paint_.bold(heading), about);
+  } else {
+    fmt::print(out_, "\n{}\n", paint_.bold(heading));
+    for (const std::string& line : wrap(about, columns - 2)) fmt::print(out_, "  {}\n", line);
+    if (!roof.empty()) fmt::print(out_, "  {}\n", std::exchange(roof, ""));
+  }
+  const std::size_t bar_width = kWidth - kOver - (has_bar ? 0 : kBar);
+  const std::string over_bar = left(roof, bar_width - width_of(versus)) + versus;
   if (!roof.empty() || !versus.empty()) {
-    fmt::print(out_, "{}{}\n", spaces(52),
+    fmt::print(out_, "{}{}\n", spaces(kOver),
                paint_.faint(over_bar.substr(0, over_bar.find_last_not_of(' ') + 1)));
   }
   for (const Row& row : rows) {
@@ -202,9 +215,10 @@ void Console::gpu_table(const Group& group, std::span<const Row> rows) const {
     }
     std::string share, ratio;
     if (row.has_roof()) {
-      share = fmt::format("{} {:>3.0f} %", bar(row.roof_share(), paint_), 100 * row.roof_share());
+      share = fmt::format("{}{:>3.0f} %", has_bar ? bar(row.roof_share(), paint_) + " " : "",
+                          100 * row.roof_share());
     } else if (row.vs_library) {
-      share = spaces(26);
+      share = spaces(has_bar ? kBar + 5 : 5);
     }
     if (row.vs_library) {
       const Estimate& e = *row.vs_library;

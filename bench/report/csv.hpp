@@ -22,6 +22,7 @@ class Csv {
   void write(const Row& row);
   const std::string& path() const { return file_.path(); }
   bool placed() const { return file_.placed(); }
+  bool is_file() const { return file_.is_file(); }
 
  private:
   ResultFile& file_;

@@ -4,8 +4,6 @@
 #include "report/console.hpp"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -52,7 +50,7 @@ std::string long_simulation(std::span<const Group> groups, unsigned cores) {
 }
 
 Progress::Progress(std::FILE* out, std::size_t versions)
-    : out_(out), terminal_(isatty(fileno(out))), versions_(versions) {}
+    : out_(out), terminal_(takes_escapes(out)), versions_(versions) {}
 
 std::string Progress::text(const Group& group, const Step& step, double seconds) const {
   std::string line = fmt::format("[{}/{}] {} {} · {}", done_, versions_, title(group),
@@ -67,10 +65,8 @@ std::string Progress::text(const Group& group, const Step& step, double seconds)
 
 void Progress::show(const Group& group, const Step& step) {
   if (!terminal_) return;
-  winsize size{};
-  const bool known = ioctl(fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - began_;
-  const std::string line = cut(text(group, step, spent.count()), known ? size.ws_col - 1u : 79u);
+  const std::string line = cut(text(group, step, spent.count()), columns_of(out_).value_or(80) - 1);
   fmt::print(out_, "\r\033[K{}", line);
   std::fflush(out_);
   shown_ = true;

@@ -20,7 +20,7 @@ std::string long_simulation(std::span<const Group> groups, unsigned cores);
 /// Counts versions, as a group of many takes longer than one of few.
 class Progress {
  public:
-  /// versions: how many are to be measured. Nothing is written where `out` is not a terminal.
+  /// versions: how many are to be measured. Nothing is written where `out` takes no escape sequences.
   Progress(std::FILE* out, std::size_t versions);
   ~Progress() { clear(); }
   Progress(const Progress&) = delete;

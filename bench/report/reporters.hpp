@@ -19,7 +19,8 @@ std::unique_ptr<benchmark::BenchmarkReporter> console_reporter(const Console& co
 using Write = std::function<bool(const std::string& text)>;
 
 /// Google Benchmark's json or csv reporter, without the "/iterations:1/manual_time" that it appends
-/// to every name here. Null for any other format.
+/// to every name here, and with the measured time as the CPU's, too: that of this process, which waits, tells
+/// nothing. Its JSON is strict. Null for any other format.
 std::unique_ptr<benchmark::BenchmarkReporter> file_reporter(const std::string& format, Write write);
 
 }  // namespace ladder

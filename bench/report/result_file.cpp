@@ -114,6 +114,7 @@ void expect_distinct(std::span<const Output> outputs) {
     if (const auto identity = identity_of(status)) owners.emplace(*identity, name);
   }
   for (const Output& output : outputs) {
+    if (output.path == kStdout) continue;
     const std::string named = fmt::format("{}={}", output.flag, output.path);
     std::vector<std::filesystem::path> paths{output.path};
     if (!is_stream(output.path)) paths.push_back(part_of(target_of(output.path)));
@@ -140,6 +141,13 @@ ResultFile::ResultFile(const Output& output) : path_(output.path) {
       refuse(*holder + " is writing it", "wait for its end or choose another path");
     }
   };
+  if (path_ == kStdout) {
+    path_ = "stdout";
+    file_ = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0);
+    if (file_ < 0) refuse(std::strerror(errno));
+    placed_ = true;
+    return;
+  }
   std::error_code error;
   if (std::filesystem::is_directory(path_, error)) refuse("this is a folder");
   if (is_stream(path_)) {
@@ -185,11 +193,10 @@ void ResultFile::drop() {
 
 void ResultFile::append(const std::string& record, std::size_t over) {
   const std::size_t at = size_ - over;
-  const bool is_file = !target_.empty();
-  if (!write_all(file_, record, is_file ? std::optional(at) : std::nullopt)) {
+  if (!write_all(file_, record, is_file() ? std::optional(at) : std::nullopt)) {
     const int why = errno;
     // Back to the last whole record.
-    if (is_file && ftruncate(file_, static_cast<off_t>(at)) == 0) {
+    if (is_file() && ftruncate(file_, static_cast<off_t>(at)) == 0) {
       write_all(file_, std::string_view(last_).substr(last_.size() - over), at);
     }
     errno = why;
@@ -204,8 +211,7 @@ void ResultFile::fail(const char* what) const {
 }
 
 void ResultFile::sync() {
-  const bool is_file = !target_.empty();
-  while (is_file && fsync(file_) != 0) {
+  while (is_file() && fsync(file_) != 0) {
     if (errno != EINTR) fail("written");
   }
 }

@@ -13,12 +13,12 @@ struct Output {
   std::string path;
 };
 
-/// Throws UsageError when two flags name one file, by whatever path or link, or one of them what
-/// stdout or stderr goes to. Devices may be named twice.
+/// Throws UsageError when two flags name one file, by whatever path or link, or one of them, but by "-",
+/// what stdout or stderr goes to. Devices may be named twice.
 void expect_distinct(std::span<const Output> outputs);
 
 /// What is appended goes to a file beside the one that was named, .NAME.part, until place() puts it
-/// there. Devices and pipes are written as they are.
+/// there. Devices, pipes and stdout are written as they are.
 class ResultFile {
  public:
   /// Shows that the file can be written, and locks it: another process that wants to write it is
@@ -44,6 +44,8 @@ class ResultFile {
   void sync();
 
   bool placed() const { return placed_; }
+  /// Whether it can be read later, and so resumed.
+  bool is_file() const { return !target_.empty(); }
   const std::string& path() const { return path_; }
 
  private:

@@ -15,6 +15,8 @@
 
 namespace ladder {
 std::vector<Record> parse_csv(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<Record> records;
   Record record;
   std::string field;
@@ -34,7 +36,10 @@ std::vector<Record> parse_csv(std::string_view text) {
       quoted = true;
     } else if (c == ',' || c == '\n') {
       record.fields.push_back(std::exchange(field, ""));
-      if (c == '\n') records.push_back(std::exchange(record, {}));
+      if (c != '\n') continue;
+      const bool is_empty = std::ranges::all_of(record.fields, &std::string::empty);
+      if (!is_empty) records.push_back(record);
+      record = {};
     } else if (c != '\r') {
       field += c;
     }
@@ -77,6 +82,11 @@ std::string EarlierRows::read_file() const {
 
 EarlierRows::EarlierRows(const std::string& path) : path_(path) {
   const std::vector<Record> records = parse_csv(read_file());
+  if (!records.empty() && records.front().fields.front().find(';') != std::string::npos) {
+    refuse(
+        "semicolons are between its fields, as spreadsheets save in some languages; save it with "
+        "commas.");
+  }
   if (records.empty() || records.front().fields != csv_columns()) {
     refuse("it does not have the columns that this ./bench writes.");
   }

@@ -22,7 +22,8 @@ struct Record {
   std::vector<std::string> fields;
 };
 
-/// The records of a CSV (RFC 4180). The last one is dropped if it was cut off before its end.
+/// The records of a CSV (RFC 4180), without a byte order mark and empty lines, which spreadsheets leave. The last
+/// one is dropped if it was cut off before its end.
 std::vector<Record> parse_csv(std::string_view text);
 
 /// The rows of an earlier sweep.

@@ -58,7 +58,7 @@ class Bench:
         path = self.program.parent / "autotune.csv"
         command = [self.program, "--backend=cuda", f"--csv={path}", f"--seed={self.seed}"]
         command += [f"--{family}=" + ",".join(problems), f"--benchmark_filter=^{family}/{names}", *SAMPLING]
-        result = subprocess.run(command, capture_output=True, text=True)
+        result = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
         if result.returncode != 0:
             if "No benchmark matches" in result.stderr:
                 fail(f"{self.program} has no shapes: build it with -DLADDER_ALL_TILES=ON.")

@@ -35,6 +35,9 @@ from functools import partial
 from pathlib import Path
 from typing import Iterator, NamedTuple, NoReturn
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import ladder_csv  # noqa: E402
+
 ROOT = Path(__file__).resolve().parents[2]
 HOPPER = "90a"
 OLDEST_FOR_HOPPER = (12, 4)  # as in cmake/KernelFamily.cmake
@@ -65,7 +68,7 @@ def find_nvcc() -> str:
 
 
 def output(*command: str) -> str:
-    return subprocess.run(command, check=True, text=True, stdout=subprocess.PIPE).stdout
+    return subprocess.run(command, check=True, text=True, encoding="utf-8", stdout=subprocess.PIPE).stdout
 
 
 def architectures(nvcc: str, given: list[str]) -> list[str]:
@@ -164,7 +167,7 @@ def errors(command: list[str], source: Path, folders: list[Path], to: Path) -> l
     """What the compiler says if it refuses a source, or nothing."""
     include = [f"-I{folder}" for folder in folders]
     result = subprocess.run(
-        [*command, *include, "-o", str(to), str(source)], text=True, capture_output=True
+        [*command, *include, "-o", str(to), str(source)], text=True, encoding="utf-8", capture_output=True
     )
     return said(result.stderr + result.stdout) if result.returncode != 0 else []
 
@@ -228,4 +231,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ladder_csv.run(main)

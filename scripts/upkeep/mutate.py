@@ -39,6 +39,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Iterator, NamedTuple
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import ladder_csv  # noqa: E402
+
 from mutations import kernels, survivors
 from mutations.build import Build, run
 from mutations.kernels import SOURCES
@@ -324,4 +327,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    ladder_csv.run(main)

@@ -12,7 +12,6 @@ examples:
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 from pathlib import Path
 from typing import NamedTuple, Sequence
@@ -81,8 +80,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # stale.py | head ends quietly
-    try:
-        main()
-    except LadderError as error:
-        ladder_csv.fail(error)
+    ladder_csv.run(main)

@@ -630,9 +630,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except LadderError as error:
-        ladder_csv.fail(error)
-    except OSError as error:
-        ladder_csv.fail(f"{error.filename}: {error.strerror}.")
+    ladder_csv.run(main)

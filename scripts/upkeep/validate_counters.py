@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Iterable, NamedTuple, NoReturn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from ladder_csv import ROOT, results_folder  # noqa: E402
+from ladder_csv import ROOT, read_table, results_folder, run  # noqa: E402
 
 ENOUGH = 95.0  # per cent of the pairs
 
@@ -200,19 +200,18 @@ Counts = dict[tuple[str, str], dict[str, int]]  # by kernel and problem, then by
 def host_counts(path: Path) -> Counts:
     """From a CSV of ./bench."""
     counts: Counts = {}
-    with open(path, newline="", encoding="utf-8") as file:
-        reader = csv.DictReader(file)
-        columns = [c for c in METRICS if c in (reader.fieldnames or ())]
-        if not columns:
-            fail(f"{path} has no counters: it is not a CSV of ./bench --backend=host.")
-        for row in reader:
-            values = {c: number(row[c]) for c in columns}
-            if row["verdict"] != "passed" or None in values.values():
-                continue
-            parts = (row["family"], row["op"], row["dtype"], row["kernel"])
-            counts["/".join(filter(None, parts)), row["problem"]] = {
-                c: v for c, v in values.items() if v is not None
-            }
+    table = read_table(path)
+    columns = [c for c in METRICS if c in table.columns]
+    if not columns:
+        fail(f"{path} has no counters: it is not a CSV of ./bench --backend=host.")
+    for _, row in table.lines:
+        values = {c: number(row[c]) for c in columns}
+        if row["verdict"] != "passed" or None in values.values():
+            continue
+        parts = (row["family"], row["op"], row["dtype"], row["kernel"])
+        counts["/".join(filter(None, parts)), row["problem"]] = {
+            c: v for c, v in values.items() if v is not None
+        }
     return counts
 
 
@@ -229,7 +228,7 @@ def find_ncu() -> str:
 
 def known_metrics(ncu: str, wanted: Iterable[str]) -> set[str]:
     """Those that this ncu has on this GPU; all of them when it cannot tell."""
-    query = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True)
+    query = subprocess.run([ncu, "--query-metrics"], capture_output=True, text=True, encoding="utf-8")
     names = set(re.findall(r"^\s*([a-z0-9]+__\w+)", query.stdout, re.MULTILINE))
     if not names:
         print("ncu --query-metrics lists nothing: asking for every metric.", file=sys.stderr)
@@ -253,7 +252,7 @@ def sm_count(bench: Path) -> int:
     """The GPU's, as ./bench tells it above its tables."""
     command = [bench, "--backend=cuda", f"--csv={bench.parent / 'counters.gpu.csv'}", "--elementwise=1"]
     command += ["--benchmark_filter=^elementwise/relu/f32/v01_"]
-    result = subprocess.run(command, capture_output=True, text=True)
+    result = subprocess.run(command, capture_output=True, text=True, encoding="utf-8")
     device = re.search(r"^.+, sm_\d+, (\d+) SMs", result.stdout, re.MULTILINE)
     if device is None:
         fail("there is no GPU to tell its number of SMs; --sms=N does.")
@@ -361,7 +360,7 @@ def summarize(pairs: list[Pair], missing: list[str]) -> bool:
 def gpu_name() -> str:
     query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader", "--id=0"]
     try:
-        return subprocess.run(query, capture_output=True, text=True).stdout
+        return subprocess.run(query, capture_output=True, text=True, encoding="utf-8").stdout
     except OSError:
         return ""
 
@@ -416,4 +415,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

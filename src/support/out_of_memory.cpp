@@ -32,6 +32,14 @@ double number_in(const char* path, const char* name) {
   return end == found + std::strlen(name) ? kUnknown : number;  // memory.max may be "max"
 }
 
+/// What is left of this process's address space (ulimit -v), reserved or in use.
+double free_address_space() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return kUnknown;
+  return static_cast<double>(limit.rlim_cur) -
+         number_in("/proc/self/statm", "") * static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
 /// "12.3 GB"
 struct Bytes {
   explicit Bytes(double bytes) {
@@ -46,19 +54,14 @@ struct Bytes {
 }  // namespace
 
 OutOfMemory::OutOfMemory(double needed, double free, const char* what) noexcept {
-  std::snprintf(text_, sizeof text_,
-                "out of memory: %s are needed%s%s, %s are free; choose a smaller problem",
-                Bytes(needed).text, *what ? " for " : "", what, Bytes(free).text);
+  std::snprintf(text_, sizeof text_, "out of memory: %s are needed%s%s, %s are free; %s",
+                Bytes(needed).text, *what ? " for " : "", what, Bytes(free).text,
+                free < free_address_space() ? "choose a smaller problem"
+                                            : "raise the limit of address space (ulimit -v)");
 }
 
 std::size_t free_host_memory() noexcept {
-  double free = number_in("/proc/meminfo", "MemAvailable:") * 1024;
-  rlimit limit{};
-  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
-    const double used =
-        number_in("/proc/self/statm", "") * static_cast<double>(sysconf(_SC_PAGESIZE));
-    free = std::min(free, static_cast<double>(limit.rlim_cur) - used);
-  }
+  double free = std::min(number_in("/proc/meminfo", "MemAvailable:") * 1024, free_address_space());
   const double most = number_in("/sys/fs/cgroup/memory.max", "");
   if (most != kUnknown) {
     const double used = number_in("/sys/fs/cgroup/memory.current", "");

@@ -7,6 +7,7 @@
 #include "harness/cuda/timer.hpp"
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
+#include "harness/launch.hpp"
 #include "harness/place.hpp"
 #include "harness/registry.hpp"
 #include "support/parallel.hpp"
@@ -283,7 +284,7 @@ class CudaDevice final : public Device {
   void run(const Kernel& kernel, const Call& call) override {
     recorded_launches().clear();
     try {
-      kernel.launch(call, stream_);
+      launch_version(kernel, call, stream_);
     } catch (...) {
       cudaGetLastError();  // or the next launch would be blamed for it
       throw;

@@ -3,6 +3,7 @@
 #include "device/current_device.hpp"
 #include "harness/cuda/error.hpp"
 #include "harness/cuda/event.hpp"
+#include "harness/launch.hpp"
 #include "harness/registry.hpp"
 #include "harness/statistics.hpp"
 
@@ -39,7 +40,8 @@ class Graph {
     cudaGraph_t graph = nullptr;
     LADDER_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     try {
-      for (int i = 0; i < launches; ++i) contestant.kernel->launch(contestant.call, stream);
+      for (int i = 0; i < launches; ++i)
+        launch_version(*contestant.kernel, contestant.call, stream);
     } catch (...) {
       cudaStreamEndCapture(stream, &graph);
       throw;
@@ -136,7 +138,7 @@ struct Runner {
   double sample_us() const { return (graph ? graph->launches() : launches) * launch_us; }
   void launch(cudaStream_t stream) const {
     if (graph) return graph->launch(stream);
-    contestant.kernel->launch(contestant.call, stream);
+    launch_version(*contestant.kernel, contestant.call, stream);
     if (!l2_can_be_reserved()) return;
     std::size_t reserved = 0;
     LADDER_CUDA(cudaDeviceGetLimit(&reserved, cudaLimitPersistingL2CacheSize));

@@ -2,6 +2,7 @@
 #include "harness/device.hpp"
 #include "harness/dtype.hpp"
 #include "harness/family.hpp"
+#include "harness/launch.hpp"
 #include "harness/place.hpp"
 
 #include "harness/host/api.hpp"
@@ -118,7 +119,7 @@ class HostDevice final : public Device {
 
   void run(const Kernel& kernel, const Call& call) override {
     api_.launches().clear();
-    kernel.launch(call, stream_);
+    launch_version(kernel, call, stream_);
   }
 
   std::optional<Counters> count(const Kernel& kernel, const Call& call) override {

@@ -114,7 +114,7 @@ struct Cluster {
     const CUtensorMap b = operand_map(kMajorB<Op>, g.b, g.n, g.k, BN / kCluster);
     const CUtensorMap c = output_map(g.c, g.m, g.n, EpilogueTile::kRows);
     const TileOrder tiles(g.m, g.n);
-    const int clusters = tiles.blocks(ladder::sm_count() / kCluster);
+    const int clusters = tiles.blocks(max(1, ladder::sm_count() / kCluster));
     ladder::launch(multiply<T, kMajorA<Op>, kMajorB<Op>>, clusters * kCluster, kThreads, kShared,
                    stream, a, b, c, ladder::ceil_div(g.k, BK), tiles);
   }
