@@ -112,10 +112,11 @@ class Patch(TestCase):
 
         x, wide = torch.randn(3, 24), torch.randn(2, 3, 24)
         norm, rms, gelu = torch.nn.LayerNorm(24), torch.nn.RMSNorm(24), torch.nn.GELU()
-        nested = torch.nested.nested_tensor([x, x[:2]], layout=torch.jagged)
+        jagged, nested = (torch.nested.nested_tensor([x, x[:2]], layout=layout)
+                          for layout in (torch.jagged, torch.strided))  # fmt: skip
         for what, (module, after, inputs) in {
             "double": (norm, lambda m: m.double(), (x.double(),)),
-            "double RMS": (OtherRMSNorm(1e-5), lambda m: m.double(), (x.double(),)),
+            "double of another RMS": (OtherRMSNorm(1e-5), lambda m: m.double(), (x.double(),)),
             "mixed dtypes": (norm, nothing, (x.bfloat16(),)),
             "weights of another dtype": (OtherRMSNorm(1e-5), nothing, (x.bfloat16(),)),
             "a tiny eps": (norm, lambda m: changed(m, eps=0.0), (x,)),
@@ -127,10 +128,12 @@ class Patch(TestCase):
             "another dim": (torch.nn.Softmax(1), nothing, (wide,)),
             "no dimension": (torch.nn.Softmax(-1), nothing, (x[0, 0],)),
             "meta": (torch.nn.GELU(), nothing, (x.to("meta"),)),
-            "complex": (torch.nn.Softmax(-1), lambda m: changed(m, dim=0), (x,)),
+            "a dim that has changed": (torch.nn.Softmax(-1), lambda m: changed(m, dim=0), (x,)),
             "a subclass": (gelu, nothing, (x.as_subclass(Subclass),)),
+            "jagged": (gelu, nothing, (jagged,)),
             "nested": (gelu, nothing, (nested,)),
-            "double rms": (rms, lambda m: m.double(), (x.double(),)),
+            "sparse": (torch.nn.ReLU(), nothing, (x.to_sparse(),)),
+            "double of PyTorch's RMS": (rms, lambda m: m.double(), (x.double(),)),
         }.items():
             with self.subTest(what=what):
                 before, now = copy.deepcopy(module), copy.deepcopy(module)
@@ -139,7 +142,7 @@ class Patch(TestCase):
                 copies = [one if one.is_nested else one.clone() for one in inputs]
                 found, expected = now(*copies), before(*inputs)
                 self.assertEqual((type(found), found.dtype), (type(expected), expected.dtype))
-                if found.device.type != "meta" and not found.is_nested:
+                if found.device.type != "meta" and not found.is_nested and not found.is_sparse:
                     self.assert_same(found, expected)
                 self.assertEqual(kernels(now, *inputs), set())
         model = torch.nn.Softmax(1)
@@ -178,6 +181,29 @@ class Patch(TestCase):
         expected = results()
         kl.patch(model)
         self.assert_near(results(), expected, torch.float32)
+
+    def test_files_that_know_pytorchs_operators_alone(self) -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(8, 24), torch.nn.LayerNorm(24), torch.nn.GELU())
+        x = torch.randn(5, 8)
+        expected = model(x)
+        kl.patch(model)
+        for write in (torch.jit.script, lambda model: torch.jit.trace(model, x)):
+            written = write(copy.deepcopy(model))
+            self.assert_same(written(x), expected)
+            self.assertNotIn("kernel_ladder", str(written.inlined_graph))
+
+    def test_autocast(self) -> None:
+        model = torch.nn.Sequential(torch.nn.Linear(8, 24), torch.nn.LayerNorm(24), torch.nn.GELU(),
+                                    torch.nn.Softmax(-1), OtherRMSNorm(1e-5), torch.nn.RMSNorm(24))  # fmt: skip
+        for device in DEVICES:
+            x = torch.randn(5, 8, device=device)
+            with torch.autocast(device, torch.bfloat16):
+                before = model.to(device)(x)
+                patched = copy.deepcopy(model)
+                kl.patch(patched)
+                after = patched(x)
+            self.assertEqual(before.dtype, after.dtype)
+            self.assert_near(after, before, torch.bfloat16)
 
     def test_compile_and_export(self) -> None:
         model = torch.nn.Sequential(torch.nn.Linear(8, 24), torch.nn.LayerNorm(24), torch.nn.GELU(),
@@ -346,6 +372,16 @@ class HuggingFace(TestCase):
         kl.patch(model)
         self.assertEqual(model.config._attn_implementation, "sdpa")
         self.assertEqual(kernels(lambda: other(**inputs)), set())
+
+    def test_compile_with_dynamic_shapes(self) -> None:
+        architecture = ARCHITECTURES["llama"]
+        model, inputs = architecture.make(torch.bfloat16), architecture.inputs()
+        expected = model(**inputs).logits
+        kl.patch(model)
+        for dynamic in (False, True):
+            torch.compiler.reset()
+            compiled = torch.compile(model, fullgraph=True, backend="aot_eager", dynamic=dynamic)
+            self.assert_near(compiled(**inputs).logits, expected, torch.bfloat16)
 
     def test_masks_and_dropout_stay(self) -> None:
         architecture = ARCHITECTURES["llama"]

@@ -37,22 +37,30 @@ _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 _CLASSES = (Tensor, torch.nn.Parameter, FakeTensor, FunctionalTensor)
 
 
+_LEAST_EPS = torch.finfo(torch.float32).tiny
+
+
+def _is_written_down() -> bool:
+    """Whether a call is made for a file that knows PyTorch's operators alone."""
+    return torch.jit.is_tracing() or (torch.compiler.is_exporting() and torch.onnx.is_in_onnx_export())
+
+
 def _can_take(x: Any, *others: Any, mixed_in_autocast: bool = True) -> bool:
     """Whether an operator takes these tensors. Under autocast it casts them as PyTorch's does, if that
     takes several dtypes."""
-    if type(x) not in _CLASSES or x.device.type not in _DEVICES:
+    if type(x) not in _CLASSES or x.dtype not in _DTYPES or x.layout != torch.strided or x.is_nested:
         return False
-    casts = mixed_in_autocast and torch.is_autocast_enabled(x.device.type)
-    for one in (x, *others):
-        if type(one) not in _CLASSES or one.layout != torch.strided or one.dtype not in _DTYPES:
+    dtype, device = x.dtype, x.device
+    if device.type not in _DEVICES or _is_written_down():
+        return False
+    for one in others:
+        if type(one) not in _CLASSES or one.device != device or one.layout != torch.strided:
             return False
-        if one.device != x.device or (one.dtype != x.dtype and not casts):
+        if one.dtype != dtype and not (
+            mixed_in_autocast and one.dtype in _DTYPES and torch.is_autocast_enabled(device.type)
+        ):
             return False
     return True
-
-
-def _can_eps(eps: float) -> bool:
-    return eps >= torch.finfo(torch.float32).tiny
 
 
 class _Swapped:
@@ -76,6 +84,13 @@ class _Swapped:
         return (_new, (kind, before), *rest)
 
 
+    def __prepare_scriptable__(self) -> Any:
+        """For torch.jit.script, which compiles a forward from its source: as it was before."""
+        one: Any = copy.copy(self)
+        one.__class__ = type(self).__bases__[1]
+        return one
+
+
 def _new(kind: type, before: type) -> Any:
     cls = _swapped(kind, before)
     return cls.__new__(cls)
@@ -92,7 +107,7 @@ class _LayerNorm(_Swapped):
     operator = "layer_norm"
 
     def by_the_suite(self: Any, x: Any) -> Optional[Tensor]:
-        if not _can_take(x, self.weight, self.bias) or not _can_eps(self.eps):
+        if not _can_take(x, self.weight, self.bias) or self.eps < _LEAST_EPS:
             return None
         if x.shape[-1:] != self.normalized_shape:
             return None
@@ -106,7 +121,7 @@ class _RMSNorm(_Swapped):
 
     def by_the_suite(self: Any, x: Any) -> Optional[Tensor]:
         eps = ops.EPSILON if self.eps is None else self.eps
-        if not _can_take(x, self.weight, mixed_in_autocast=False) or not _can_eps(eps):
+        if not _can_take(x, self.weight, mixed_in_autocast=False) or eps < _LEAST_EPS:
             return None
         if x.shape[-1:] != self.normalized_shape:
             return None
@@ -118,7 +133,7 @@ class _OthersRMSNorm(_Swapped):
 
     def by_the_suite(self: Any, x: Any) -> Optional[Tensor]:
         eps = _epsilon_of(self)
-        if not _can_take(x, self.weight) or not _can_eps(eps) or x.shape[-1:] != self.weight.shape:
+        if not _can_take(x, self.weight) or eps < _LEAST_EPS or x.shape[-1:] != self.weight.shape:
             return None
         return ops.rms_norm(x, self.weight.shape, self.weight, eps)
 

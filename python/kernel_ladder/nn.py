@@ -5,7 +5,6 @@ them into a model."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Optional
 
 import torch
@@ -99,7 +98,7 @@ def refused_attention(
         return f"query must be float16 or bfloat16, not {query.dtype}"
     if d not in (64, 128):
         return f"query must have head size 64 or 128, not {d}"
-    if scale is not None and not math.isclose(scale, d**-0.5, rel_tol=1e-6):
+    if scale is not None and abs(scale * d**0.5 - 1) > 1e-6:
         return f"scale must be 1 / sqrt({d}), not {scale}"
     return ""
 
