@@ -287,17 +287,37 @@ class Operators(TestCase):
             for what, call in {
                 "softmax: dim must be the last one, not 0": lambda: kl.ops.softmax(new(3, 5), dim=0),
                 "softmax: input must have a dimension": lambda: kl.ops.softmax(new(1)[0]),
-                "softmax: no version can do 3x4 in i64": lambda: kl.ops.softmax(new(3, 4).long()),
-                "softmax: no version can do 3x4 in this dtype": lambda: K.softmax(new(3, 4).bool()),
+                "softmax: input must be float32, float16 or bfloat16, not int64": lambda: kl.ops.softmax(
+                    new(3, 4).long()
+                ),
+                "softmax: input must be float32, .* not bool": lambda: K.softmax(new(3, 4).bool()),
+                "gelu: input must be float32, .* not float64": lambda: K.gelu(new(3, 4).double()),
+                "mm: a must be float32, .* not float64": lambda: K.mm(new(3, 4).double(), new(4, 3).double()),
+                "sum: input must be .* or int32, not int64": lambda: K.sum(new(3).long()),
+                "attention: q must be float16 or bfloat16, not float32": lambda: K.attention(
+                    *[new(1, 2, 3, 64)] * 3
+                ),
+                "layer_norm: normalized_shape comes before weight": lambda: kl.ops.layer_norm(
+                    new(3, 8), new(8), new(8)
+                ),
+                r"layer_norm: normalized_shape must be \(8,\), .* not \(3, 8\)": lambda: kl.ops.layer_norm(
+                    new(3, 8), (3, 8), new(3, 8), new(3, 8)
+                ),
+                "layer_norm: weight and bias must be given": lambda: kl.ops.layer_norm(new(3, 8), [8]),
+                r"rms_norm: normalized_shape must be \(8,\), .* not 8": lambda: kl.ops.rms_norm(
+                    new(3, 8), 8, new(8)
+                ),
                 "layer_norm: weight must have one": lambda: kl.ops.layer_norm(new(3, 8), (8,), new(7), new(8)),
                 "rms_norm: eps must be a positive": lambda: kl.ops.rms_norm(new(3, 8), (8,), new(8), eps=-1),
                 "mm: a must have two dimensions": lambda: kl.ops.mm(new(3), new(3, 4)),
                 "mm: b must have as many rows": lambda: kl.ops.mm(new(3, 4), new(5, 6)),
-                "mm: b must have the first argument's dtype": lambda: kl.ops.mm(new(3, 4), new(4, 6).half()),
-                "addmm_gelu: bias must have one": lambda: K.addmm_gelu(new(5), new(3, 4), new(4, 6)),
-                "attention: q must have head size": lambda: kl.ops.attention(*[new(1, 2, 3, 60)] * 3),
+                "mm: b must have the first argument's dtype, float32, not float16": lambda: kl.ops.mm(new(3, 4), new(4, 6).half()),
+                "addmm_gelu: bias must have one": lambda: K.addmm_gelu(
+                    *(x.half() for x in (new(5), new(3, 4), new(4, 6)))
+                ),
+                "attention: q must have head size": lambda: kl.ops.attention(*[new(1, 2, 3, 60).half()] * 3),
                 "attention: v must have k's shape": lambda: kl.ops.attention(
-                    *[new(1, 2, 3, 64)] * 2, new(1, 2, 4, 64)
+                    *[new(1, 2, 3, 64).half()] * 2, new(1, 2, 4, 64).half()
                 ),
                 "there is no gemm/f32/v99": lambda: kl.version("gemm/f32/v99"),
                 r"array 1 \(y\) must have 15 elements of f32, not 14": lambda: K.run(

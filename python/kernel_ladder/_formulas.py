@@ -13,6 +13,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 
+def _wide(x: Tensor) -> Tensor:
+    """In float32, where sums of 16-bit dtypes are taken."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 # ---- Softmax
 
 
@@ -36,23 +41,23 @@ def _hidden(rows: int, cols: int, diagonal: int, like: Tensor) -> Tensor:
 
 
 def softmax_backward(grad: Tensor, output: Tensor) -> Tensor:
-    dy, y = grad.float(), output.float()
+    dy, y = _wide(grad), _wide(output)
     return (y * (dy - _dot(dy, y))).to(output.dtype)
 
 
 def softmax_backward_vjp(g: Tensor, grad: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
-    dy, y, g = grad.float(), output.float(), g.float()
+    dy, y, g = _wide(grad), _wide(output), _wide(g)
     to_y = g * (dy - _dot(dy, y)) - dy * _dot(g, y)
     return (y * (g - _dot(g, y))).to(grad.dtype), to_y.to(output.dtype)
 
 
 def log_softmax_backward(grad: Tensor, output: Tensor) -> Tensor:
-    dy, y = grad.float(), output.float()
+    dy, y = _wide(grad), _wide(output)
     return (dy - y.exp() * dy.sum(-1, keepdim=True)).to(output.dtype)
 
 
 def log_softmax_backward_vjp(g: Tensor, grad: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:
-    dy, p, g = grad.float(), output.float().exp(), g.float()
+    dy, p, g = _wide(grad), _wide(output).exp(), _wide(g)
     to_y = -g * p * dy.sum(-1, keepdim=True)
     return (g - _dot(g, p)).to(grad.dtype), to_y.to(output.dtype)
 
@@ -93,7 +98,7 @@ def layer_norm_backward(
     grad: Tensor, input: Tensor, weight: Tensor, eps: float = 1e-5
 ) -> tuple[Tensor, Tensor, Tensor]:
     dx, dweight = _norm_backward(grad, input, weight, eps, centred=True)
-    return dx, dweight, _over_rows(grad.float()).to(weight.dtype)
+    return dx, dweight, _over_rows(_wide(grad)).to(weight.dtype)
 
 
 def rms_norm_backward(
@@ -128,8 +133,8 @@ def _over_rows(x: Tensor) -> Tensor:
 
 
 def _normalized(input: Tensor, eps: float, centred: bool) -> tuple[Tensor, Tensor]:
-    """In float32: xhat = x r, and r."""
-    x = _centre(input.float(), centred)
+    """xhat = x r, and r, both wide."""
+    x = _centre(_wide(input), centred)
     r = (_mean(x, x) + eps).rsqrt()
     return x * r, r
 
@@ -144,7 +149,7 @@ def _norm_backward(
     grad: Tensor, input: Tensor, weight: Tensor, eps: float, centred: bool
 ) -> tuple[Tensor, Tensor]:
     xhat, r = _normalized(input, eps, centred)
-    dx = _tangent(xhat, r, grad.float() * weight, centred)
+    dx = _tangent(xhat, r, _wide(grad) * weight, centred)
     return dx.to(input.dtype), _over_rows(grad * xhat).to(weight.dtype)
 
 
@@ -152,7 +157,7 @@ def _norm_backward_vjp(
     gx: Tensor, gweight: Tensor, gbias: Optional[Tensor], grad: Tensor, input: Tensor, weight: Tensor,
     eps: float, centred: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    gx, gweight, dy, w = gx.float(), gweight.float(), grad.float(), weight.float()
+    gx, gweight, dy, w = _wide(gx), _wide(gweight), _wide(grad), _wide(weight)
     xhat, r = _normalized(input, eps, centred)
     t = _tangent(xhat, r, gx, centred)
     to_dy = t * w + gweight * xhat
@@ -188,7 +193,7 @@ def silu_mul(gate: Tensor, up: Tensor) -> Tensor:
 
 def silu_backward(grad: Tensor, input: Tensor) -> Tensor:
     """Of PyTorch's operator, which can't be differentiated."""
-    dy, x = grad.float(), input.float()
+    dy, x = _wide(grad), _wide(input)
     s = x.sigmoid()
     return (dy * s * (1 + x * (1 - s))).to(input.dtype)
 
@@ -200,20 +205,16 @@ def bias_gelu_residual(input: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
 # ---- Sums and matrices
 
 
-def _dtype_of_sums(x: Tensor) -> torch.dtype:
-    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
-
-
 def sum(input: Tensor) -> Tensor:
-    return input.sum(dtype=_dtype_of_sums(input))
+    return _wide(input).sum(dtype=input.dtype if input.dtype == torch.int32 else None)
 
 
 def row_sum(input: Tensor) -> Tensor:
-    return input.sum(1, dtype=_dtype_of_sums(input))
+    return _wide(input).sum(1)
 
 
 def col_sum(input: Tensor) -> Tensor:
-    return input.sum(0, dtype=_dtype_of_sums(input))
+    return _wide(input).sum(0)
 
 
 def transpose(input: Tensor) -> Tensor:
@@ -242,12 +243,12 @@ def attention_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor, is_causal: bool = False,
     top_left: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    do, scale = grad.float(), _scale(q)
+    do, scale = _wide(grad), _scale(q)
     p, _ = _probabilities(q, k, is_causal, top_left)
     dp = do @ _for_heads_of(q, v).mT
     ds = p * (dp - _dot(dp, p)) * scale
     dq = ds @ _for_heads_of(q, k)
-    return dq.to(q.dtype), _to_heads_of(k, ds.mT @ q.float()), _to_heads_of(v, p.mT @ do)
+    return dq.to(q.dtype), _to_heads_of(k, ds.mT @ _wide(q)), _to_heads_of(v, p.mT @ do)
 
 
 def attention_backward_vjp(
@@ -255,20 +256,20 @@ def attention_backward_vjp(
     is_causal: bool, top_left: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
     """Of grad, q, k and v; the output and the logarithms are taken as functions of these."""
-    do, scale = grad.float(), _scale(q)
+    do, scale = _wide(grad), _scale(q)
     p, _ = _probabilities(q, k, is_causal, top_left)
     k_, v_, gk_, gv_ = (_for_heads_of(q, x) for x in (k, v, gk, gv))
     dp = do @ v_.mT
     of_dp = dp - _dot(dp, p)
     ds = p * of_dp
-    to_ds = (gq.float() @ k_.mT + q.float() @ gk_.mT) * scale
+    to_ds = (_wide(gq) @ k_.mT + _wide(q) @ gk_.mT) * scale
     to_dp = p * (to_ds - _dot(to_ds, p))
     to_p = to_ds * of_dp - dp * _dot(to_ds, p) + do @ gv_.mT
     to_scores = p * (to_p - _dot(to_p, p)) * scale
     return (
         (p @ gv_ + to_dp @ v_).to(grad.dtype),
         (to_scores @ k_ + ds @ gk_ * scale).to(q.dtype),
-        _to_heads_of(k, to_scores.mT @ q.float() + ds.mT @ gq.float() * scale),
+        _to_heads_of(k, to_scores.mT @ _wide(q) + ds.mT @ _wide(gq) * scale),
         _to_heads_of(v, to_dp.mT @ do),
     )
 
@@ -281,7 +282,7 @@ def _probabilities(
     q: Tensor, k: Tensor, is_causal: bool, top_left: bool
 ) -> tuple[Tensor, Tensor]:
     """The softmax of the scores, and the scores."""
-    scores = q.float() @ _for_heads_of(q, k).mT * _scale(q)
+    scores = _wide(q) @ _for_heads_of(q, k).mT * _scale(q)
     if not is_causal:
         return scores.softmax(-1), scores
     queries, keys = scores.shape[-2:]
@@ -291,8 +292,8 @@ def _probabilities(
 
 
 def _for_heads_of(q: Tensor, x: Tensor) -> Tensor:
-    """In float32, each head of keys as often as heads of queries share it."""
-    return x.float().repeat_interleave(q.size(1) // x.size(1), 1)
+    """Wide, each head of keys as often as heads of queries share it."""
+    return _wide(x).repeat_interleave(q.size(1) // x.size(1), 1)
 
 
 def _to_heads_of(k: Tensor, dx: Tensor) -> Tensor:

@@ -69,14 +69,16 @@ def causal_softmax(input: Tensor) -> Tensor:
     return _causal_softmax(input)
 
 
-def _refuse_norm(op: str, input: Tensor, shape: Any) -> NoReturn:
-    last = tuple(input.shape[-1:])
+def _is_last(input: Tensor, shape: Sequence[int]) -> bool:
+    return isinstance(shape, (tuple, list)) and tuple(shape) == input.shape[-1:]
+
+
+def _refuse_norm(op: str, parameters: str, input: Tensor, shape: Any) -> NoReturn:
+    why = f"normalized_shape must be {tuple(input.shape[-1:])}, input's last dimension, not {shape}"
     if isinstance(shape, Tensor):
         why = f"normalized_shape comes before weight, as in torch.nn.functional.{op}"
-    elif tuple(shape) == last:
-        why = "weight and bias must be given" if op == "layer_norm" else "weight must be given"
-    else:
-        why = f"normalized_shape must be {last}, input's last dimension, not {tuple(shape)}"
+    elif _is_last(input, shape):
+        why = f"{parameters} must be given"
     raise ValueError(f"kernel_ladder.{op}: {why}")
 
 
@@ -89,8 +91,8 @@ def layer_norm(
 ) -> Tensor:
     """Over the last dimension, which normalized_shape must be; weight and bias must be given.
     [..., cols], (cols,), [cols], [cols] -> [..., cols]."""
-    if weight is None or bias is None or tuple(normalized_shape) != input.shape[-1:]:
-        _refuse_norm("layer_norm", input, normalized_shape)
+    if weight is None or bias is None or not _is_last(input, normalized_shape):
+        _refuse_norm("layer_norm", "weight and bias", input, normalized_shape)
     return _layer_norm(input, weight, bias, eps)
 
 
@@ -102,8 +104,8 @@ def rms_norm(
 ) -> Tensor:
     """Over the last dimension, which normalized_shape must be; weight must be given. Without an eps it is
     float32's, as PyTorch's kernels have it for all dtypes. [..., cols], (cols,), [cols] -> [..., cols]."""
-    if weight is None or tuple(normalized_shape) != input.shape[-1:]:
-        _refuse_norm("rms_norm", input, normalized_shape)
+    if weight is None or not _is_last(input, normalized_shape):
+        _refuse_norm("rms_norm", "weight", input, normalized_shape)
     return _rms_norm(input, weight, EPSILON if eps is None else eps)
 
 
