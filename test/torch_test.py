@@ -311,7 +311,9 @@ class Operators(TestCase):
                 "rms_norm: eps must be a positive": lambda: kl.ops.rms_norm(new(3, 8), (8,), new(8), eps=-1),
                 "mm: a must have two dimensions": lambda: kl.ops.mm(new(3), new(3, 4)),
                 "mm: b must have as many rows": lambda: kl.ops.mm(new(3, 4), new(5, 6)),
-                "mm: b must have the first argument's dtype, float32, not float16": lambda: kl.ops.mm(new(3, 4), new(4, 6).half()),
+                "mm: b must have the first argument's dtype, float32, not float16": lambda: kl.ops.mm(
+                    new(3, 4), new(4, 6).half()
+                ),
                 "addmm_gelu: bias must have one": lambda: K.addmm_gelu(
                     *(x.half() for x in (new(5), new(3, 4), new(4, 6)))
                 ),
