@@ -403,6 +403,10 @@ if(Python3_Interpreter_FOUND)
   # Of the package that `pip install .` makes, where it is installed
   add_test(NAME python.operators
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/torch_test.py)
+  foreach(part derivatives patch)
+    add_test(NAME python.${part}
+      COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/torch_${part}_test.py)
+  endforeach()
   add_test(NAME scripts.torch_operators
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/torch_operators_test.py)
   # Of examples/: with a GPU there, else in simulators; and the operators for PyTorch, which nvcc compiles

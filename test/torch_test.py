@@ -1,126 +1,29 @@
 #!/usr/bin/env python3
-"""Tests of the installed package kernel_ladder: torch_test.py. On a machine without PyTorch, or on which
-the package is not installed (pip install .), exits with 77. Runs on CPU tensors, and on CUDA tensors if
-there is a GPU."""
+"""Tests of the installed package kernel_ladder: torch_test.py. Exits with 77 where it can't run
+(torch_calls.py). Runs on CPU tensors, and on CUDA tensors if there is a GPU. Derivatives beyond gradients
+are torch_derivatives_test.py's, whole models torch_patch_test.py's."""
 
 from __future__ import annotations
 
 import copy
-import importlib.util
 import json
 import sys
 import tempfile
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Callable, NamedTuple, Sequence
+from typing import Any
 
+from torch_calls import DEVICES, DTYPES, Call, K, TestCase, attention, calls, kl, several, torch
 import skips
+from torch import Tensor
+from torch.library import opcheck
+from torch.nn import functional as F
 
-for needed, how in (("torch", "pip install torch"), ("kernel_ladder", "pip install .")):
-    if importlib.util.find_spec(needed) is None:
-        skips.whole(f"{needed} is not installed here: {how}")
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-
-import kernel_ladder as kl  # noqa: E402
-import torch  # noqa: E402
 from peers.library import CUDA, HOST, INPUT, Library  # noqa: E402
-from torch import Tensor  # noqa: E402
-from torch.library import opcheck  # noqa: E402
-from torch.nn import functional as F  # noqa: E402
 
-K = torch.ops.kernel_ladder
-DEVICES = ["cpu"] + ["cuda"] * torch.cuda.is_available()
-DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-TOLERANCE = {torch.float32: 1e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 NO_GPU = "needs a GPU"
-
-
-class Call(NamedTuple):
-    name: str
-    expected: Callable[..., Any]  # what it computes, in any dtype
-    inputs: list[Tensor]
-    others: tuple[float, ...] = ()  # arguments behind the tensors
-
-    def operator(self) -> Callable[..., Any]:
-        return getattr(K, self.name)
-
-
-def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
-
-
-def causal_softmax(x: Tensor) -> Tensor:
-    rows, cols = x.shape
-    return x.masked_fill(torch.ones_like(x, dtype=torch.bool).triu(cols - rows + 1), -torch.inf).softmax(-1)
-
-
-def calls(device: str, dtype: torch.dtype, grad: bool = False) -> list[Call]:
-    """Of each operator."""
-    torch.manual_seed(0)
-
-    def new(*shape: int) -> Tensor:
-        return torch.randn(*shape, device=device).to(dtype).requires_grad_(grad)
-
-    x, matrix = (2, 3, 40), (5, 48)
-    found = [
-        Call("softmax", lambda x: x.softmax(-1), [new(*x)]),
-        Call("log_softmax", lambda x: x.log_softmax(-1), [new(*x)]),
-        Call("causal_softmax", causal_softmax, [new(5, 7)]),
-        Call("layer_norm", lambda x, w, b: F.layer_norm(x, w.shape, w, b), [new(*x), new(40), new(40)]),
-        Call("rms_norm", lambda x, w: F.rms_norm(x, w.shape, w, 1e-5), [new(*x), new(40)]),
-        Call("rms_norm", lambda x, w, eps: F.rms_norm(x, w.shape, w, eps), [new(*x), new(40)], (0.5,)),
-        Call("add_layer_norm", lambda x, r, w, b: (F.layer_norm(x + r, w.shape, w, b), x + r),
-             [new(*x), new(*x), new(40), new(40)]),
-        Call("add_rms_norm", lambda x, r, w: (F.rms_norm(x + r, w.shape, w, 1e-5), x + r),
-             [new(*x), new(*x), new(40)]),
-        Call("relu", torch.relu, [new(*x)]),
-        Call("gelu", F.gelu, [new(*x)]),
-        Call("gelu_tanh", lambda x: F.gelu(x, approximate="tanh"), [new(*x)]),
-        Call("silu_mul", lambda g, u: F.silu(g) * u, [new(*x), new(*x)]),
-        Call("bias_gelu_residual", lambda x, b, r: F.gelu(x + b) + r, [new(*x), new(40), new(*x)]),
-        Call("sum", torch.sum, [new(*x)]),
-        Call("row_sum", lambda x: x.sum(1), [new(*matrix)]),
-        Call("col_sum", lambda x: x.sum(0), [new(*matrix)]),
-        Call("transpose", lambda x: x.T, [new(*matrix)]),
-        Call("mm", torch.mm, [new(*matrix), new(48, 24)]),
-    ]  # fmt: skip
-    if dtype != torch.float32:
-        found += [
-            Call("mm", lambda a, b: a @ b, [new(5, 13), new(13, 7)]),  # of rows that begin anywhere
-            Call("addmm_gelu", lambda c, a, b: F.gelu(torch.addmm(c, a, b), approximate="tanh"),
-                 [new(24), new(*matrix), new(48, 24)]),
-            Call("attention", attention, [new(1, 2, 5, 64), new(1, 1, 9, 64), new(1, 1, 9, 64)]),
-            Call("attention", attention,
-                 [new(2, 9, h, 64).detach().transpose(1, 2).requires_grad_(grad) for h in (2, 2, 2)]),
-        ]  # fmt: skip
-    return found
-
-
-def several(result: Any) -> tuple[Tensor, ...]:
-    return (result,) if isinstance(result, Tensor) else tuple(result)
-
-
-class TestCase(unittest.TestCase):
-    def for_each(self, test: Callable[[Call], None], grad: bool = False,
-                 devices: Sequence[str] = DEVICES) -> None:  # fmt: skip
-        for device in devices:
-            for dtype in DTYPES:
-                for call in calls(device, dtype, grad):
-                    with self.subTest(op=call.name, device=device, dtype=str(dtype), grad=grad):
-                        test(call)
-
-    def assert_near(self, found: Any, expected: Any, dtype: torch.dtype) -> None:
-        """Of several tensors all that are expected."""
-        for one, true in zip(several(found), several(expected)):
-            self.assertEqual(one.shape, true.shape)
-            one, true = one.detach().double(), true.detach().double()
-            error = float((one - true).abs().max()) / max(1.0, float(true.abs().max()))
-            self.assertLessEqual(error, TOLERANCE[dtype])
-
-    def assert_same(self, found: Any, expected: Any) -> None:
-        for one, true in zip(several(found), several(expected), strict=True):
-            self.assertTrue(torch.equal(one, true))
 
 
 class Operators(TestCase):
@@ -129,7 +32,7 @@ class Operators(TestCase):
             expected = call.expected(*(x.double() for x in call.inputs), *call.others)
             found = call.operator()(*call.inputs, *call.others)
             self.assert_near(found, expected, call.inputs[0].dtype)
-            self.assert_same(getattr(kl.ops, call.name)(*call.inputs, *call.others), found)
+            self.assert_same(call.function()(*call.inputs), found)
 
         self.for_each(test)
 
@@ -137,7 +40,7 @@ class Operators(TestCase):
         def test(call: Call) -> None:
             doubles = [x.detach().double().requires_grad_() for x in call.inputs]
             wanted = several(call.expected(*doubles, *call.others))
-            results = several(getattr(kl.ops, call.name)(*call.inputs, *call.others))[: len(wanted)]
+            results = several(call.function()(*call.inputs))[: len(wanted)]
             weights = [torch.randn_like(result) for result in results]
             found = torch.autograd.grad(results, call.inputs, weights)
             truth = torch.autograd.grad(wanted, doubles, [w.to(y.dtype) for w, y in zip(weights, wanted)])
@@ -232,7 +135,7 @@ class Operators(TestCase):
 
     def test_torch_compile_takes_them_whole(self) -> None:
         def block(x: Tensor, w: Tensor) -> Tensor:
-            return kl.ops.softmax(kl.ops.rms_norm(x, w)) * 2
+            return kl.ops.softmax(kl.ops.rms_norm(x, w.shape, w)) * 2
 
         for device in DEVICES:
             x, w = torch.randn(3, 40, device=device), torch.randn(40, device=device)
@@ -361,7 +264,7 @@ class Operators(TestCase):
         for call, label in {
             (lambda: K.softmax(new(3, 40))): "v10d",
             (lambda: K.softmax_backward(new(3, 40), new(3, 40))): "v35_",
-            (lambda: K.gelu_tanh(new(40))): "v06_",
+            (lambda: K.gelu_tanh(new(40))): "v07_",
             (lambda: K.relu(new(40))): "v07_",
             (lambda: K.sum(new(40))): "v16_",
             (lambda: K.layer_norm(new(3, 40), new(40), new(40))): "v13_",
@@ -384,20 +287,42 @@ class Operators(TestCase):
             for what, call in {
                 "softmax: dim must be the last one, not 0": lambda: kl.ops.softmax(new(3, 5), dim=0),
                 "softmax: input must have a dimension": lambda: kl.ops.softmax(new(1)[0]),
-                "softmax: no version can do 3x4 in i64": lambda: kl.ops.softmax(new(3, 4).long()),
-                "softmax: no version can do 3x4 in this dtype": lambda: K.softmax(new(3, 4).bool()),
-                "layer_norm: weight must have one": lambda: kl.ops.layer_norm(new(3, 8), new(7), new(8)),
-                "rms_norm: eps must be a positive": lambda: kl.ops.rms_norm(new(3, 8), new(8), eps=-1),
+                "softmax: input must be float32, float16 or bfloat16, not int64": lambda: kl.ops.softmax(
+                    new(3, 4).long()
+                ),
+                "softmax: input must be float32, .* not bool": lambda: K.softmax(new(3, 4).bool()),
+                "gelu: input must be float32, .* not float64": lambda: K.gelu(new(3, 4).double()),
+                "mm: a must be float32, .* not float64": lambda: K.mm(new(3, 4).double(), new(4, 3).double()),
+                "sum: input must be .* or int32, not int64": lambda: K.sum(new(3).long()),
+                "attention: q must be float16 or bfloat16, not float32": lambda: K.attention(
+                    *[new(1, 2, 3, 64)] * 3
+                ),
+                "layer_norm: normalized_shape comes before weight": lambda: kl.ops.layer_norm(
+                    new(3, 8), new(8), new(8)
+                ),
+                r"layer_norm: normalized_shape must be \(8,\), .* not \(3, 8\)": lambda: kl.ops.layer_norm(
+                    new(3, 8), (3, 8), new(3, 8), new(3, 8)
+                ),
+                "layer_norm: weight and bias must be given": lambda: kl.ops.layer_norm(new(3, 8), [8]),
+                r"rms_norm: normalized_shape must be \(8,\), .* not 8": lambda: kl.ops.rms_norm(
+                    new(3, 8), 8, new(8)
+                ),
+                "layer_norm: weight must have one": lambda: kl.ops.layer_norm(new(3, 8), (8,), new(7), new(8)),
+                "rms_norm: eps must be a positive": lambda: kl.ops.rms_norm(new(3, 8), (8,), new(8), eps=-1),
                 "mm: a must have two dimensions": lambda: kl.ops.mm(new(3), new(3, 4)),
                 "mm: b must have as many rows": lambda: kl.ops.mm(new(3, 4), new(5, 6)),
-                "mm: b must have the first argument's dtype": lambda: kl.ops.mm(new(3, 4), new(4, 6).half()),
-                "addmm_gelu: bias must have one": lambda: K.addmm_gelu(new(5), new(3, 4), new(4, 6)),
-                "attention: q must have head size": lambda: kl.ops.attention(*[new(1, 2, 3, 60)] * 3),
+                "mm: b must have the first argument's dtype, float32, not float16": lambda: kl.ops.mm(
+                    new(3, 4), new(4, 6).half()
+                ),
+                "addmm_gelu: bias must have one": lambda: K.addmm_gelu(
+                    *(x.half() for x in (new(5), new(3, 4), new(4, 6)))
+                ),
+                "attention: q must have head size": lambda: kl.ops.attention(*[new(1, 2, 3, 60).half()] * 3),
                 "attention: v must have k's shape": lambda: kl.ops.attention(
-                    *[new(1, 2, 3, 64)] * 2, new(1, 2, 4, 64)
+                    *[new(1, 2, 3, 64).half()] * 2, new(1, 2, 4, 64).half()
                 ),
                 "there is no gemm/f32/v99": lambda: kl.version("gemm/f32/v99"),
-                r"array 1 \(output\) must have 15 elements of f32, not 14": lambda: K.run(
+                r"array 1 \(y\) must have 15 elements of f32, not 14": lambda: K.run(
                     "softmax/f32/v01_naive", "3x5", [new(15), new(14)]
                 ),
                 "run: takes 2 arrays, not 20": lambda: K.run("softmax/f32/v01_naive", "3x5", [new(15)] * 20),
@@ -441,79 +366,6 @@ class Modules(TestCase):
                 self.assert_near(found, expected, torch.float32)
                 self.assert_near(torch.autograd.grad(found.sum(), x),
                                  torch.autograd.grad(expected.sum(), x), torch.float32)  # fmt: skip
-
-    def test_patch_swaps_what_it_can_and_says_so(self) -> None:
-        class OtherRMSNorm(torch.nn.Module):
-            def __init__(self, eps: float, more: float = 0) -> None:
-                super().__init__()
-                self.weight, self.variance_epsilon = torch.nn.Parameter(torch.randn(24)), eps
-                self.more = more
-
-            def forward(self, x: Tensor) -> Tensor:
-                return F.rms_norm(x, (24,), self.weight + self.more, self.variance_epsilon)
-
-        for device in DEVICES:
-            torch.manual_seed(0)
-            inner = [torch.nn.ReLU(), torch.nn.Linear(24, 24), torch.nn.ReLU(inplace=True)]
-            model = torch.nn.Sequential(
-                torch.nn.Linear(8, 24), torch.nn.LayerNorm(24), torch.nn.GELU("tanh"),
-                OtherRMSNorm(1e-5), torch.nn.Sequential(*inner), OtherRMSNorm(0.1),
-                torch.nn.Softmax(-1), OtherRMSNorm(1e-5, more=1),
-            ).to(device)  # fmt: skip
-            x, weights = torch.randn(5, 8, device=device), torch.randn(5, 24, device=device)
-            expected = model(x)
-            wanted = torch.autograd.grad(expected, list(model.parameters()), weights)
-            state = model.state_dict()
-            done = kl.patch(model)
-            self.assertEqual(list(done), ["1", "2", "3", "4.0", "4.2", "5", "6", "7"])
-            self.assertEqual(done["3"], "OtherRMSNorm -> kernel_ladder.nn.RMSNorm")
-            self.assertEqual(done["4.2"], "stays ReLU: it works in place")
-            self.assertEqual(done["5"], "OtherRMSNorm -> kernel_ladder.nn.RMSNorm")
-            self.assertEqual(done["7"], "stays OtherRMSNorm: it is not x / rms(x) * weight")
-            self.assertIn("\n4.2  stays ReLU", str(done))
-            self.assert_near(model(x), expected, torch.float32)
-            found = torch.autograd.grad(model(x), list(model.parameters()), weights)
-            self.assert_near(found, wanted, torch.float32)
-            self.assertEqual(list(model.state_dict()), list(state))
-            self.assertEqual(list(kl.patch(model)), ["4.2", "7"])
-
-    @unittest.skipUnless(importlib.util.find_spec("transformers"), "transformers is not installed here")
-    def test_patch_of_a_llama(self) -> None:
-        from transformers import LlamaConfig, LlamaForCausalLM
-
-        config = LlamaConfig(
-            hidden_size=128, intermediate_size=192, num_hidden_layers=1, num_attention_heads=2,
-            num_key_value_heads=1, head_dim=64, vocab_size=64, rms_norm_eps=1e-6,
-        )  # fmt: skip
-        for device in DEVICES:
-            torch.manual_seed(0)
-            model = LlamaForCausalLM(config).to(device, torch.bfloat16)
-            patched = copy.deepcopy(model)
-            done = kl.patch(patched)
-            self.assertEqual(done["model.layers.0.mlp"], "LlamaMLP -> kernel_ladder.nn.SiLUMLP")
-            self.assertEqual(done["model.norm"], "LlamaRMSNorm -> kernel_ladder.nn.RMSNorm")
-            self.assertRegex(done["attention"], "sdpa -> kernel_ladder.ops.attention, and sdpa for masks")
-            self.assertFalse(kl.patch(patched))
-            truth = copy.deepcopy(model).double()
-            ids = torch.randint(0, 64, (2, 17), device=device)
-            mask = torch.ones_like(ids)
-            mask[0, :4] = 0
-            for given in (None, mask):  # a mask is left to PyTorch
-                errors = []
-                for one in (model, patched):
-                    one.zero_grad(), truth.zero_grad()
-                    result = one(input_ids=ids, attention_mask=given, labels=ids)
-                    true = truth(input_ids=ids, attention_mask=given, labels=ids)
-                    result.loss.backward(), true.loss.backward()
-                    pairs = [(result.logits, true.logits)] + [
-                        (p.grad, q.grad) for p, q in zip(one.parameters(), truth.parameters())
-                    ]
-                    errors.append([float(((a - b).norm() / b.norm()).detach()) for a, b in pairs])
-                for ours, theirs in zip(errors[1], errors[0]):
-                    self.assertLessEqual(ours, 1.25 * theirs + 1e-3)
-        if DEVICES == ["cpu"]:
-            launched = {one.kernel.split("/")[0] for one in kl.explain(patched, ids)}
-            self.assertEqual(launched, {"rmsnorm", "attention", "elementwise"})
 
 
 @unittest.skipUnless(torch.cuda.is_available(), NO_GPU)
@@ -562,7 +414,7 @@ class OnTheGpu(TestCase):
 
     def test_torch_compile_with_graphs(self) -> None:
         def block(x: Tensor, w: Tensor) -> Tensor:
-            return kl.ops.silu_mul(kl.ops.rms_norm(x, w), x) + 1
+            return kl.ops.silu_mul(kl.ops.rms_norm(x, w.shape, w), x) + 1
 
         w = torch.randn(64, device="cuda")
         compiled = torch.compile(block, fullgraph=True, mode="reduce-overhead")

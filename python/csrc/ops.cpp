@@ -414,8 +414,65 @@ bool can_run(const Operation& operation, const Sizes& sizes, const Tensor& like)
 void check(bool holds, const char* op, const char* argument, const char* what) {
   if (!holds) refuse(std::string(op) + ": " + argument + " " + what);
 }
+/// As PyTorch writes it.
+const char* dtype_name(const Tensor& x) {
+  switch (x.scalar_type()) {
+    case ScalarType::Float:
+      return "float32";
+    case ScalarType::Half:
+      return "float16";
+    case ScalarType::BFloat16:
+      return "bfloat16";
+    case ScalarType::Float8_e4m3fn:
+      return "float8_e4m3fn";
+    case ScalarType::Float8_e5m2:
+      return "float8_e5m2";
+    case ScalarType::Double:
+      return "float64";
+    case ScalarType::ComplexFloat:
+      return "complex64";
+    case ScalarType::ComplexDouble:
+      return "complex128";
+    case ScalarType::Bool:
+      return "bool";
+    case ScalarType::Char:
+      return "int8";
+    case ScalarType::Short:
+      return "int16";
+    case ScalarType::Int:
+      return "int32";
+    case ScalarType::Long:
+      return "int64";
+    case ScalarType::Byte:
+      return "uint8";
+    default:
+      return "another dtype";
+  }
+}
+bool is_16_bit(const Tensor& x) {
+  const ScalarType type = x.scalar_type();
+  return type == ScalarType::Half || type == ScalarType::BFloat16;
+}
+void check_dtype(bool takes, const char* op, const char* argument, const Tensor& x,
+                 const char* those_it_takes) {
+  if (!takes) {
+    refuse(std::string(op) + ": " + argument + " must be " + those_it_takes + ", not " +
+           dtype_name(x));
+  }
+}
+/// That the kernels take an operator's first argument.
+void check_float(const char* op, const char* argument, const Tensor& x) {
+  check_dtype(is_16_bit(x) || x.scalar_type() == ScalarType::Float, op, argument, x,
+              "float32, float16 or bfloat16");
+}
+void check_16_bit(const char* op, const char* argument, const Tensor& x) {
+  check_dtype(is_16_bit(x), op, argument, x, "float16 or bfloat16");
+}
 void check_like(const char* op, const char* argument, const Tensor& x, const Tensor& like) {
-  check(dtype_of(x) == dtype_of(like), op, argument, "must have the first argument's dtype");
+  if (dtype_of(x) != dtype_of(like)) {
+    refuse(std::string(op) + ": " + argument + " must have the first argument's dtype, " +
+           dtype_name(like) + ", not " + dtype_name(x));
+  }
   check(device_of(x) == device_of(like), op, argument, "must be on the first argument's device");
 }
 bool have_one_shape(const Tensor& x, const Tensor& y) {
@@ -457,6 +514,7 @@ Sizes rows_of(const char* op, const Tensor& x) {
 // ---- The operators
 
 Tensor by_rows(const char* op, const Operation& operation, const Tensor& input) {
+  check_float(op, "input", input);
   const Sizes rows = rows_of(op, input);
   const Tensor x = dense(input), y = new_like(x);
   run(operation, rows, {&x, &y});
@@ -478,6 +536,7 @@ Tensor causal_softmax(const Tensor& input) {
 
 Tensor gradient_by_rows(const char* op, const Operation& operation, const Tensor& grad,
                         const Tensor& output) {
+  check_float(op, "grad", grad);
   check_shape(op, "output", output, grad);
   const Sizes rows = rows_of(op, output);
   const Tensor dy = dense(grad), y = dense(output), dx = new_like(y);
@@ -511,6 +570,7 @@ Sizes rows_of(const char* op, const Tensor& x, double eps) {
 
 Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias, double eps) {
   static constexpr Operation kLayerNorm{"layernorm", 3, norm_problem};
+  check_float("layer_norm", "input", input);
   check_columns("layer_norm", "weight", weight, input);
   check_columns("layer_norm", "bias", bias, input);
   const Tensor x = dense(input), w = dense(weight), b = dense(bias), y = new_like(x);
@@ -519,6 +579,7 @@ Tensor layer_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
 }
 Tensor rms_norm(const Tensor& input, const Tensor& weight, double eps) {
   static constexpr Operation kRmsNorm{"rmsnorm", 3, norm_problem};
+  check_float("rms_norm", "input", input);
   check_columns("rms_norm", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), y = new_like(x);
   run(kRmsNorm, rows_of("rms_norm", x, eps), {&x, &w, &y});
@@ -527,6 +588,7 @@ Tensor rms_norm(const Tensor& input, const Tensor& weight, double eps) {
 std::tuple<Tensor, Tensor> add_layer_norm(const Tensor& input, const Tensor& residual,
                                           const Tensor& weight, const Tensor& bias, double eps) {
   static constexpr Operation kAddLayerNorm{"layernorm/add", 3, norm_problem};
+  check_float("add_layer_norm", "input", input);
   check_shape("add_layer_norm", "residual", residual, input);
   check_columns("add_layer_norm", "weight", weight, input);
   check_columns("add_layer_norm", "bias", bias, input);
@@ -538,6 +600,7 @@ std::tuple<Tensor, Tensor> add_layer_norm(const Tensor& input, const Tensor& res
 std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& input, const Tensor& residual,
                                         const Tensor& weight, double eps) {
   static constexpr Operation kAddRmsNorm{"rmsnorm/add", 3, norm_problem};
+  check_float("add_rms_norm", "input", input);
   check_shape("add_rms_norm", "residual", residual, input);
   check_columns("add_rms_norm", "weight", weight, input);
   const Tensor x = dense(input), r = dense(residual), w = dense(weight);
@@ -548,6 +611,7 @@ std::tuple<Tensor, Tensor> add_rms_norm(const Tensor& input, const Tensor& resid
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& input,
                                                        const Tensor& weight, double eps) {
   static constexpr Operation kBackward{"layernorm/backward", 3, norm_problem};
+  check_float("layer_norm_backward", "grad", grad);
   check_shape("layer_norm_backward", "input", input, grad);
   check_columns("layer_norm_backward", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), dy = dense(grad);
@@ -558,6 +622,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
 std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& input,
                                              const Tensor& weight, double eps) {
   static constexpr Operation kBackward{"rmsnorm/backward", 3, norm_problem};
+  check_float("rms_norm_backward", "grad", grad);
   check_shape("rms_norm_backward", "input", input, grad);
   check_columns("rms_norm_backward", "weight", weight, input);
   const Tensor x = dense(input), w = dense(weight), dy = dense(grad);
@@ -566,25 +631,27 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& i
   return {dx, dw};
 }
 
-Tensor by_elements(const Operation& operation, const Tensor& input) {
+Tensor by_elements(const char* op, const Operation& operation, const Tensor& input) {
+  check_float(op, "input", input);
   const Tensor x = dense(input), y = new_like(x);
   run(operation, {x.numel()}, {&x, &y});
   return y;
 }
 Tensor relu(const Tensor& input) {
   static constexpr Operation kRelu{"elementwise/relu", 1};
-  return by_elements(kRelu, input);
+  return by_elements("relu", kRelu, input);
 }
 Tensor gelu(const Tensor& input) {
   static constexpr Operation kGelu{"elementwise/gelu", 1};
-  return by_elements(kGelu, input);
+  return by_elements("gelu", kGelu, input);
 }
 Tensor gelu_tanh(const Tensor& input) {
   static constexpr Operation kGeluTanh{"elementwise/gelu_tanh", 1};
-  return by_elements(kGeluTanh, input);
+  return by_elements("gelu_tanh", kGeluTanh, input);
 }
 Tensor silu_mul(const Tensor& gate, const Tensor& up) {
   static constexpr Operation kSiluMul{"elementwise/silu_mul", 1};
+  check_float("silu_mul", "gate", gate);
   check_shape("silu_mul", "up", up, gate);
   const Tensor g = dense(gate), u = dense(up), y = new_like(g);
   run(kSiluMul, {g.numel()}, {&g, &u, &y});
@@ -592,6 +659,7 @@ Tensor silu_mul(const Tensor& gate, const Tensor& up) {
 }
 Tensor bias_gelu_residual(const Tensor& input, const Tensor& bias, const Tensor& residual) {
   static constexpr Operation kBiasGeluResidual{"elementwise/bias_gelu_residual", 2};
+  check_float("bias_gelu_residual", "input", input);
   check_columns("bias_gelu_residual", "bias", bias, input);
   check_shape("bias_gelu_residual", "residual", residual, input);
   const Tensor x = dense(input), b = dense(bias), r = dense(residual), y = new_like(x);
@@ -599,22 +667,23 @@ Tensor bias_gelu_residual(const Tensor& input, const Tensor& bias, const Tensor&
   return y;
 }
 
-bool is_16_bit(const Tensor& x) {
-  const ScalarType type = x.scalar_type();
-  return type == ScalarType::Half || type == ScalarType::BFloat16;
-}
 /// Of 16-bit types in fp32.
 std::int32_t dtype_of_sums(const Tensor& x) {
   return is_16_bit(x) ? aoti_torch_dtype_float32() : dtype_of(x);
 }
 Tensor sum(const Tensor& input) {
   static constexpr Operation kSum{"reduction/sum", 1};
+  const ScalarType type = input.scalar_type();
+  check_dtype(is_16_bit(input) || type == ScalarType::Float || type == ScalarType::Double ||
+                  type == ScalarType::Int,
+              "sum", "input", input, "float32, float16, bfloat16, float64 or int32");
   const Tensor x = dense(input), y = new_tensor(x, {}, dtype_of_sums(x));
   run(kSum, {x.numel()}, {&x, &y});
   return y;
 }
 Tensor row_sum(const Tensor& input) {
   static constexpr Operation kRowSum{"matrix_reduction/row_sum", 2};
+  check_float("row_sum", "input", input);
   check_matrix("row_sum", "input", input);
   const Tensor x = dense(input), y = new_tensor(x, {x.size(0)}, dtype_of_sums(x));
   run(kRowSum, {x.size(0), x.size(1)}, {&x, &y});
@@ -622,6 +691,7 @@ Tensor row_sum(const Tensor& input) {
 }
 Tensor col_sum(const Tensor& input) {
   static constexpr Operation kColSum{"matrix_reduction/col_sum", 2};
+  check_float("col_sum", "input", input);
   check_matrix("col_sum", "input", input);
   const Tensor x = dense(input), y = new_tensor(x, {x.size(1)}, dtype_of_sums(x));
   run(kColSum, {x.size(0), x.size(1)}, {&x, &y});
@@ -629,6 +699,7 @@ Tensor col_sum(const Tensor& input) {
 }
 Tensor transpose(const Tensor& input) {
   static constexpr Operation kTranspose{"transpose", 2};
+  check_float("transpose", "input", input);
   check_matrix("transpose", "input", input);
   const Tensor x = dense(input), y = new_tensor(x, {x.size(1), x.size(0)});
   run(kTranspose, {x.size(0), x.size(1)}, {&x, &y});
@@ -648,6 +719,7 @@ Tensor mm(const Tensor& left, const Tensor& right) {
   static constexpr Operation kNN{"gemm_tensor/nn", 3};
   static constexpr Operation kNT{"gemm_tensor/nt", 3};
   static constexpr Operation kTN{"gemm_tensor/tn", 3};
+  check_float("mm", "a", left);
   check_matrix("mm", "a", left);
   check_matrix("mm", "b", right);
   check_like("mm", "b", right, left);
@@ -687,6 +759,7 @@ Tensor mm(const Tensor& left, const Tensor& right) {
 
 Tensor addmm_gelu(const Tensor& bias, const Tensor& left, const Tensor& right) {
   static constexpr Operation kBiasGelu{"gemm_tensor/nt_bias_gelu", 3};
+  check_16_bit("addmm_gelu", "bias", bias);
   check_matrix("addmm_gelu", "a", left);
   check_matrix("addmm_gelu", "b", right);
   check_like("addmm_gelu", "a", left, bias);
@@ -737,6 +810,7 @@ Tensor as_bshd(const Tensor& x) {
 
 Sizes attention_sizes(const char* op, const Tensor& q, const Tensor& k, const Tensor& v,
                       bool is_top_left) {
+  check_16_bit(op, "q", q);
   check(q.dim() == 4, op, "q", "must have the dimensions [batch, heads, length, head size]");
   check(k.dim() == 4 && k.size(0) == q.size(0) && k.size(3) == q.size(3), op, "k",
         "must have q's dimensions but for heads and length");

@@ -1,7 +1,8 @@
-"""What torch.compile, autograd and autocast have to know of the operators: the shapes of their results,
-their gradients, by the suite's kernels where it has some, else by PyTorch's, and the dtypes to run in.
+"""What torch.compile, autograd, torch.func and autocast have to know of the operators: the shapes of their
+results, their gradients, by the suite's kernels where it has some, else by PyTorch's, batches, and the
+dtypes to run in.
 
-Each operator that has a gradient is there twice. kernel_ladder::softmax has it, and costs a call some
+Each operator of the suite is there twice. kernel_ladder::softmax has a gradient, and costs a call some
 microseconds of Python; kernel_ladder::_softmax has none, and goes past Python."""
 
 from __future__ import annotations
@@ -10,24 +11,83 @@ from typing import Any, Callable, Sequence
 
 import torch
 from torch import Tensor
+from torch._functorch.utils import enable_single_level_autograd_function
+from torch.autograd import forward_ad
+from torch.autograd.function import _SingleLevelFunction
+
+from . import _formulas
 
 K = torch.ops.kernel_ladder
 _aten = torch.ops.aten
 _library = torch.library.Library("kernel_ladder", "FRAGMENT")
-
-# By name: whose calls kernel_ladder.ops chooses, and autocast casts.
-DIFFERENTIABLE: list[str] = []
 
 
 def _like(x: Tensor) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def _differentiable(name: str, fake: Callable[..., Any], setup: Any, backward: Any) -> None:
-    """An operator with a gradient, and the same without."""
-    DIFFERENTIABLE.append(name)
+def is_differentiated(*args: Any) -> bool:
+    """Whether a call needs a derivative of any kind, or is one of torch.func's transforms."""
+    # Both private: their public ways cost a call a microsecond.
+    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
+        return True
+    if torch.is_grad_enabled():
+        for x in args:
+            if isinstance(x, Tensor) and x.requires_grad:
+                return True
+    return False
+
+
+def _has_tangent(x: Any) -> bool:
+    return isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None
+
+
+def _below_autograd(operator: Any, keys: Any, args: Sequence[Any]) -> Any:
+    with torch._C._AutoDispatchBelowAutograd():
+        return operator.redispatch(keys & torch._C._after_autograd_keyset, *args)
+
+
+def _differentiable(
+    name: str, fake: Callable[..., Any], setup: Callable[..., None], backward: Callable[..., Any]
+) -> None:
+    """An operator with a gradient. torch.library.register_autograd knows neither forward mode nor torch.func:
+    here gradients are backward's in all of them; for tangents and batches the operator is its formula."""
     torch.library.register_fake(f"kernel_ladder::{name}", fake)
-    torch.library.register_autograd(f"kernel_ladder::{name}", backward, setup_context=setup)
+    operator, formula = getattr(K, name).default, getattr(_formulas, name)
+    defaults = [argument.default_value for argument in operator._schema.arguments]
+
+    def forward(ctx: Any, keys: Any, *args: Any) -> Any:
+        # What is below may be another transform of torch.func, whose gradients a Function has turned off.
+        with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+            output = _below_autograd(operator, keys, args)
+        setup(ctx, args, output)
+        return output
+
+    def gradients(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
+        found = backward(ctx, *grads)
+        found = found if isinstance(found, tuple) else (found,)
+        return (None, *found, *[None] * (len(defaults) - len(found)))
+
+    members = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
+    function: Any = type(name, (_SingleLevelFunction,), members)
+
+    def call(keys: Any, *args: Any) -> Any:
+        args += tuple(defaults[len(args) :])
+        if any(map(_has_tangent, args)):
+            return formula(*args)
+        if not (torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args)):
+            return _below_autograd(operator, keys, args)
+        with enable_single_level_autograd_function():
+            return function.apply(keys, *args)
+
+    _library.impl(name, call, "Autograd", with_keyset=True)
+
+    _library.impl(name, formula, "FuncTorchBatched")
+
+
+def _operator(name: str, fake: Callable[..., Any], *more: Any) -> None:
+    """One of the suite's, and the same without a gradient."""
+    _differentiable(name, fake, *more)
     torch.library.register_fake(f"kernel_ladder::_{name}", fake)
     _library.impl(f"_{name}", torch.library.fallthrough_kernel, "Autograd")
 
@@ -44,11 +104,6 @@ def _save_shape(ctx: Any, inputs: Any, output: Tensor) -> None:
     ctx.shape, ctx.dtype = inputs[0].shape, inputs[0].dtype
 
 
-def _other(name: str) -> Any:
-    """Of an operator without a gradient."""
-    return torch.library.register_fake(f"kernel_ladder::{name}")
-
-
 # ---- Softmax
 
 
@@ -60,30 +115,26 @@ def _log_softmax_backward(ctx: Any, dy: Tensor) -> Tensor:
     return K.log_softmax_backward(dy, *ctx.saved_tensors)
 
 
-_differentiable("softmax", lambda input: _like(input), _save_output, _softmax_backward)
-_differentiable("causal_softmax", lambda input: _like(input), _save_output, _softmax_backward)
-_differentiable("log_softmax", lambda input: _like(input), _save_output, _log_softmax_backward)
+def _softmax_twice(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
+    return _formulas.softmax_backward_vjp(g, *ctx.saved_tensors)
 
 
-@_other("softmax_backward")
-@_other("log_softmax_backward")
-def _(grad: Tensor, output: Tensor) -> Tensor:
+def _log_softmax_twice(ctx: Any, g: Tensor) -> tuple[Tensor, Tensor]:
+    return _formulas.log_softmax_backward_vjp(g, *ctx.saved_tensors)
+
+
+def _like_output(grad: Tensor, output: Tensor) -> Tensor:
     return _like(output)
 
 
+_operator("softmax", _like, _save_output, _softmax_backward)
+_operator("causal_softmax", _like, _save_output, _softmax_backward)
+_operator("log_softmax", _like, _save_output, _log_softmax_backward)
+_differentiable("softmax_backward", _like_output, _save_inputs, _softmax_twice)
+_differentiable("log_softmax_backward", _like_output, _save_inputs, _log_softmax_twice)
+
+
 # ---- Norms
-
-
-@_other("layer_norm_backward")
-def _(
-    grad: Tensor, input: Tensor, weight: Tensor, eps: float = 1e-5
-) -> tuple[Tensor, Tensor, Tensor]:
-    return _like(input), _like(weight), _like(weight)
-
-
-@_other("rms_norm_backward")
-def _(grad: Tensor, input: Tensor, weight: Tensor, eps: float = 1e-5) -> tuple[Tensor, Tensor]:
-    return _like(input), _like(weight)
 
 
 def _save_norm(ctx: Any, inputs: Any, output: Tensor) -> None:
@@ -96,41 +147,64 @@ def _save_sum(ctx: Any, inputs: Any, output: Any) -> None:
     ctx.eps = inputs[-1]
 
 
-def _layer_norm_backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    return (*K.layer_norm_backward(dy, *ctx.saved_tensors, ctx.eps), None)
+def _save_tensors(ctx: Any, inputs: Any, output: Any) -> None:
+    *tensors, ctx.eps = inputs
+    ctx.save_for_backward(*tensors)
 
 
-def _rms_norm_backward(ctx: Any, dy: Tensor) -> tuple[Any, ...]:
-    return (*K.rms_norm_backward(dy, *ctx.saved_tensors, ctx.eps), None)
+def _layer_norm_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, ...]:
+    return K.layer_norm_backward(dy, *ctx.saved_tensors, ctx.eps)
 
 
-def _add_layer_norm_backward(ctx: Any, dy: Tensor, dsum: Tensor) -> tuple[Any, ...]:
+def _rms_norm_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, ...]:
+    return K.rms_norm_backward(dy, *ctx.saved_tensors, ctx.eps)
+
+
+def _add_layer_norm_backward(ctx: Any, dy: Tensor, dsum: Tensor) -> tuple[Tensor, ...]:
     dx, dweight, dbias = K.layer_norm_backward(dy, *ctx.saved_tensors, ctx.eps)
     dx = dx + dsum
-    return dx, dx.clone(), dweight, dbias, None
+    return dx, dx.clone(), dweight, dbias
 
 
-def _add_rms_norm_backward(ctx: Any, dy: Tensor, dsum: Tensor) -> tuple[Any, ...]:
+def _add_rms_norm_backward(ctx: Any, dy: Tensor, dsum: Tensor) -> tuple[Tensor, ...]:
     dx, dweight = K.rms_norm_backward(dy, *ctx.saved_tensors, ctx.eps)
     dx = dx + dsum
-    return dx, dx.clone(), dweight, None
+    return dx, dx.clone(), dweight
 
 
-_differentiable(
+def _layer_norm_twice(ctx: Any, *g: Tensor) -> tuple[Tensor, ...]:
+    return _formulas.layer_norm_backward_vjp(*g, *ctx.saved_tensors, ctx.eps)
+
+
+def _rms_norm_twice(ctx: Any, *g: Tensor) -> tuple[Tensor, ...]:
+    return _formulas.rms_norm_backward_vjp(*g, *ctx.saved_tensors, ctx.eps)
+
+
+_operator(
     "layer_norm", lambda input, weight, bias, eps=1e-5: _like(input),
     _save_norm, _layer_norm_backward,
 )  # fmt: skip
-_differentiable(
-    "rms_norm", lambda input, weight, eps=1e-5: _like(input), _save_norm, _rms_norm_backward
-)
-_differentiable(
+_operator(
+    "rms_norm", lambda input, weight, eps=1e-5: _like(input),
+    _save_norm, _rms_norm_backward,
+)  # fmt: skip
+_operator(
     "add_layer_norm",
     lambda input, residual, weight, bias, eps=1e-5: (_like(input), _like(input)),
     _save_sum, _add_layer_norm_backward,
 )  # fmt: skip
-_differentiable(
+_operator(
     "add_rms_norm", lambda input, residual, weight, eps=1e-5: (_like(input), _like(input)),
     _save_sum, _add_rms_norm_backward,
+)  # fmt: skip
+_differentiable(
+    "layer_norm_backward",
+    lambda grad, input, weight, eps=1e-5: (_like(input), _like(weight), _like(weight)),
+    _save_tensors, _layer_norm_twice,
+)  # fmt: skip
+_differentiable(
+    "rms_norm_backward", lambda grad, input, weight, eps=1e-5: (_like(input), _like(weight)),
+    _save_tensors, _rms_norm_twice,
 )  # fmt: skip
 
 
@@ -151,7 +225,9 @@ def _gelu_tanh_backward(ctx: Any, dy: Tensor) -> Tensor:
 
 def _silu_mul_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor]:
     gate, up = ctx.saved_tensors
-    return _aten.silu_backward(dy * up, gate), K.silu_mul(gate, dy)
+    # PyTorch's operator has no derivative.
+    silu_backward = _formulas.silu_backward if torch.is_grad_enabled() else _aten.silu_backward
+    return silu_backward(dy * up, gate), K.silu_mul(gate, dy)
 
 
 def _bias_gelu_residual_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -160,11 +236,11 @@ def _bias_gelu_residual_backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, 
     return dx, dx.sum_to_size(bias.shape), dy.clone()
 
 
-_differentiable("relu", lambda input: _like(input), _save_output, _relu_backward)
-_differentiable("gelu", lambda input: _like(input), _save_inputs, _gelu_backward)
-_differentiable("gelu_tanh", lambda input: _like(input), _save_inputs, _gelu_tanh_backward)
-_differentiable("silu_mul", lambda gate, up: _like(gate), _save_inputs, _silu_mul_backward)
-_differentiable(
+_operator("relu", _like, _save_output, _relu_backward)
+_operator("gelu", _like, _save_inputs, _gelu_backward)
+_operator("gelu_tanh", _like, _save_inputs, _gelu_tanh_backward)
+_operator("silu_mul", lambda gate, up: _like(gate), _save_inputs, _silu_mul_backward)
+_operator(
     "bias_gelu_residual", lambda input, bias, residual: _like(input),
     _save_inputs, _bias_gelu_residual_backward,
 )  # fmt: skip
@@ -186,11 +262,9 @@ def _row_sum_backward(ctx: Any, dy: Tensor) -> Tensor:
     return dy.to(ctx.dtype)[:, None].expand(ctx.shape)
 
 
-_differentiable("sum", lambda input: _sums(input), _save_shape, _sum_backward)
-_differentiable(
-    "row_sum", lambda input: _sums(input, input.size(0)), _save_shape, _row_sum_backward
-)
-_differentiable("col_sum", lambda input: _sums(input, input.size(1)), _save_shape, _sum_backward)
+_operator("sum", _sums, _save_shape, _sum_backward)
+_operator("row_sum", lambda input: _sums(input, input.size(0)), _save_shape, _row_sum_backward)
+_operator("col_sum", lambda input: _sums(input, input.size(1)), _save_shape, _sum_backward)
 
 
 # ---- Matrices
@@ -211,17 +285,16 @@ def _addmm_gelu_backward(ctx: Any, dc: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return product.sum_to_size(bias.shape), K.mm(product, b.T), K.mm(a.T, product)
 
 
-_differentiable(
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    return a.new_empty(a.size(0), b.size(1))
+
+
+_operator(
     "transpose", lambda input: input.new_empty(input.size(1), input.size(0)), _save_shape,
     _transpose_backward,
 )  # fmt: skip
-_differentiable(
-    "mm", lambda a, b: a.new_empty(a.size(0), b.size(1)), _save_inputs, _mm_backward
-)
-_differentiable(
-    "addmm_gelu", lambda bias, a, b: a.new_empty(a.size(0), b.size(1)),
-    _save_inputs, _addmm_gelu_backward,
-)  # fmt: skip
+_operator("mm", _product, _save_inputs, _mm_backward)
+_operator("addmm_gelu", lambda bias, a, b: _product(a, b), _save_inputs, _addmm_gelu_backward)
 
 
 # ---- Attention
@@ -239,14 +312,13 @@ def _as(like: Sequence[Tensor], x: Tensor) -> Tensor:
     return _like(x)
 
 
-def _attention(
+def _fake_attention(
     q: Tensor, k: Tensor, v: Tensor, is_causal: bool = False, top_left: bool = False
 ) -> tuple[Tensor, Tensor]:
     return _as((q, k, v), q), q.new_empty(q.shape[:3], dtype=torch.float32)
 
 
-@_other("attention_backward")
-def _(
+def _fake_attention_backward(
     grad: Tensor, q: Tensor, k: Tensor, v: Tensor, o: Tensor, lse: Tensor,
     is_causal: bool = False, top_left: bool = False,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
@@ -260,14 +332,26 @@ def _save_attention(ctx: Any, inputs: Any, output: tuple[Tensor, Tensor]) -> Non
     ctx.mark_non_differentiable(output[1])
 
 
-def _attention_backward(ctx: Any, do: Tensor, _: Tensor) -> tuple[Any, ...]:
-    return (*K.attention_backward(do, *ctx.saved_tensors, *ctx.mask), None, None)
+def _attention_backward(ctx: Any, do: Tensor, _: Tensor) -> tuple[Tensor, ...]:
+    return K.attention_backward(do, *ctx.saved_tensors, *ctx.mask)
 
 
-_differentiable("attention", _attention, _save_attention, _attention_backward)
+def _save_attention_backward(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs[:4])
+    ctx.mask = inputs[6:]
 
 
-@_other("run")
+def _attention_twice(ctx: Any, *g: Tensor) -> tuple[Tensor, ...]:
+    return _formulas.attention_backward_vjp(*g, *ctx.saved_tensors, *ctx.mask)
+
+
+_operator("attention", _fake_attention, _save_attention, _attention_backward)
+_differentiable(
+    "attention_backward", _fake_attention_backward, _save_attention_backward, _attention_twice
+)
+
+
+@torch.library.register_fake("kernel_ladder::run")
 def _(name: str, problem: str, arrays: Sequence[Tensor]) -> None:
     pass
 

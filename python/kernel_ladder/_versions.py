@@ -10,6 +10,8 @@ from typing import Callable, NamedTuple
 import torch
 from torch import Tensor
 
+from ._register import is_differentiated
+
 _DTYPES = {
     "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "e4m3": torch.float8_e4m3fn,
     "e5m2": torch.float8_e5m2, "f64": torch.float64, "i8": torch.int8, "i32": torch.int32,
@@ -17,7 +19,10 @@ _DTYPES = {
 }  # fmt: skip
 
 
-class _Kernel(ctypes.Structure):
+_CUDA = 0  # a kernel's backend
+
+
+class _Kernel(ctypes.Structure):  # kl_kernel of kernel_ladder.h
     _fields_ = [
         *((name, ctypes.c_char_p) for name in ("name", "family", "op", "dtype", "version", "idea")),
         *((name, ctypes.c_int) for name in ("backend", "is_baseline", "is_capturable")),
@@ -40,6 +45,16 @@ def _ideas() -> dict[str, str]:
         if not one.is_baseline:
             ideas.setdefault(one.name.decode(), one.idea.decode())
     return ideas
+
+
+def has_cuda() -> bool:
+    """Whether the package was built with kernels for GPUs."""
+    one = _Kernel()
+    for number in range(_library().kl_kernel_count()):
+        _library().kl_describe(number, ctypes.byref(one))
+        if one.backend == _CUDA:
+            return True
+    return False
 
 
 def versions(family: str = "") -> dict[str, str]:
@@ -106,6 +121,11 @@ class Version:
         self.dtype, self._call = _DTYPES[dtype], _CALLS[operation]
 
     def __call__(self, *inputs: Tensor) -> Tensor | tuple[Tensor, ...]:
+        if is_differentiated(*inputs):
+            raise ValueError(
+                f"kernel_ladder: {self.name} has no derivative and is not batched: call it with"
+                " x.detach(), or under torch.no_grad(), or take kernel_ladder.ops"
+            )
         for x in inputs:
             if x.dtype != self.dtype:
                 raise ValueError(f"kernel_ladder: {self.name} takes {self.dtype}, not {x.dtype}")

@@ -5,7 +5,6 @@ them into a model."""
 
 from __future__ import annotations
 
-import math
 from typing import Any, Optional
 
 import torch
@@ -13,47 +12,40 @@ from torch import Tensor
 
 from . import ops
 
-def epsilon_of(norm: torch.nn.Module) -> Optional[float]:
-    """By PyTorch's name, or Hugging Face's."""
-    return getattr(norm, "eps", getattr(norm, "variance_epsilon", None))
 
-
-def refused_norm(module: torch.nn.Module) -> str:
+def refused_norm(module: torch.nn.LayerNorm | torch.nn.RMSNorm) -> str:
     """Why the suite has no kernel for a norm; "" if it has."""
-    shape = getattr(module, "normalized_shape", (0,))
-    if getattr(module, "weight", None) is None:
+    if module.weight is None:
         return "it has no weight"
     if isinstance(module, torch.nn.LayerNorm) and module.bias is None:
         return "it has no bias"
-    if len(shape) != 1:
+    if len(module.normalized_shape) != 1:
         return "it is over more than the last dimension"
-    if epsilon_of(module) is None:
-        return "its eps is the dtype's"
     return ""
 
 
 class LayerNorm(torch.nn.LayerNorm):
     """Of the last dimension, with weight and bias."""
 
-    def __init__(self, normalized_shape: int, eps: float = 1e-5, **more: Any) -> None:
-        super().__init__(normalized_shape, eps, **more)
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
         if why := refused_norm(self):
             raise ValueError(f"kernel_ladder.nn.LayerNorm: {why}")
 
     def forward(self, input: Tensor) -> Tensor:
-        return ops.layer_norm(input, self.weight, self.bias, self.eps)
+        return ops.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(torch.nn.RMSNorm):
-    """Of the last dimension, with weight; eps is 1e-5 where none is given."""
+    """Of the last dimension, with weight."""
 
-    def __init__(self, normalized_shape: int, eps: float = 1e-5, **more: Any) -> None:
-        super().__init__(normalized_shape, eps, **more)
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
         if why := refused_norm(self):
             raise ValueError(f"kernel_ladder.nn.RMSNorm: {why}")
 
     def forward(self, input: Tensor) -> Tensor:
-        return ops.rms_norm(input, self.weight, self.eps)
+        return ops.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
 
 class GELU(torch.nn.GELU):
@@ -73,8 +65,11 @@ class ReLU(torch.nn.ReLU):
 class Softmax(torch.nn.Softmax):
     """Of the last dimension."""
 
+    def __init__(self, dim: int = -1) -> None:
+        super().__init__(dim)
+
     def forward(self, input: Tensor) -> Tensor:
-        return ops.softmax(input, -1 if self.dim is None else self.dim)
+        return ops.softmax(input, self.dim)
 
 
 class SiLUMLP(torch.nn.Module):
@@ -103,7 +98,7 @@ def refused_attention(
         return f"query must be float16 or bfloat16, not {query.dtype}"
     if d not in (64, 128):
         return f"query must have head size 64 or 128, not {d}"
-    if scale is not None and not math.isclose(scale, d**-0.5, rel_tol=1e-6):
+    if scale is not None and abs(scale * d**0.5 - 1) > 1e-6:
         return f"scale must be 1 / sqrt({d}), not {scale}"
     return ""
 
@@ -132,15 +127,24 @@ def scaled_dot_product_attention(
 
 
 def cross_entropy(
-    input: Tensor, target: Tensor, ignore_index: int = -100, reduction: str = "mean"
+    input: Tensor,
+    target: Tensor,
+    weight: Optional[Tensor] = None,
+    *,
+    ignore_index: int = -100,
+    reduction: str = "mean",
 ) -> Tensor:
-    """torch.nn.functional's of the same name, of [rows, classes] and the classes' numbers [rows]: the
-    suite's log_softmax, and PyTorch's choice of a logarithm per row. No kernel does both."""
+    """torch.nn.functional's of the same name, of [rows, classes] and the classes' numbers [rows], without
+    label smoothing: the suite's log_softmax, and PyTorch's choice of a logarithm per row. No kernel does
+    both."""
+    op = "kernel_ladder.nn.cross_entropy"
     if input.dim() != 2:
+        raise ValueError(f"{op}: input must have two dimensions, not {input.dim()}")
+    if target.dim() != 1 or target.is_floating_point():
         raise ValueError(
-            f"kernel_ladder.nn.cross_entropy: input must have two dimensions, not {input.dim()}"
+            f"{op}: target must be the classes' numbers, one for each row, not {target.dtype} of"
+            f" {target.dim()} dimensions"
         )
-    logarithms = ops.log_softmax(input)
     return torch.nn.functional.nll_loss(
-        logarithms, target, ignore_index=ignore_index, reduction=reduction
+        ops.log_softmax(input), target, weight, ignore_index=ignore_index, reduction=reduction
     )

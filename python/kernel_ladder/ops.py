@@ -1,34 +1,32 @@
 """The operators, as functions with their shapes, dtypes and errors. Each is torch.ops.kernel_ladder's
-of the same name; where PyTorch has an argument for something else, this has it too, and refuses what
-no kernel does.
+of the same name; those that PyTorch has, too, take its arguments, and refuse what no kernel does.
 
 Tensors may be of float32, float16 or bfloat16, all of a call of the same dtype and on the same
 device, CUDA or CPU. Tensors that are not contiguous are copied, but where it says so; so are CUDA tensors
 that begin at no multiple of 256 bytes. Empty ones are fine. What an operator can't do is a RuntimeError
 or ValueError that names the argument. Under torch.autocast the operators take the dtypes that PyTorch's
-of the same kind take.
+of the same kind take. All have derivatives of any order, in forward mode too, and are batched by
+torch.vmap; what the suite has no kernel for is computed by PyTorch's (kernel_ladder/_formulas.py).
 """
 
 from __future__ import annotations
 
-from typing import Any, Callable
+from typing import Any, Callable, NoReturn, Optional, Sequence
 
 import torch
 from torch import Tensor
+
+from ._register import is_differentiated
 
 _K = torch.ops.kernel_ladder
 
 
 def _operator(name: str) -> Callable[..., Any]:
-    """Calls an operator; where no gradient is needed, the one that has none and costs no time for it."""
+    """Calls an operator; where no derivative is needed, the one that has none and costs no time for it."""
     with_gradient, without = getattr(_K, name).default, getattr(_K, f"_{name}").default
 
     def call(*args: Any) -> Any:
-        if torch.is_grad_enabled():
-            for x in args:
-                if isinstance(x, Tensor) and x.requires_grad:
-                    return with_gradient(*args)
-        return without(*args)
+        return (with_gradient if is_differentiated(*args) else without)(*args)
 
     return call
 
@@ -43,58 +41,90 @@ _sum, _row_sum, _col_sum = _operator("sum"), _operator("row_sum"), _operator("co
 _transpose, _mm, _addmm_gelu = _operator("transpose"), _operator("mm"), _operator("addmm_gelu")
 _attention = _operator("attention")
 
+EPSILON = torch.finfo(torch.float32).eps
+
 
 def _last(op: str, input: Tensor, dim: int) -> None:
     if dim not in (-1, input.dim() - 1):
         raise ValueError(f"kernel_ladder.{op}: dim must be the last one, not {dim}")
 
 
-def softmax(input: Tensor, dim: int = -1) -> Tensor:
-    """Of the last dimension. [..., cols] -> [..., cols]. Has a gradient."""
+def softmax(input: Tensor, dim: int = -1, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Of the last dimension, in another dtype if one is given. [..., cols] -> [..., cols]."""
     if dim != -1:
         _last("softmax", input, dim)
-    return _softmax(input)
+    return _softmax(input if dtype is None else input.to(dtype))
 
 
-def log_softmax(input: Tensor, dim: int = -1) -> Tensor:
-    """Its logarithm. [..., cols] -> [..., cols]. Has a gradient."""
+def log_softmax(input: Tensor, dim: int = -1, dtype: Optional[torch.dtype] = None) -> Tensor:
+    """Its logarithm. [..., cols] -> [..., cols]."""
     if dim != -1:
         _last("log_softmax", input, dim)
-    return _log_softmax(input)
+    return _log_softmax(input if dtype is None else input.to(dtype))
 
 
 def causal_softmax(input: Tensor) -> Tensor:
     """Of each row of a matrix the columns up to row + cols - rows, and zeros behind them.
-    [rows, cols] -> [rows, cols]. Has a gradient."""
+    [rows, cols] -> [rows, cols]."""
     return _causal_softmax(input)
 
 
-def layer_norm(input: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5) -> Tensor:
-    """Over the last dimension. [..., cols], [cols], [cols] -> [..., cols]. Has gradients."""
+def _is_last(input: Tensor, shape: Sequence[int]) -> bool:
+    return isinstance(shape, (tuple, list)) and tuple(shape) == input.shape[-1:]
+
+
+def _refuse_norm(op: str, parameters: str, input: Tensor, shape: Any) -> NoReturn:
+    why = f"normalized_shape must be {tuple(input.shape[-1:])}, input's last dimension, not {shape}"
+    if isinstance(shape, Tensor):
+        why = f"normalized_shape comes before weight, as in torch.nn.functional.{op}"
+    elif _is_last(input, shape):
+        why = f"{parameters} must be given"
+    raise ValueError(f"kernel_ladder.{op}: {why}")
+
+
+def layer_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None,
+    eps: float = 1e-5,
+) -> Tensor:
+    """Over the last dimension, which normalized_shape must be; weight and bias must be given.
+    [..., cols], (cols,), [cols], [cols] -> [..., cols]."""
+    if weight is None or bias is None or not _is_last(input, normalized_shape):
+        _refuse_norm("layer_norm", "weight and bias", input, normalized_shape)
     return _layer_norm(input, weight, bias, eps)
 
 
-def rms_norm(input: Tensor, weight: Tensor, eps: float = 1e-5) -> Tensor:
-    """Over the last dimension. [..., cols], [cols] -> [..., cols]. Has gradients."""
-    return _rms_norm(input, weight, eps)
+def rms_norm(
+    input: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Optional[Tensor] = None,
+    eps: Optional[float] = None,
+) -> Tensor:
+    """Over the last dimension, which normalized_shape must be; weight must be given. Without an eps it is
+    float32's, as PyTorch's kernels have it for all dtypes. [..., cols], (cols,), [cols] -> [..., cols]."""
+    if weight is None or not _is_last(input, normalized_shape):
+        _refuse_norm("rms_norm", "weight", input, normalized_shape)
+    return _rms_norm(input, weight, EPSILON if eps is None else eps)
 
 
 def add_layer_norm(
     input: Tensor, residual: Tensor, weight: Tensor, bias: Tensor, eps: float = 1e-5
 ) -> tuple[Tensor, Tensor]:
-    """layer_norm(input + residual), and input + residual, in one pass. Has gradients."""
+    """layer_norm(input + residual), and input + residual, in one pass."""
     return _add_layer_norm(input, residual, weight, bias, eps)
 
 
 def add_rms_norm(
     input: Tensor, residual: Tensor, weight: Tensor, eps: float = 1e-5
 ) -> tuple[Tensor, Tensor]:
-    """rms_norm(input + residual), and input + residual, in one pass. Has gradients."""
+    """rms_norm(input + residual), and input + residual, in one pass."""
     return _add_rms_norm(input, residual, weight, eps)
 
 
 def relu(input: Tensor) -> Tensor:
-    """max(x, 0). Any shape. Has a gradient, as those below have."""
+    """max(x, 0). Any shape."""
     return _relu(input)
 
 
@@ -123,28 +153,27 @@ def bias_gelu_residual(input: Tensor, bias: Tensor, residual: Tensor) -> Tensor:
 
 
 def sum(input: Tensor) -> Tensor:
-    """Of all elements; also of float64 and int32. Any shape -> [], of 16-bit dtypes in float32. Has a
-    gradient."""
+    """Of all elements; also of float64 and int32. Any shape -> [], of 16-bit dtypes in float32."""
     return _sum(input)
 
 
 def row_sum(input: Tensor) -> Tensor:
-    """[rows, cols] -> [rows], of 16-bit dtypes in float32. Has a gradient."""
+    """[rows, cols] -> [rows], of 16-bit dtypes in float32."""
     return _row_sum(input)
 
 
 def col_sum(input: Tensor) -> Tensor:
-    """[rows, cols] -> [cols], of 16-bit dtypes in float32. Has a gradient."""
+    """[rows, cols] -> [cols], of 16-bit dtypes in float32."""
     return _col_sum(input)
 
 
 def transpose(input: Tensor) -> Tensor:
-    """[rows, cols] -> [cols, rows], contiguous. Has a gradient."""
+    """[rows, cols] -> [cols, rows], contiguous."""
     return _transpose(input)
 
 
 def mm(a: Tensor, b: Tensor) -> Tensor:
-    """[m, k], [k, n] -> [m, n], summed up in float32. Has gradients.
+    """[m, k], [k, n] -> [m, n], summed up in float32.
 
     Of 16-bit dtypes the transposed view of one contiguous matrix is not copied, as a linear layer's
     weight.T, where rows in memory begin at multiples of 16 bytes."""
@@ -154,7 +183,7 @@ def mm(a: Tensor, b: Tensor) -> Tensor:
 def addmm_gelu(bias: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """gelu(a b + bias), approximated by tanh, in one kernel; float16 or bfloat16.
     [n], [m, k], [k, n] -> [m, n]. b is not copied where it is a contiguous matrix's transposed view, as a
-    linear layer's weight.T. Has gradients."""
+    linear layer's weight.T."""
     return _addmm_gelu(bias, a, b)
 
 
@@ -167,5 +196,5 @@ def attention(
     kv_heads -> [batch, heads, queries, d] and float32 [batch, heads, queries]. float16 or bfloat16. A
     causal mask is aligned at the bottom right, so that the last query sees all keys, or with top_left
     so that the first sees the first alone. Transposed views of contiguous [batch, length, heads, d] are
-    not copied where all three are such. Has gradients by the first result."""
+    not copied where all three are such. Only the first result has gradients."""
     return _attention(q, k, v, is_causal, top_left)
