@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Makes one interactive page of one or more CSVs that ./bench wrote.
 
+The page shows one run at a time: the CSVs of one card that repeat no row of each other are a run. Where
+two runs stand side by side it offers those of results/ too, at the problems that the CSVs have.
+
 The page is a single file that needs no network and nothing beside it: the versions' sources and
 what is written about them are inside. It says what each step of a ladder gains and why, which
 version is the fastest for a shape, how far from the roof each is, and what two runs differ in.
@@ -8,7 +11,7 @@ version is the fastest for a shape, how far from the roof each is, and what two 
 examples:
   scripts/report.py results.csv                           report.html
   scripts/report.py results/h100/2026-11-2*.csv -o h100.html
-  scripts/report.py before.csv after.csv                  two runs side by side
+  scripts/report.py before.csv after.csv                  two runs to choose from, and side by side
   scripts/report.py results.csv host.csv                  what ./bench --backend=host counted, too
   scripts/report.py results.csv --asm=asm.json            what the compiler made, too, by
                                                           ./bench --asm=gemm --asm-form=json > asm.json
@@ -67,12 +70,24 @@ SCRIPTS = ("data", "elements", "charts", "difference", "search", "tables",
 
 @dataclass(frozen=True)
 class Run:
-    """A CSV: its rows, and of each the cells as the file has them, for columns Row leaves out."""
+    """One CSV or several: the rows, and of each the cells as the file has them, for columns Row leaves out."""
 
-    path: Path
-    name: str
+    names: tuple[str, ...]
     rows: tuple[Row, ...]
     cells: dict[Row, dict[str, str]]
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.names) if len(self.names) < 4 else f"{self.names[0]} and {len(self.names) - 1} more"
+
+    @property
+    def is_timed(self) -> bool:
+        return any(row.timed for row in self.rows)
+
+    @property
+    def is_earlier_protocol(self) -> bool:
+        """Whether it was timed by the protocol that does not know what it can't tell apart."""
+        return self.is_timed and Resolution.of(self.rows) is None
 
     def is_earlier(self, row: Row) -> bool:
         """Whether it is known to be of earlier code than the tree's."""
@@ -95,7 +110,7 @@ class Run:
         try:
             return float(text or "nan")
         except ValueError:
-            raise LadderError(f"{self.path}: {column} is {text!r}, not a number.") from None
+            raise LadderError(f"{self.name}: {column} is {text!r}, not a number.") from None
 
     def numbers(self, column: str) -> list[float]:
         """The column's numbers, in rising order."""
@@ -117,15 +132,55 @@ class Run:
 
 
 def read(paths: Sequence[Path]) -> list[Run]:
-    stems = collections.Counter(path.stem for path in paths)
+    """Runs of files that are named as briefly as tells them apart."""
+    paths = list(dict.fromkeys(paths))
+    names = [str(path) for path in paths]
+    for short in ([f"{path.parent.name}/{path.stem}" for path in paths], [path.stem for path in paths]):
+        names = short if len(set(short)) == len(paths) else names
+    return joined(map(read_file, paths, names))
+
+
+def read_file(path: Path, name: str) -> Run:
+    table = ladder_csv.read_table(path)
+    rows = ladder_csv.rows_of(table)
+    lines = {tuple(line[n] for n in ONE_ROW): line for _, line in table.lines}
+    return Run((name,), tuple(rows), {row: lines[key(row, ONE_ROW)] for row in rows})
+
+
+def key(row: Row, columns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(getattr(row, name) for name in columns)
+
+
+def joined(files: Iterable[Run]) -> list[Run]:
+    """The CSVs of one card and one protocol as one run, where none repeats a row of another."""
+    runs: list[Run] = []
+    known: list[tuple[tuple[Any, ...], set[tuple[str, ...]]]] = []  # of each: its kind, and its rows
+    for file in files:
+        kind = file.texts("device"), file.is_timed, file.is_earlier_protocol
+        rows = {key(row, ONE_ROW) for row in file.rows}
+        for at, (of, there) in enumerate(known):
+            if of == kind and there.isdisjoint(rows):
+                there |= rows
+                run = runs[at]
+                runs[at] = Run(run.names + file.names, run.rows + file.rows, run.cells | file.cells)
+                break
+        else:
+            runs.append(file)
+            known.append((kind, rows))
+    return runs
+
+
+def published(beside: Sequence[Run], given: Sequence[Path]) -> list[Run]:
+    """The runs of results/ but for the files `given`, the newest first: the ladders that those beside have, too."""
+    timed = {key(row, ONE_LADDER) for run in beside for row in run.rows if row.timed and not row.is_roof}
+    there = {path.resolve() for path in given}
+    files = [path for path in ladder_csv.runs() if timed and path.resolve() not in there]
+    files.sort(key=lambda path: path.name, reverse=True)
     runs = []
-    for path in dict.fromkeys(paths):
-        table = ladder_csv.read_table(path)
-        rows = ladder_csv.rows_of(table)
-        lines = {tuple(line[n] for n in ONE_ROW): line for _, line in table.lines}
-        cells = {row: lines[tuple(getattr(row, n) for n in ONE_ROW)] for row in rows}
-        name = path.stem if stems[path.stem] == 1 else str(path)
-        runs.append(Run(path, name, tuple(rows), cells))
+    for run in joined(read_file(path, path.stem) for path in files):
+        rows = tuple(row for row in run.rows if key(row, ONE_LADDER) in timed)
+        if any(row.timed for row in rows):
+            runs.append(Run(run.names, rows, {row: run.cells[row] for row in rows}))
     return runs
 
 
@@ -204,9 +259,10 @@ def exact(count: float) -> float | None:
     return int(count) if count.is_integer() else count if math.isfinite(count) else None
 
 
-def data(runs: Sequence[Run], versions: dict[str, ladder_sources.Version]) -> dict[str, Any]:
+def data(runs: Sequence[Run], versions: dict[str, ladder_sources.Version], first: int = 0) -> dict[str, Any]:
+    """What the script draws of runs, which are numbered from `first` on."""
     records, roofs, sizes = [], [], []
-    for at, run in enumerate(runs):
+    for at, run in enumerate(runs, first):
         sizes += sizes_of(run, at)
         for ladder in run.ladders():
             records += [record(run, at, ladder, row) for row in ladder.rows]
@@ -223,8 +279,10 @@ def data(runs: Sequence[Run], versions: dict[str, ladder_sources.Version]) -> di
                 })  # fmt: skip
     records.sort(key=order)
     return {
-        "runs": [{"name": run.name, "gpu": run.gpu} for run in runs],
-        "columns": list(records[0]),
+        "runs": [
+            {"name": run.name, "gpu": run.gpu, "earlier": run.is_earlier_protocol, "main": main_of(run)} for run in runs
+        ],
+        "columns": list(records[0]) if records else [],
         "rows": [[plain(value) for value in one.values()] for one in records],
         "roofs": roofs,
         "sizes": sizes,
@@ -272,8 +330,7 @@ def compiled(paths: Sequence[Path], runs: Sequence[Run]) -> dict[str, list[dict[
 def texts(
     versions: dict[str, ladder_sources.Version], made: dict[str, list[dict[str, Any]]]
 ) -> str:
-    """The versions' sources and what is written about them, the headers, and what the compiler made:
-    JSON, compressed, in base64."""
+    """The versions' sources and what is written about them, the headers, and what the compiler made; packed."""
     names = {name for one in versions.values() for name in one.headers}
     names |= {name for kernels in made.values() for kernel in kernels for name in kernel["files"]}
     source = ladder_sources.KERNELS.parent
@@ -291,13 +348,26 @@ def texts(
         },
         "compiled": made,
     }  # fmt: skip
-    return base64.b64encode(zlib.compress(json.dumps(found).encode(), 9)).decode()
+    return packed(found)
+
+
+def packed(what: Any) -> str:
+    """JSON, compressed, in base64."""
+    return base64.b64encode(zlib.compress(json.dumps(what).encode(), 9)).decode()
 
 
 def order(one: dict[str, Any]) -> tuple[Any, ...]:
     dtype, problem = ladder_csv.dtype_order(one["dtype"]), ladder_csv.natural(one["problem"])
     return (ladder_csv.is_roofs(one["family"]), one["family"], one["op"], dtype, problem, one["cache"],
             ladder_csv.place(one["kernel"]), one["run"])  # fmt: skip
+
+
+def main_of(run: Run) -> dict[str, str]:
+    """The problem that each of a run's ladders shows first."""
+    groups: dict[str, list[Row]] = {}
+    for row in run.rows:
+        groups.setdefault("/".join(key(row, ONE_LADDER[:3])), []).append(row)
+    return {name: ladder_csv.main_problem(rows) for name, rows in groups.items()}
 
 
 def main_problems(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
@@ -332,13 +402,14 @@ def tag(name: str, inside: str, **attributes: str) -> str:
     return f"<{name}{written}>{inside}</{name}>"
 
 
-def table(name: str, head: Sequence[tuple[str, str]], lines: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are HTML; its head has a text and a class for each column."""
+def table(name: str, head: Sequence[tuple[str, str]], lines: Iterable[tuple[int, Sequence[str]]]) -> str:
+    """A table of cells that are HTML, each line with the number of its run; the head has a text and a class for
+    each column."""
     classes = [kind for _, kind in head]
     top = "".join(tag("th", html.escape(text), class_=kind, scope="col") for text, kind in head)
     body = "\n".join(
-        tag("tr", "".join(tag("td", cell, class_=kind) for cell, kind in zip(line, classes)))
-        for line in lines
+        tag("tr", "".join(tag("td", cell, class_=kind) for cell, kind in zip(line, classes)), data_run=str(run))
+        for run, line in lines
     )
     whole = tag("table", f"{tag('thead', tag('tr', top))}\n{tag('tbody', body)}")
     return tag("div", whole, class_="scroll", role="region", tabindex="0", aria_label=name)
@@ -417,6 +488,7 @@ def badges(run: Run, row: Row) -> str:
         "throttled": run.throttled(row) > 0,
         "at the power limit": row.at_power_limit,
         "short": row.is_short,
+        "earlier protocol": run.is_earlier_protocol,
     }
     found = [
         tag("span", name, class_=f"badge {name.split()[-1]}") for name, on in marks.items() if on
@@ -430,16 +502,16 @@ def summary(runs: Sequence[Run]) -> str:
     """The fastest version of every ladder in every run, at the run's main problem, cache cold."""
     head = [("ladder", "name"), ("problem", "wide"), ("fastest", "fastest"), ("of the roof", "share"),
             ("roof", "wide"), ("vs library", "number"), ("time", "number time"),
-            ("run", "run-name")][: 8 if len(runs) > 1 else 7]  # fmt: skip
+            ("GPU", "gpu"), ("run", "run-name")][: 9 if len(runs) > 1 else 8]  # fmt: skip
     lines = []
-    for run in runs:
+    for at, run in enumerate(runs):
         cold = [row for row in run.rows if row.cache != "hot" and not row.is_roof]
         for one in ladder_csv.select(cold) if cold else []:
             best = one.best
             if best is None:
                 continue
             choice = {name: getattr(one, name) for name in ONE_LADDER}
-            query = urllib.parse.urlencode({"view": "why", **choice, "run": runs.index(run)})
+            query = urllib.parse.urlencode({"view": "why", **choice, "run": at})
             ratio = " ".join(filter(None, (ratio_text(best), best.is_level and "with")))
             ratio += f" {one.vendor}" if ratio else ""
             time = time_text(best.time_us)
@@ -450,28 +522,27 @@ def summary(runs: Sequence[Run]) -> str:
                 html.escape(best.name + one.tied_with(best)) + badges(run, best),
                 bar if best.roof_pct > 0 else "",
                 html.escape(roof_title(best.roof)), html.escape(ratio),
-                time,
-                html.escape(run.name),
+                time, html.escape(run.gpu), html.escape(run.name),
             ]  # fmt: skip
-            lines.append((one, cells))
+            lines.append((one, at, cells))
     lines.sort(key=lambda line: (line[0].family, line[0].op, ladder_csv.dtype_order(line[0].dtype)))
     if not lines:
         return tag("p", "No version of a kernel was timed.")
-    return table("the fastest version of every ladder", head, (cells for _, cells in lines))
+    return table("the fastest version of every ladder", head, (line[1:] for line in lines))
 
 
 def problems(runs: Sequence[Run]) -> str:
     """The rows that have no time or no believable one."""
-    head = [("version", "name"), ("problem", ""), ("run", "wide"), ("verdict", ""), ("why", "idea")]
+    head = [("version", "name"), ("problem", ""), ("GPU", "gpu"), ("run", "wide"), ("verdict", ""), ("why", "idea")]
     lines = [
-        [
+        (at, [
             breakable("/".join(filter(None, (row.family, row.op, row.dtype, row.kernel)))),
-            html.escape(" ".join(filter(None, (row.problem, row.cache)))), html.escape(run.name),
+            html.escape(" ".join(filter(None, (row.problem, row.cache)))), html.escape(run.gpu), html.escape(run.name),
             tag("span", html.escape("suspect" if row.is_suspect else row.verdict), class_="badge"),
             f"{percent(row.roof_pct)} of its roof" if row.is_suspect
             else html.escape(run.cells[row].get("reason", "")),
-        ]
-        for run in runs for row in run.rows if row.verdict != "passed" or row.is_suspect
+        ])
+        for at, run in enumerate(runs) for row in run.rows if row.verdict != "passed" or row.is_suspect
     ]  # fmt: skip
     if not lines:
         return tag("p", "Every row passed, and none is suspect.")
@@ -490,17 +561,20 @@ def palette() -> str:
             f"@media (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}\n")  # fmt: skip
 
 
-def render(runs: Sequence[Run], asm: Sequence[Path] = ()) -> str:
+def render(paths: Sequence[Path], asm: Sequence[Path] = ()) -> str:
     def part(name: str) -> str:
         return (TEMPLATES / name).read_text(encoding="utf-8")
 
-    versions = used_versions(runs)
+    runs = read(paths)
+    others = published(runs, paths)
+    versions, of_others = used_versions(runs), used_versions(others)
     text = json.dumps(data(runs, versions), separators=(",", ":"), ensure_ascii=False)
     return string.Template(part("page.html")).substitute(
         style=palette() + part("page.css"),
         script="\n".join(part(f"{name}.js") for name in SCRIPTS),
         data=text.replace("<", "\\u003c"),  # no text can end the element that holds it
-        texts=texts(versions, compiled(asm, runs)),
+        texts=texts(of_others | versions, compiled(asm, runs)),
+        published=packed(data(others, of_others, len(runs))),
         gpus=html.escape(", ".join(dict.fromkeys(run.gpu for run in runs))),
         runs="\n".join(run_card(run) for run in runs),
         summary=summary(runs),
@@ -522,7 +596,7 @@ def main() -> None:
     output: Path = options.output
     if any(path.resolve() == output.resolve() for path in options.csv + options.asm):
         raise LadderError(f"{output} is one of the files it is made of: the page needs another name.")
-    page = render(read(options.csv), options.asm)
+    page = render(options.csv, options.asm)
     try:
         output.parent.mkdir(parents=True, exist_ok=True)
         output.write_text(page, encoding="utf-8")

@@ -2,8 +2,8 @@
 """Makes a page that plays what a kernel's warps do, step by step, beside another version of it.
 
 The steps are those of the real kernel, run by the host executor (./bench --trace), with its counts.
-The page is one file and needs no network. It needs no GPU, and builds
-./bench where there is none yet.
+The page is one file and needs no network; pages of the site share their script and stylesheet. It
+needs no GPU, and builds ./bench where there is none yet.
 
 examples:
   scripts/stepper.py transpose/f32/v01 transpose/f32/v02 -o step.html   two versions side by side
@@ -289,20 +289,40 @@ def distinct_titles(traces: Sequence[Trace]) -> None:
                 trace["title"] += f" · {trace[key]}"
 
 
-def render(title: str, lead: str, traces: Sequence[Trace], back: str = "", first: bool = False) -> str:
-    parts = {name: (TEMPLATES / name).read_text(encoding="utf-8") for name in
-             ("page.html", "page.css", *(f"{script}.js" for script in SCRIPTS))}  # fmt: skip
+def template(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def shared(file: str) -> str:
+    """What the pages of the site have in common: their stylesheet, or their script."""
+    if file == "stepper.css":
+        return template("page.css")
+    return "\n".join(template(f"{script}.js") for script in SCRIPTS)
+
+
+# Where a page has its style and its script: beside it, or in it. Browsers differ in whether a file is its own 'self'.
+BESIDE_IT = {"style": '<link rel="stylesheet" href="stepper.css">', "script": '<script src="stepper.js"></script>',
+             "styles_from": "'self' file: 'unsafe-inline'", "scripts_from": "'self' file:"}  # fmt: skip
+
+
+def in_it() -> dict[str, str]:
+    return {"style": f"<style>\n{shared('stepper.css')}\n</style>",
+            "script": f"<script>\n{shared('stepper.js')}\n</script>",
+            "styles_from": "'unsafe-inline'", "scripts_from": "'unsafe-inline'"}  # fmt: skip
+
+
+def render(title: str, lead: str, traces: Sequence[Trace], parts: dict[str, str], back: str = "",
+           first: bool = False) -> str:  # fmt: skip
     distinct_titles(traces)
     names = ["/".join(filter(None, (t["family"], t["op"], t["dtype"], t["label"]))) for t in traces]
     text = json.dumps({"traces": traces, "measured": measured(names)}, separators=(",", ":"), ensure_ascii=False)
-    return string.Template(parts["page.html"]).substitute(
+    return string.Template(template("page.html")).substitute(
+        parts,
         title=html.escape(f"{title}: step by step"),
         heading=html.escape(title),
         lead=html.escape(lead),
         back=back,
         primer_open=" open" if first else "",
-        style=parts["page.css"],
-        script="\n".join(parts[f"{script}.js"] for script in SCRIPTS),
         data=text.replace("<", "\\u003c"),  # no text can end the element that holds it
     )
 
@@ -333,19 +353,19 @@ def card(page: Page, known: Sequence[str]) -> str:
 
 
 def index(known: Sequence[str]) -> str:
-    parts = {name: (TEMPLATES / name).read_text(encoding="utf-8") for name in
-             ("index.html", "page.css")}  # fmt: skip
     cards = "\n".join(card(page, known) for page in SITE)
-    return string.Template(parts["index.html"]).substitute(style=parts["page.css"], cards=cards)
+    return string.Template(template("index.html")).substitute(BESIDE_IT, cards=cards)
 
 
 def make_site(folder: Path, program: Path, known: Sequence[str], only: str) -> None:
     for page in SITE:
         if only in ("", page.file):
             traces = [record(program, choice, known) for choice in page.choices]
-            write(folder / page.file, render(page.title, page.lead, traces, BACK, page is SITE[0]))
+            write(folder / page.file, render(page.title, page.lead, traces, BESIDE_IT, BACK, page is SITE[0]))
     if only in ("", "index.html"):
         write(folder / "index.html", index(known))
+    for file in ("stepper.css", "stepper.js"):
+        write(folder / file, shared(file))
 
 
 def built(build: Path | None) -> Path:
@@ -392,7 +412,7 @@ def main() -> None:
     traces = [record(program, choice, known) for choice in choices]
     first = traces[0]
     title = " ".join(part for part in (first["family"], first["op"], first["dtype"]) if part)
-    write(options.output, render(title, f"On a problem of {first['problem']}.", traces))
+    write(options.output, render(title, f"On a problem of {first['problem']}.", traces, in_it()))
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ MEASURED = sorted(  # of ./bench; but for the hundreds of shapes of scripts/auto
     if "-autotune-" not in path.name and path.read_text("utf-8").startswith("family,")
 )  # fmt: skip
 H200 = ladder_csv.ROOT / "results" / "h200" / "2026-11-23.csv"
+ATTENTION = H200.with_name("2026-11-24-attention.csv")
+H100 = [ladder_csv.ROOT / "results" / "h100" / name for name in ("2026-11-22.csv", "2026-11-24-attention.csv")]
 LIMIT = 3_000_000  # bytes of the page of a full run
 SECONDS = 2.0  # until such a page can be used
 HOSTILE = '4 < 8 & "quoted" </script><script>throw 1</script> $name'
@@ -170,9 +172,9 @@ class Text(PageCase):
         rows = [row for csv in MEASURED for row in ladder_csv.read(csv)]
         self.assertEqual(len(page.rows), len(rows))
         kernels = {f"{row.family}/{row.kernel}" for row in rows}
-        self.assertEqual(
-            set(page.written), {name for name in kernels if ladder_csv.file_of(*name.split("/"))}
-        )
+        there = {name for name in kernels if ladder_csv.file_of(*name.split("/"))}
+        self.assertEqual(set(page.data["versions"]), there)
+        self.assertLessEqual(there, set(page.written), "and those of the published runs")
         v09 = page.written["gemm/v09_double_buffer"]
         file = ladder_sources.KERNELS / "gemm" / v09["file"]
         self.assertEqual(v09["source"], file.read_text("utf-8"))
@@ -194,13 +196,13 @@ class Text(PageCase):
         page = Page(path)
         self.check_links(page)
         self.assertEqual(len(page.rows), len(ALL + MARKED + RELU))
-        self.assertEqual(len(page.scripts), 4, "no text of the CSV ends the script's element")
+        self.assertEqual(len(page.scripts), 5, "no text of the CSV ends the script's element")
         text = " ".join(page.texts)
         self.assertIn(f"{len(ALL + MARKED) - 1} passed, 1 incorrect, 1 suspect, 1 throttled", text)
         self.assertIn("Some GPU", text)
         self.assertIn(HOSTILE, text)
         names = [run["name"] for run in page.data["runs"]]
-        self.assertEqual(names, [str(self.folder / f"{d}/results.csv") for d in "ab"])
+        self.assertEqual(names, ["a/results", "b/results"])
 
         of = {row["kernel"]: row for row in page.rows if row["family"] == "elementwise"}
         self.assertTrue(of["v04_wonder"]["suspect"])
@@ -431,7 +433,7 @@ class InBrowser(PageCase):
         self.assertEqual(moved, ["sectors of global loads96 (2.0×)48 (1.0×)0.500×"])
         page.wait("$('ins').length && $('.prose strong').length")
         sides = page.run("""(async () => {
-            const {versions: all} = await unpackedTexts(), of = (name) => all[`elementwise/${name}`].source;
+            const {versions: all} = await unpack("texts"), of = (name) => all[`elementwise/${name}`].source;
             const lines = differenceOf(of("v01_naive"), of("v02_grid_stride"));
             return ["-", "+"].map((kind) => lines.filter((line) => [" ", kind].includes(line.kind))
                 .map((line) => line.text).join("\\n")); })()""")
@@ -563,7 +565,66 @@ class InBrowser(PageCase):
         page.run("choose('a', '1'); choose('b', '0')")
         page.wait("location.hash.includes('b=0')")
         alone = self.open(self.page(csvs[0]), view="compare")
-        self.assertIn("This page has one run", alone.run("textsOf('#compare')[0]"))
+        alone.wait("$('#compare select').length")
+        offered = alone.run("$('#compare select[name=b] option').map((one) => one.textContent)")
+        self.assertEqual(offered[0], "Some GPU · new · earlier protocol")
+        published = [f"{run.gpu} · {run.name} · published" + run.is_earlier_protocol * " · earlier protocol"
+                     for run in report.published(report.read([csvs[0]]), [])]  # fmt: skip
+        self.assertGreater(len(published), 1)
+        self.assertEqual(offered[1:], published)
+        alone.run("choose('a', '0'); choose('b', '1')")
+        alone.wait("location.hash.includes('b=1') && $('#compare tbody tr').length")
+        self.assertIn("measured by different protocols", alone.run("textsOf('#compare')[0]"))
+        alone.run("$('#compare tbody a')[1].click()")
+        alone.wait("shown() === 'why'")
+        self.assertIn("H200", alone.run("textsOf('#filters')[0]"))
+        strange = self.open(self.page(self.write([gemm("v01_naive", 9, problem="77x77x77")], "c.csv")), view="compare")
+        self.assertIn("This page has one run", strange.run("textsOf('#compare')[0]"))
+
+    def both_cards(self) -> Path:
+        return self.page(H200, ATTENTION, *H100)
+
+    def test_a_page_shows_one_run(self) -> None:
+        page = self.open(self.both_cards())
+        runs = "$('#filters select[name=run] option').map((one) => one.textContent)"
+        self.assertEqual(page.run(runs), ["H200 · h200/2026-11-23, h200/2026-11-24-attention",
+                                          "H100 · h100/2026-11-22 · earlier protocol",
+                                          "H100 · h100/2026-11-24-attention"])  # fmt: skip
+        for run, gpu, families in ((0, "H200", 10), (1, "H100", 9), (2, "H100", 1)):
+            page.run(f"choose('run', '{run}')")
+            page.wait(f"location.hash.includes('run={run}')")
+            self.assertEqual(page.run("$('.story li').length"), families)
+            self.assertRegex(page.run("textsOf('#story .lead')[0]"), f"^On {gpu}\\b")
+            cards = page.run("textsOf('.story .family span:not(.unseen)')")
+            self.assertEqual({text.split()[-1] for text in cards}, {gpu}, "on every row")
+        page = self.open(self.both_cards(), view="sizes", run="1", family="softmax")
+        seen = "$('#summary tbody tr').filter((one) => one.getClientRects().length)"
+        self.assertGreater(page.run(f"{seen}.length"), 30)
+        for of, all_of_it in (("dataset.run", "1"), ("querySelector('.gpu').textContent", "H100"),
+                              ("textContent.includes('earlier protocol')", True)):  # fmt: skip
+            self.assertEqual(page.run(f"[...new Set({seen}.map((one) => one.{of}))]"), [all_of_it])
+        page.run("$('nav a[data-view=roof]')[0].click()")
+        page.wait("shown() === 'roof'")
+        self.assertEqual(page.run("[...new Set(textsOf('#roofline .gpu').slice(1))]"), ["H100"], "the run goes along")
+
+    def test_why_opens_at_the_beginning(self) -> None:
+        page = self.open(self.page(H200), view="why", family="gemm")
+        self.assertEqual(page.run("textsOf('#step-title')"), ["v01 naive"])
+        self.assertIn("Read next: v02", page.run("textsOf('#step .next')[0]"))
+
+    def test_on_a_phone_versions_and_the_roofs_table_are_usable(self) -> None:
+        self.browser.width(390, 844)
+        page = self.open(self.page(H200), view="why", family="gemm", version="v14_register_banks")
+        inside = """(() => { const box = $('.path [aria-current]')[0].getBoundingClientRect();
+            return box.left >= 0 && box.right <= innerWidth && box.bottom < innerHeight / 1.5; })()"""
+        page.wait(inside)
+        self.assertTrue(page.run("$('#step-title')[0].getBoundingClientRect().bottom < innerHeight"), "beside its list")
+        page = self.open(self.page(H200), view="roof", family="gemm")
+        self.assertTrue(page.run("$('#roofline .scroll').every((one) => one.scrollWidth <= one.clientWidth)"))
+        cut = """$('#roofline tbody td').filter((one) => one.getClientRects().length &&
+            (one.getBoundingClientRect().right > innerWidth || one.scrollWidth > one.clientWidth + 1)).length"""
+        self.assertEqual(page.run(cut), 0)
+        self.assertIn("left", page.run("getComputedStyle($('#roofline td.left')[0], '::after').content"))
 
     def test_filters_sorting_search_and_the_back_button(self) -> None:
         page = self.open(self.page(self.write(ALL + MARKED)), view="why", family="gemm")
@@ -680,8 +741,7 @@ class InBrowser(PageCase):
         page = self.page(*MEASURED)
         self.browser.width(390, 844)
         for view in VIEWS:
-            widths = self.open(page, view=view).run("[document.documentElement.scrollWidth, innerWidth]")
-            self.assertLessEqual(widths[0], widths[1], view)
+            self.assertEqual(self.open(page, view=view).run("document.documentElement.scrollWidth"), 390, view)
 
     def test_dark_follows_the_system(self) -> None:
         page = self.open(self.page(self.write(ALL)))

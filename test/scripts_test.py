@@ -1118,6 +1118,32 @@ class Updating(TreeCase):
         self.assertEqual(result.returncode, 1 if names else 0, result.stderr)
         return names
 
+    def test_a_card_of_ones_own_is_one_command(self) -> None:
+        self.tree("gemm", "elementwise")
+        self.write(ALL, "results/gpu/one.csv")
+        of = {"device": "NVIDIA GeForce RTX 4090", "timestamp": "2026-02-03T04:05:06Z"}
+        mine = self.write([one | of for one in RELU], "mine.csv")
+        result = self.update(str(mine))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout.splitlines()[0], "results/rtx4090/2026-02-03.csv")
+        copy = self.folder / "results" / "rtx4090" / "2026-02-03.csv"
+        self.assertEqual(copy.read_bytes(), mine.read_bytes())
+        page = (self.folder / "results" / "README.md").read_text("utf-8")
+        self.assertIn("## Some GPU", page)
+        self.assertIn("## NVIDIA GeForce RTX 4090", page)
+        self.assertEqual(self.stale(), [])
+
+        there = [*self.folder.glob("results/*/*.csv")]
+        for lines, said in (([one | of for one in RELU], "is there already, as results/rtx4090/2026-02-03.csv"),
+                            ([RELU[0] | {"backend": "host"}], "has no row of a GPU"),
+                            ([RELU[0], RELU[1] | of], "is of several GPUs (NVIDIA GeForce RTX 4090, Some GPU)"),
+                            ([RELU[0] | {"git_sha": "0123-dirty"}], "is of code that is in no commit (0123-dirty)")):
+            mine = self.write(lines, "mine.csv")
+            self.refuses(re.escape(said), UPKEEP / "update_readme.py", "--root", self.folder, mine)
+        self.assertEqual([*self.folder.glob("results/*/*.csv")], there)
+        mine = self.write([one | of | {"time_us_median": 7} for one in RELU], "mine.csv")
+        self.assertEqual(update_readme.taken_in(mine, self.folder).name, "2026-02-03b.csv")
+
     def test_check_names_what_is_stale(self) -> None:
         self.tree("gemm", "elementwise")
         data = self.write(ALL, "results/gpu/one.csv")

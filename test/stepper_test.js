@@ -32,12 +32,38 @@ const inTest = {
       document.querySelector(a).compareDocumentPosition(document.querySelector(b)) &
       Node.DOCUMENT_POSITION_FOLLOWING),
 
-  /** All of it, above the controls and not below a sentence that stays. */
-  inSight(selector) {
-    const at = document.querySelector(selector), box = at.getBoundingClientRect();
-    const says = at.closest(".panel").querySelector(".say");
-    const top = at === says ? 0 : says.getBoundingClientRect().bottom;
-    return box.top >= top && box.bottom <= $("controls").getBoundingClientRect().top;
+  /** All of it, above the controls, and inside of what it scrolls in. */
+  inSight(at) {
+    const box = at.getBoundingClientRect(), scrolls = at.closest(".source, .touched");
+    const {top, bottom} = scrolls ? scrolls.getBoundingClientRect() : {top: 0, bottom: innerHeight};
+    const end = Math.min(bottom, $("controls").getBoundingClientRect().top);
+    return box.height > 0 && box.top >= Math.max(0, top) - 1 && box.bottom <= end + 1;
+  },
+
+  /** So many steps of the page, from its first on. */
+  someSteps: (most) =>
+      Array.from({length: Math.min(most, player.steps)}, (_, i) => Math.floor(i * player.steps / most)),
+
+  /** What of a step can't be seen, at each of these steps: "v02, step 17: banks". */
+  outOfSight(steps = [player.at]) {
+    const missed = [];
+    for (const at of steps) {
+      player.go(at);
+      for (const panel of player.panels.filter((one) => one.root.getClientRects().length > 0)) {
+        const step = panel.trace.list[panel.at];
+        const parts = {
+          sentence: panel.saying,
+          line: panel.now,
+          lanes: panel.lanes.querySelector("svg"),
+          sectors: panel.memory.querySelector("path.sector[d^=M]"),
+          banks: step.cells && panel.banks.querySelector("svg"),
+        };
+        for (const [name, part] of Object.entries(parts)) {
+          if (part && !this.inSight(part)) missed.push(`${short(panel.trace.label)}, step ${panel.at}: ${name}`);
+        }
+      }
+    }
+    return missed;
   },
 
   sumsOfSteps(side) {

@@ -32,6 +32,7 @@ SCRIPT = ROOT / "scripts" / "stepper.py"
 SITE = ROOT / "docs" / "site"
 IN_PAGE = (ROOT / "test" / "stepper_test.js").read_text(encoding="utf-8")
 PAGES = [page.file for page in stepper.SITE]
+SHARED = ("stepper.css", "stepper.js")
 BENCH = Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and sys.argv[1][0] != "-" else Path()
 FULL = "--full" in sys.argv
 sys.argv = [argument for argument in sys.argv if argument != "--full"]
@@ -236,14 +237,26 @@ class Pages(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 made, kept = (contents((of / page).read_text("utf-8")) for of in (Path(folder), SITE))
                 self.assertTrue(made == kept, f"docs/site/{page} is old: scripts/stepper.py --site docs/site")
-        self.assertEqual({path.name for path in SITE.iterdir()}, {"index.html", *PAGES})
+        self.assertEqual({path.name for path in SITE.iterdir()}, {"index.html", *PAGES, *SHARED})
         self.assertLess(sum(path.stat().st_size for path in SITE.iterdir()), 3_000_000)
+
+    def test_pages_of_the_site_share_one_script_and_one_stylesheet(self) -> None:
+        for page in ("index.html", *PAGES):
+            text = (SITE / page).read_text(encoding="utf-8")
+            self.assertNotRegex(text, r"<style|<script>", page)
+            self.assertIn('<link rel="stylesheet" href="stepper.css">', text)
+            if page != "index.html":
+                self.assertIn('<script src="stepper.js"></script>', text)
+        for file in SHARED:
+            self.assertEqual((SITE / file).read_text("utf-8"), stepper.shared(file), "stepper.py --site docs/site")
 
     def test_a_page_needs_no_network_and_tells_nothing_of_this_machine(self) -> None:
         for path in SITE.iterdir():
             text = path.read_text(encoding="utf-8")
-            self.assertEqual(re.findall(r'(?:src|href)="(?!#)[^"]*//', text), [])
             self.assertNotIn(str(ROOT), text)
+            if path.name in SHARED:
+                continue
+            self.assertEqual(re.findall(r'(?:src|href)="(?!#)[^"]*//', text), [])
             self.assertIn("default-src 'none'", text)
 
     def test_a_kernel_of_ones_own_is_one_command(self) -> None:
@@ -301,6 +314,9 @@ def contrast(a: list[int], b: list[int], eye: tuple[tuple[float, ...], ...]) -> 
 
     low, high = sorted((luminance(a), luminance(b)))
     return (high + 0.05) / (low + 0.05)
+
+
+SCREENS = ((390, 844), (768, 1024), (1366, 768), (1920, 1080))
 
 
 @browses
@@ -376,10 +392,48 @@ class InChromium(unittest.TestCase):
             self.js("document.querySelector('#verdict button').click()")
             self.assertIn("128 bytes apart: 32 turns where 1 would do. All of them lie in bank 0: "
                           "32 banks of 4 bytes are 128 bytes.", self.said(0))  # fmt: skip
-            self.assertTrue(self.js("inTest.inSight('#panel-0 .say') && inTest.inSight('#panel-0 .banks svg')"))
+            for part in (".say", ".banks svg"):
+                self.assertTrue(self.js(f"inTest.inSight(document.querySelector('#panel-0 {part}'))"), part)
         self.open("transpose.html", "v02,v03,17")
         self.assertIn("132 bytes apart: 1 turn, the fewest possible. Every word is in a bank of its own.",
                       self.said(1))  # fmt: skip
+
+    def test_what_plays_is_in_sight(self) -> None:
+        for width, height in SCREENS:
+            for page in PAGES:
+                with self.subTest(page=page, width=width):
+                    self.open(page, width=width, height=height, prefers_reduced_motion="reduce")
+                    self.browser.press("ArrowRight")  # the first step, as a person takes it
+                    self.assertEqual(self.js("inTest.outOfSight(inTest.someSteps(40))"), [])
+
+    def test_a_link_to_a_step_leads_to_the_player(self) -> None:
+        for width, height in SCREENS:
+            with self.subTest(width=width):
+                self.open("transpose.html", "v02,v03,17", width=width, height=height)
+                self.assertEqual(self.js("inTest.outOfSight()"), [])
+                self.assertFalse(self.js("$('primer').open"))
+                self.open("transpose.html", "v02,v03", width=width, height=height)
+                self.assertEqual(self.js("scrollY"), 0, "who names versions alone begins at the words")
+
+    def test_the_player_stays_where_the_reader_has_put_it(self) -> None:
+        self.open("transpose.html", width=1366, height=768, prefers_reduced_motion="reduce")
+        self.assertTrue(self.js("$('primer').open"), "the first page begins with the words")
+        self.js("inTest.choose('speed', '250')")
+        self.browser.press(" ")
+        self.assertFalse(self.js("$('primer').open"), "which fold away once it plays")
+        self.assertEqual(self.js("inTest.outOfSight()"), [])
+        self.js("scrollTo(0, 0)")
+        self.wait(lambda: self.at() >= 2)
+        self.assertEqual(self.js("scrollY"), 0, "a tick of the clock scrolls nothing")
+
+    def test_the_first_step_comes_within_a_second(self) -> None:
+        for page in PAGES:
+            for _ in range(5):  # others may use the machine
+                self.open(page)
+                taken = self.js("performance.getEntriesByType('navigation')[0].loadEventEnd")
+                if taken < 1000:
+                    break
+            self.assertLess(taken, 1000, f"{page}: milliseconds until it is drawn")
 
     def test_a_cell_tells_where_its_value_comes_from(self) -> None:
         self.open("transpose.html", "v02,v03,20")
@@ -411,6 +465,7 @@ class InChromium(unittest.TestCase):
         self.browser.point("#panel-0 .banks svg:last-of-type", 0.08, 0.02)
         self.assertEqual(self.js(tip), "Row 0, bank 0: copied from A[0][0].")
         self.browser.press("End")  # where copies are asked for that lie past the edge
+        self.browser.point("#panel-0 .banks svg:last-of-type", 0.08, 0.02)
         self.assertEqual(self.js(tip), "Row 0, bank 0: set to zero by a copy.")
 
     def test_turns_that_warpgroups_hand_on(self) -> None:

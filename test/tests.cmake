@@ -333,6 +333,8 @@ if(Python3_Interpreter_FOUND)
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/configure_test.py)
   add_test(NAME scripts.report
     COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/report_page_test.py)
+  add_test(NAME scripts.website
+    COMMAND Python3::Interpreter ${CMAKE_SOURCE_DIR}/test/website_test.py)
   set_tests_properties(scripts.report PROPERTIES COST 500)
   if(NOT LADDER_LEFT_OUT AND NOT LADDER_SANITIZE) # which does not count, and has no clusters
     add_test(NAME scripts.tuning_estimates_as_v20

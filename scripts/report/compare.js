@@ -1,4 +1,4 @@
-// Two runs side by side: the problems that both timed.
+// Two runs side by side, of the page's own and of the published ones: the problems that both timed.
 
 const COMPARED = ["family", "op", "dtype", "problem", "cache"];
 
@@ -6,11 +6,12 @@ function timedRuns() {
   return report.runs.map((_, run) => run).filter((run) => rows.some((row) => row.run === run && row.time));
 }
 
-// Of two runs the pair that has most to compare.
+// The two runs that have most to compare; of the page's own ones if there are two.
 function likelyPair(runs) {
   let most = 0, found = runs.slice(0, 2);
-  for (const a of runs)
-    for (const b of runs.slice(runs.indexOf(a) + 1)) {
+  const own = runs.filter((run) => run < OWN);
+  for (const a of own)
+    for (const b of own.length > 1 ? own.slice(own.indexOf(a) + 1) : runs.filter((run) => run !== a)) {
       const count = pairs(a, b, "fastest").length;
       if (count > most) [most, found] = [count, [a, b]];
     }
@@ -36,7 +37,7 @@ function drawCompare() {
   const box = byId("compare");
   const runs = timedRuns();
   if (runs.length < 2)
-    return box.replaceChildren(h("p", {}, "This page has one run. ",
+    return box.replaceChildren(h("p", {}, "This page has one run, and results/ has none of its problems. ",
       h("code", {}, "scripts/report.py before.csv after.csv"), " shows two, of one GPU or of two."));
   const [likelyA, likelyB] = likelyPair(runs);
   const a = runs.includes(Number(chosen.a ?? NaN)) ? Number(chosen.a) : likelyA;
@@ -64,6 +65,8 @@ function drawCompare() {
       `${list.filter((p) => p.told && p.ratio < 1).length}. ` +
       `Its speed is ${median(ratios).toFixed(2)}× the first's (median)` +
       (roofs.length ? `, its roofs are ${median(roofs).toFixed(2)}× as high.` : ".")),
+    report.runs[a].earlier === report.runs[b].earlier ? "" : h("p", {class: "warned"}, h("strong", {},
+      "The two were measured by different protocols. "), "The earlier one does not say what it can't tell apart."),
     figure,
     h("p", {class: "note"}, "A dot is a problem: to the right of 1 the second run takes less time. The short line " +
       "is what its measured roof promises (the median of the family). Hollow: not told apart."),
@@ -118,7 +121,7 @@ const pairSays = ({one, second, ratio, roofs, told}) => [
 function pairsTable(list, a, b) {
   const version = (row) => h("a", {href: whyOf(row)}, spoken(row.kernel));
   const several = report.runs[a].gpu !== report.runs[b].gpu;
-  const name = (run) => several ? report.runs[run].gpu : report.runs[run].name;
+  const name = (run) => several ? report.runs[run].gpu : `${report.runs[run].gpu} ${report.runs[run].name}`;
   return tableOf("both runs", [
     {title: "ladder", kind: "name", cell: ({second}) => named(second)},
     {title: "problem", value: ({second}) => second.bytes, cell: ({second}) => `${second.problem} ${second.cache}`},

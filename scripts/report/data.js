@@ -3,8 +3,30 @@
 // What was measured, and how it is grouped into ladders.
 
 const report = JSON.parse(document.getElementById("data").textContent);
-const rows = report.rows.map((cells) =>
-    Object.fromEntries(report.columns.map((column, i) => [column, cells[i]])));
+const rowsOf = ({columns, rows}) => rows.map((cells) =>
+    Object.fromEntries(columns.map((column, i) => [column, cells[i]])));
+const rows = rowsOf(report);
+const OWN = report.runs.length;  // runs of the page; behind them come those of results/
+
+// What a script element holds, unpacked when it is first asked for.
+const unpacked = {};
+function unpack(id) {
+  unpacked[id] ??= (async () => {
+    const packed = Uint8Array.from(atob(document.getElementById(id).textContent), (c) => c.charCodeAt(0));
+    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+    return JSON.parse(await new Response(stream).text());
+  })();
+  return unpacked[id];
+}
+
+// Puts the runs of results/ behind the page's own.
+async function addPublished() {
+  const more = await unpack("published");
+  if (report.runs.length > OWN) return;
+  for (const name of ["runs", "roofs", "sizes"]) report[name].push(...more[name]);
+  rows.push(...rowsOf(more));
+  report.versions = {...more.versions, ...report.versions};
+}
 
 const LADDER = ["family", "op", "dtype"];
 const unique = (values) => [...new Set(values)];
@@ -12,7 +34,11 @@ const agree = (a, b, names) => names.every((name) => a[name] === b[name]);
 const spoken = (kernel) => kernel.replaceAll("_", " ");
 const named = (row) => LADDER.map((name) => row[name]).filter(Boolean).join(" ");
 const ladderName = (row) => LADDER.map((name) => row[name]).join("/");
-const runTitle = (run) => `${report.runs[run].gpu} · ${report.runs[run].name}`;
+const gpuOf = (row) => report.runs[row.run].gpu;
+function runTitle(run) {
+  const {gpu, name, earlier} = report.runs[run];
+  return [gpu, name, run >= OWN && "published", earlier && "earlier protocol"].filter(Boolean).join(" · ");
+}
 const written = (row) => report.versions[`${row.family}/${row.kernel}`];
 const sizesOf = (row) => report.sizes.find((one) => agree(one, row, [...LADDER, "run"]));
 const isRoofs = (row) => row.family === "roofs";

@@ -77,7 +77,7 @@ function hideTip() {
 function says(row) {
   const level = row.ratio_text === "level";
   return [
-    `${spoken(row.kernel)} · ${row.problem}`, row.idea,
+    `${spoken(row.kernel)} · ${row.problem} · ${gpuOf(row)}`, row.idea,
     [row.time_text, row.burst_text && `burst ${row.burst_text}`, row.speed_text]
         .filter(Boolean).join(", "),
     row.joules_text && `${row.joules_text} a launch`,
@@ -102,6 +102,7 @@ function marks(row) {
   if (row.limited) found.push("at the power limit");
   if (row.launch_bound) found.push("short");
   if (row.earlier) found.push("earlier code");
+  if (report.runs[row.run].earlier) found.push("earlier protocol");
   return found;
 }
 

@@ -1,9 +1,10 @@
 // What is chosen stands in the address, so that it can be sent to others and the back button works.
 
-const FILTERS = ["family", "op", "dtype", "problem", "cache", "run"];
+// A page shows one run; what comes behind is what that run has.
+const FILTERS = ["run", "family", "op", "dtype", "problem", "cache"];
 const VIEWS = {story: drawStory, why: drawWhy, sizes: drawSizes, roof: drawRoof, compare: drawCompare,
                runs: () => {}};
-const FILTERED = {why: FILTERS, sizes: FILTERS.filter((name) => name !== "problem"), roof: FILTERS};
+const FILTERED = {story: ["run"], why: FILTERS, sizes: FILTERS.filter((name) => name !== "problem"), roof: FILTERS};
 const chosen = {};
 
 const form = byId("filters");
@@ -22,28 +23,44 @@ function go(changes) {
   location.hash = new URLSearchParams(to);
 }
 
-// Of the longest ladder that has what is chosen before `filter`, or of its main problem; over size the run
-// with the longest ranges.
+// The run of the longest ladder that has what is chosen; over size the one with the longest ranges.
+function preferredRun(runs) {
+  const asked = LADDER.filter((name) => chosen[name] !== undefined);
+  const ladders = Object.entries(report.main).map(([name, {run}]) => {
+    const [family, op, dtype] = name.split("/");
+    return {family, op, dtype, run};
+  });
+  const there = ladders.filter((one) => agree(one, chosen, asked));
+  const first = (there[0] ?? ladders[0]).run;
+  if (chosen.view !== "sizes" || !there.length) return first;
+  const joined = (run) => sizesOf({...there[0], run})?.ranges.flat().length ?? 0;
+  return runs.reduce((most, run) => joined(run) > joined(most) ? run : most, first);
+}
+
+// Of the longest ladder that has what is chosen before `filter`, or of its main problem.
 function preferred(filter, values) {
-  const fixed = LADDER.slice(0, FILTERS.indexOf(filter));
-  const [name, main] = Object.entries(report.main).find(([name]) =>
-      fixed.every((one, i) => chosen[one] === name.split("/")[i]));
-  const [family, op, dtype] = name.split("/");
-  const wanted = {family, op, dtype, ...main, cache: "cold"}[filter];
-  const first = values.includes(wanted) ? wanted : values[0];
-  if (filter !== "run" || chosen.view !== "sizes") return first;
-  const joined = (run) => sizesOf({...chosen, run})?.ranges.flat().length ?? 0;
-  return values.reduce((most, run) => joined(run) > joined(most) ? run : most, first);
+  const fixed = LADDER.includes(filter) ? LADDER.slice(0, LADDER.indexOf(filter)) : LADDER;
+  const wanted = Object.keys(report.main).map((name) => {
+    const [family, op, dtype] = name.split("/");
+    return {family, op, dtype, problem: report.runs[chosen.run].main[name], cache: "cold"};
+  }).filter((one) => agree(one, chosen, fixed)).map((one) => one[filter]);
+  return wanted.find((one) => values.includes(one)) ?? values[0];
 }
 
 // Each list offers what the choices before it leave; a choice that is no more gives way.
 function fillFilters() {
   const used = FILTERED[chosen.view];
-  form.hidden = !used;
+  form.hidden = !used || used.length === 1 && OWN === 1;
   if (!used) return;
-  let left = rows;
+  if (!report.runs[chosen.run]) chosen.run = preferredRun(Array.from({length: OWN}, (_, run) => run));
+  let left = rows.filter((row) => row.run < OWN || row.run === chosen.run);
   for (const filter of FILTERS) {
+    if (used.length === 1 && filter !== "run") {
+      form.elements[filter].parentElement.hidden = true;
+      continue;
+    }
     const values = unique(left.map((row) => row[filter]));
+    if (filter === "run") values.sort((a, b) => a - b);
     if (!values.includes(chosen[filter])) chosen[filter] = preferred(filter, values);
     if (filter !== "problem" || used.includes(filter))
       left = left.filter((row) => row[filter] === chosen[filter]);
@@ -56,10 +73,19 @@ function fillFilters() {
   }
 }
 
+// The tables that stand in the page without its script are of all runs.
+function showSummaryOf(run) {
+  const table = document.querySelector("#summary table");
+  for (const line of table?.tBodies[0].rows ?? [])
+    line.classList.toggle("of-another", Number(line.dataset.run) !== run);
+}
+
 const TITLES = Object.fromEntries([...document.querySelectorAll("section[data-view]")].map((section) =>
     [section.dataset.view, section.querySelector("h2").textContent]));
 
 function draw() {
+  if (report.runs.length === OWN && (chosen.view === "compare" || chosen.run >= OWN))
+    addPublished().then(() => report.runs.length > OWN && draw(), () => {});  // old browsers can't unpack
   hideTip();
   fillFilters();
   for (const section of document.querySelectorAll("section[data-view]"))
@@ -68,13 +94,16 @@ function draw() {
     link.toggleAttribute("aria-current", false);
     if (link.dataset.view === chosen.view) link.setAttribute("aria-current", "page");
     // A choice of a ladder goes along to the other views of it.
-    const kept = FILTERED[link.dataset.view] && FILTERED[chosen.view] && chosen.family
-        ? Object.fromEntries(FILTERS.map((name) => [name, chosen[name]])) : {};
+    const along = link.dataset.view === "story" ? ["run"] : FILTERS;
+    const kept = FILTERED[link.dataset.view] && FILTERED[chosen.view]
+        ? Object.fromEntries(along.map((name) => [name, chosen[name]])) : {};
     link.href = address(link.dataset.view, kept);
   }
-  const title = [TITLES[chosen.view], FILTERED[chosen.view] && named(chosen)].filter(Boolean).join(" · ");
+  const of = FILTERED[chosen.view] && chosen.family && named(chosen);
+  const title = [TITLES[chosen.view], of].filter(Boolean).join(" · ");
   document.title = `${title} · Kernel Ladder`;
   document.querySelector(`section[data-view=${chosen.view}] h2`).textContent = title;
+  showSummaryOf(chosen.run);
   VIEWS[chosen.view]();
   return title;
 }

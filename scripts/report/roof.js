@@ -72,10 +72,11 @@ function boundsTable(list) {
      cell: (row) => row.vendor || row.peer ? spoken(row.kernel) : h("a", {href: whyOf(row)}, spoken(row.kernel))},
     {title: "of the roof", kind: "share", value: (row) => row.share, cell: (row) => row.share > 0
         ? h("span", {style: `--share: ${row.share}%`}, row.share_text) : ""},
-    {title: "left to gain", kind: "number", value: (row) => row.share > 0 ? 100 / row.share : null,
+    {title: "left to gain", kind: "number left", value: (row) => row.share > 0 ? 100 / row.share : null,
      cell: (row) => row.share > 0 ? row.share < 100 ? asMultiple(100 / row.share) : "–" : ""},
     {title: "roof", kind: "wide", cell: (row) => row.roof},
-    {title: "speed", kind: "number", value: (row) => row.speed, cell: (row) => row.speed_text},
+    {title: "speed", kind: "number speed", value: (row) => row.speed, cell: (row) => row.speed_text},
+    {title: "GPU", kind: "gpu", cell: gpuOf},
     {title: "bound by", kind: "idea", cell: (row) => written(row)?.["Bound by"] ?? ""},
   ], list, {row: (row) => ({class: row.best ? "best" : ""})});
 }

@@ -162,6 +162,7 @@ function shapesTable(winners, unit) {
     {title: "speed", kind: "number", value: best((row) => row.speed), cell: best((row) => row.speed_text)},
     {title: `over ${unique(winners.map(({best}) => best.against).filter(Boolean)).join(" or ")}`, kind: "number", value: best((row) => row.ratio),
      cell: best((row) => row.ratio_text)},
+    {title: "GPU", cell: (one) => gpuOf(one.best)},
     {title: "marks", cell: (one) => h("span", {}, ...marks(one.best).map(badge))},
   ], winners);
 }

@@ -1,17 +1,17 @@
 // The first view: for each family one bar, from its first version to its fastest. A piece of a bar is
 // a version that came nearer to the roof than all before it.
 
-// The longest ladder of each family in the first run that timed it against a roof.
+// The longest ladder of each family that the run timed against a roof.
 function leadLadders() {
-  return unique(rows.map((row) => row.family)).filter((family) => family !== "roofs").map((family) => {
-    const timed = rows.filter((row) => row.family === family && row.time && row.share > 0 && row.cache !== "hot" &&
-                                       report.main[ladderName(row)].problem === row.problem);
-    const run = Math.min(...timed.filter((row) => row.simplest).map((row) => row.run));
+  const ofRun = rows.filter((row) => row.run === chosen.run && row.time && row.share > 0 && row.cache !== "hot" &&
+                                     report.runs[row.run].main[ladderName(row)] === row.problem);
+  return unique(ofRun.map((row) => row.family)).filter((family) => family !== "roofs").map((family) => {
     const ladders = new Map();
-    for (const row of timed.filter((row) => row.run === run))
+    for (const row of ofRun.filter((row) => row.family === family))
       ladders.set(ladderName(row), [...ladders.get(ladderName(row)) ?? [], row]);
     const rungs = (list) => list.filter((row) => !row.vendor && !row.peer).length;
-    return [...ladders.values()].sort((a, b) => rungs(b) - rungs(a))[0];
+    return [...ladders.values()].filter((list) => list.some((row) => row.simplest))
+        .sort((a, b) => rungs(b) - rungs(a))[0];
   }).filter(Boolean);
 }
 
@@ -62,7 +62,7 @@ function storyBar(list) {
   return h("li", {},
            h("a", {class: "family", href: address("why", {...pick(best), run: best.run})},
              h("strong", {}, best.family),
-             h("span", {}, [op, dtype, problem].filter(Boolean).join(" ")),
+             h("span", {}, [op, dtype, problem, gpuOf(best)].filter(Boolean).join(" ")),
              h("span", {class: "unseen"}, `, roof ${roof}: ${told.filter(Boolean).join(", ")}`)),
            h("div", {class: "track"}, h("span", {class: "roof-line", style: `left: ${at(100)}`}), ...pieces),
            h("div", {class: "told", "aria-hidden": true},
@@ -81,9 +81,9 @@ function headline(ladders) {
     const ends = [Math.min(...values), Math.max(...values)].map(write);
     return ends[0] === ends[1] ? ends[0] : `${ends[0]} to ${ends[1]}`;
   };
-  const gpus = unique(bests.map((row) => report.runs[row.run].gpu)).join(" and ");
+  const {gpu, earlier} = report.runs[chosen.run];
   return h("p", {class: "lead"},
-           `On ${gpus} the first versions reach ${span(firsts.map((row) => row.share), percentText)} of the ` +
+           `On ${gpu}${earlier ? ", by the earlier protocol," : ""} the first versions reach ${span(firsts.map((row) => row.share), percentText)} of the ` +
            `roof, the fastest ${span(bests.map((row) => row.share), percentText)}; the longest climb is ` +
            `${asMultiple(Math.max(...climbs))}. ` +
            (against.length ? `Of ${against.length} with a vendor's library to compare, ` +

@@ -57,11 +57,11 @@ function sortable(table) {
 
 // A field above a table that hides the rows in which some of its words are not.
 function searchable(scroll, what) {
-  const lines = [...scroll.querySelectorAll("tbody tr")];
   const input = h("input", {type: "search", autocomplete: "off"});
   const count = h("span", {class: "note", role: "status"});
   input.oninput = () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const lines = [...scroll.querySelectorAll("tbody tr:not(.of-another)")];
     for (const line of lines) {
       const text = line.textContent.toLowerCase();
       line.hidden = !words.every((word) => text.includes(word));

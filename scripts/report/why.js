@@ -1,22 +1,11 @@
 // A ladder as a path of steps, and one step in full: what it gains, what is written about it, the counts
 // that moved, and the difference of the sources.
 
-// The sources and what is written about them, unpacked when they are first asked for.
-let unpacked = null;
-function unpackedTexts() {
-  unpacked ??= (async () => {
-    const packed = Uint8Array.from(atob(byId("texts").textContent), (c) => c.charCodeAt(0));
-    const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
-    return JSON.parse(await new Response(stream).text());
-  })();
-  return unpacked;
-}
-
 function drawWhy() {
   const list = rows.filter((row) => agree(row, chosen, [...LADDER, "problem", "cache", "run"]));
   const steps = pathOf(list);
   const shown = steps.find(({row}) => row.kernel === chosen.version) ??
-      steps.find(({row, onSpine}) => onSpine && row.simplest) ?? steps[0];
+      steps.find(({onSpine}) => onSpine) ?? steps[0];
   const others = list.filter((row) => row.vendor || row.peer);
   if (!shown) return byId("why").replaceChildren(h("p", {}, "No version of ours is here."), ...others.map(badges));
   const best = Math.max(...list.map((row) => row.share ?? 0), 100);
@@ -24,6 +13,8 @@ function drawWhy() {
   const path = h("ol", {class: "path"}, ...links.map((link, i) =>
       h("li", {class: steps[i].onSpine ? "" : "side"}, link)));
   roving(links);
+  const now = links[steps.indexOf(shown)].parentElement;
+  requestAnimationFrame(() => { path.scrollLeft = now.offsetLeft - path.offsetLeft - 40; });  // where it is a strip
   const largest = steps.filter(({onSpine, gain}) => onSpine && gain?.told && gain.gain > 1)
       .sort((a, b) => b.gain.gain - a.gain.gain).slice(0, 3);
   byId("why").replaceChildren(
@@ -67,7 +58,7 @@ function stepParts(step, steps) {
   const description = ["Idea", "Vs", "Bound by", "Limits", "Tile"].filter((name) => head?.[name])
       .flatMap((name) => [h("dt", {}, name), h("dd", {}, head[name])]);
   const texted = h("div", {class: "texts"}, h("p", {class: "note"}, "…"));
-  unpackedTexts().then((all) => texted.replaceChildren(...writtenParts(row, before, all)),
+  unpack("texts").then((all) => texted.replaceChildren(...writtenParts(row, before, all)),
                () => texted.replaceChildren(h("p", {class: "note"},
                    "This browser can't unpack the sources (DecompressionStream).")));
   return [
@@ -207,6 +198,7 @@ function ladderTable(list) {
     {title: "SM clock", kind: "number", cell: (row) => number(row.mhz, " MHz")},
     {title: "power", kind: "number", cell: (row) => number(row.watts, " W")},
     {title: "energy", kind: "number", cell: (row) => row.joules_text},
+    {title: "GPU", cell: gpuOf},
     {title: "marks", cell: badges},
   ], list, {row: (row) => ({class: row.best ? "best" : ""})});
 }

@@ -25,10 +25,10 @@ class Banks {
     }
     const most = Math.min(mostWaves, LANES);
     this.cell = 18;
-    this.waveHeight = most > 16 ? 9 : 12;
+    this.waveHeight = most > 16 ? 8.5 : 12;
     parent.append(element(
         "h3", {}, element("b", {}, "Shared memory"),
-        ": 32 banks side by side. The lanes of this request queue at their banks; each row is one turn (wavefront)"));
+        ": lanes queue at its 32 banks, a row is a turn"));
     const margin = NARROW.matches ? 30 : 0;  // for larger letters
     this.left = -margin;
     this.queue =

@@ -67,7 +67,7 @@ const KINDS = [
     unit: "wavefront"
   },
 ];
-const NARROW = matchMedia("(max-width: 900px)");
+const NARROW = matchMedia("(max-width: 600px)");  // pictures have fewer columns and larger letters
 const $ = (id) => document.getElementById(id);
 const element = (name, attributes = {}, ...children) => {
   const svg = ["svg", "rect", "path", "text", "line", "g", "title"].includes(name);

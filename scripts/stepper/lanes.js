@@ -25,8 +25,7 @@ class Lanes {
       tell: (column, row) => this.tell(row * across + column)
     });
     parent.replaceChildren(
-        element("h3", {}, "The 32 lanes of the warp, and the value in each one's hand (its register)"), svg,
-        this.caption);
+        element("h3", {}, element("b", {}, "Lanes"), " of the warp, and what each one holds"), svg, this.caption);
   }
 
   tell(lane) {

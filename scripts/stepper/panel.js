@@ -11,7 +11,7 @@ class Panel {
     this.choice.value = chosen;
     this.choice.addEventListener("change", () => player.show());
     this.idea = element("span", {class: "idea"});
-    this.whom = element("span", {class: "idea"});
+    this.whom = element("span", {class: "whom"});
     this.saying = element("div", {class: "say", "aria-live": "polite"});
     this.source =
         element("div", {class: "source", tabindex: "0", role: "region", "aria-label": "Source of the kernel"});
@@ -20,9 +20,10 @@ class Panel {
     this.banks = element("div", {class: "picture banks"});
     this.counts = element("table", {class: "counts"});
     this.timeline = element("div", {class: "picture timeline"});
+    this.touched =
+        element("div", {class: "touched"}, this.memory, this.counts, this.banks, this.timeline);
     this.root.append(
-        element("header", {}, this.choice, this.idea, this.whom), this.saying, this.source, this.lanes, this.memory,
-        this.counts, this.banks, this.timeline);
+        element("header", {}, this.choice, this.idea, this.whom), this.saying, this.source, this.lanes, this.touched);
   }
 
   open(trace, mostWaves, mostUnits) {
@@ -55,7 +56,8 @@ class Panel {
     if (trace.list.some((step) => step.note))
       this.memory.before(this.timeline);
     else
-      this.root.append(this.timeline);
+      this.touched.append(this.timeline);
+    this.touched.scrollTop = 0;
   }
 
   go(at) {
@@ -79,6 +81,21 @@ class Panel {
     this.parts.banks.show(step, this.history);
     this.parts.counts.show(at);
     this.parts.timeline.show(at);
+    this.follow(step);
+  }
+
+  /** Scrolls to what the step touches, as little as that takes. */
+  follow(step) {
+    const {touched} = this, view = this.parts.memory.find((one) => one.place === step.place);
+    const part = step.cells ? this.parts.banks.queue : step.kind ? view && view.svg : step.note && this.timeline;
+    if (!part) return;
+    const box = touched.getBoundingClientRect(), {top, bottom} = part.getBoundingClientRect();
+    const heading = part.previousElementSibling ? part.previousElementSibling.offsetHeight + 4 : 0;
+    const room = box.height - (bottom - top);
+    if (top - heading < box.top || room < heading)
+      touched.scrollTop += top - Math.max(0, Math.min(heading, room)) - box.top;
+    else if (bottom > box.bottom)
+      touched.scrollTop += bottom - box.bottom;
   }
 
   showLine(step) {

@@ -34,13 +34,24 @@ const player = {
       $("panels").style.gridTemplateColumns = "minmax(0, 1fr)";
       $("panels").style.maxWidth = "860px";
     }
-    $("first").addEventListener("click", () => this.go(0));
-    $("last").addEventListener("click", () => this.go(this.steps - 1));
-    $("back").addEventListener("click", () => this.go(this.at - 1));
-    $("next").addEventListener("click", () => this.go(this.at + 1));
-    $("play").addEventListener("click", () => this.toggle());
-    $("waste").addEventListener("click", () => this.nextWaste());
-    $("scrubber").addEventListener("input", (event) => this.go(Number(event.target.value)));
+    const actions = {
+      first: () => this.go(0),
+      last: () => this.go(this.steps - 1),
+      back: () => this.go(this.at - 1),
+      next: () => this.go(this.at + 1),
+      play: () => this.toggle(),
+      waste: () => this.nextWaste()
+    };
+    for (const [id, action] of Object.entries(actions)) {
+      $(id).addEventListener("click", () => {
+        action();
+        this.bringIntoView();
+      });
+    }
+    $("scrubber").addEventListener("input", (event) => {
+      this.go(Number(event.target.value));
+      this.bringIntoView();
+    });
     $("speed").addEventListener("change", () => {
       if (this.timer) {
         this.pause();
@@ -50,7 +61,16 @@ const player = {
     document.addEventListener("keydown", (event) => this.key(event));
     NARROW.addEventListener("change", () => this.show(this.at));
     this.tab(0);
-    this.show(Number(wanted[2]) || 0);
+    const at = Number(wanted[2]) || 0;
+    this.show(at);
+    if (at > 0) this.bringIntoView();
+  },
+
+  /** The reader has come for the steps: what is before them folds away, and they fill the screen. */
+  bringIntoView() {
+    $("primer").open = false;
+    const {top, bottom} = $("stage").getBoundingClientRect();
+    if (top < 0 || bottom > $("controls").getBoundingClientRect().top + 1) $("stage").scrollIntoView();
   },
 
   show(at = 0) {
@@ -72,7 +92,7 @@ const player = {
 
   /** Pictures of the two that show the same begin at the same height. */
   align() {
-    for (const name of ["lanes", "memory", "counts", "timeline"]) {
+    for (const name of ["memory", "counts", "timeline"]) {
       const parts = this.panels.map((panel) => panel[name]);
       for (const part of parts) part.style.marginBottom = "";
       if (parts.some((part) => !part.nextElementSibling)) continue;
@@ -88,7 +108,7 @@ const player = {
         panel.tab.setAttribute("aria-selected", i === side);
         panel.tab.tabIndex = i === side ? 0 : -1;
       }
-      if (i === side && panel.trace) panel.showLine(panel.trace.list[panel.at]);
+      if (i === side && panel.trace) panel.go(panel.at);  // what it scrolls in has a height now
     });
   },
 
@@ -120,6 +140,7 @@ const player = {
     let at = 0;
     while (at < this.steps - 1 && this.stepOf(panel, at) < step) ++at;
     this.go(at);
+    this.bringIntoView();
   },
 
   nextWaste() {
@@ -176,6 +197,7 @@ const player = {
     event.preventDefault();
     if (event.key !== " ") this.pause();
     keys[event.key]();
+    this.bringIntoView();
   },
 };
 

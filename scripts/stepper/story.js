@@ -134,11 +134,7 @@ function showWhy(a, b) {
     if (item.step) {
       const button = element("button", {type: "button"}, "Show me");
       button.addEventListener("click", () => {
-        const panel = player.panels[Math.min(item.panel, player.panels.length - 1)];
-        player.goTo(panel, item.step.index);
-        (item.step.cells ? panel.banks : $("stage")).scrollIntoView({
-          behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth"
-        });
+        player.goTo(player.panels[Math.min(item.panel, player.panels.length - 1)], item.step.index);
       });
       line.append(" ", button);
     }

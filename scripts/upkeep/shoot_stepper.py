@@ -12,7 +12,7 @@ ROOT = browser.Path(__file__).resolve().parent.parent.parent
 DOCS = ROOT / "docs"
 SHOTS = (
     # picture, page, versions and step, width, height, colours
-    ("stepper-light.png", "transpose.html", "v02,v03,17", 1400, 1330, "light"),
+    ("stepper-light.png", "transpose.html", "v02,v03,17", 1400, 1280, "light"),
     ("stepper-dark.png", "ring.html", "v11,v12,60", 1400, 1000, "dark"),
     ("stepper-phone.png", "transpose.html", "v01,v02,8", 390, 844, "light"),
 )
@@ -28,7 +28,6 @@ def main() -> None:
             page.width(width, height)
             page.media(prefers_color_scheme=colours, prefers_reduced_motion="reduce")
             page.open(DOCS / "site" / file, at)
-            page.run("document.querySelector('#stage').scrollIntoView()")
             page.screenshot(DOCS / picture)
             print(DOCS / picture)
 

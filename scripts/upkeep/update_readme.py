@@ -24,6 +24,7 @@ nothing: it names what is out of date, if anything, and then exits with 1.
 
 examples:
   scripts/upkeep/update_readme.py            after a CSV was added to results/<gpu>/, or a kernel changed
+  scripts/upkeep/update_readme.py mine.csv   takes a run of your own card into results/<gpu>/ first
   scripts/upkeep/update_readme.py --check    as ctest does
 """
 
@@ -35,6 +36,7 @@ import hashlib
 import math
 import os
 import re
+import string
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -592,13 +594,45 @@ def main_pictures(runs: Runs) -> list[Picture]:
     return chosen + family_pictures(runs, "gemm", "roofline")
 
 
+def taken_in(path: Path, root: Path) -> Path:
+    """A run's copy under results/<gpu>/, named by the day it was measured."""
+    rows = [row for row in ladder_csv.read(path) if row.backend != "host"]
+    devices, commits = (sorted({getattr(row, name) for row in rows}) for name in ("device", "git_sha"))
+    if not rows:
+        raise LadderError(f"{path} has no row of a GPU: ./bench on one measures it.")
+    if len(devices) > 1:
+        raise LadderError(f"{path} is of several GPUs ({', '.join(devices)}): each needs a file of its own.")
+    if dirty := [sha for sha in commits if sha.endswith("-dirty")]:
+        raise LadderError(f"{path} is of code that is in no commit ({', '.join(dirty)}): commit, build and "
+                          "measure again, so that others can tell what it measured.")  # fmt: skip
+    folder = ladder_csv.results_folder(devices[0], root)
+    data = path.read_bytes()
+    for other in folder.glob("*.csv"):
+        if other.read_bytes() == data:
+            raise LadderError(f"{path} is there already, as {other.relative_to(root)}.")
+    day = max(row.timestamp for row in rows)[: len("2026-01-31")]
+    names = (folder / f"{day}{letter}.csv" for letter in ("", *string.ascii_lowercase[1:]))
+    free = next((name for name in names if not name.exists()), None)
+    if free is None:
+        raise LadderError(f"{folder.relative_to(root)} has 26 files of {day}: name one yourself.")
+    folder.mkdir(parents=True, exist_ok=True)
+    free.write_bytes(data)
+    return free
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("csv", type=Path, nargs="?", help="a run to take into results/<gpu>/ first")
     parser.add_argument("--check", action="store_true", help="only name what is out of date")
     parser.add_argument("--root", type=Path, default=ladder_csv.ROOT, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.csv and options.check:
+        raise LadderError("--check writes nothing, so it takes no CSV in.")
+    if options.csv:
+        ladder_csv.needs_package("matplotlib")
+        print(taken_in(options.csv, options.root).relative_to(options.root))
 
     found = pages(options.root)
     pictures = {p.path: p for page in found for p in page.pictures}
