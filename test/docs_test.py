@@ -13,9 +13,8 @@ A page's fences tell what is done with them:
 Of the commands in README.md and CONTRIBUTING.md the flags are looked up, too, and of all links
 whether the file is there.
 
-Usage: docs_test.py BUILD [TREE]; the copy is configured as that build folder was. TREE is taken instead
-of a copy, and is spoilt: one whose build/host is built, with all families or with fewer. Exits with 77
-if all that could run passed, but something to draw with is missing.
+Usage: docs_test.py BUILD; the copy is configured as that build folder was. Exits with 77 if all that could
+run passed, but something to draw with is missing.
 """
 
 from __future__ import annotations
@@ -170,13 +169,12 @@ def main() -> int:
     found = blocks()
     failures, missing = check_links(), set()
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as of_all:
-        tree, whole = Path(*sys.argv[2:] or [folder]).resolve(), Path(of_all)
+        tree, whole = Path(folder).resolve(), Path(of_all)
         built_tree(whole, build)
-        if not sys.argv[2:]:
-            copy_tree(tree)
-            if problem := configure(tree, build):
-                print(problem)
-                return 1
+        copy_tree(tree)
+        if problem := configure(tree, build):
+            print(problem)
+            return 1
         write_examples(tree, found)
         subprocess.run(["cmake", "--build", "build/host", "--parallel", str(os.cpu_count()),
                         "--target", "bench", "kernels_on_host_test"], cwd=tree)  # fmt: skip
