@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -133,10 +134,16 @@ TEST(Sweep, TimeInWhichItIsStoppedIsNoKernels) {
     }
     right(call, nullptr);
   });
-  Told told;
-  Sweep sweep(open_host, 1, 2);
-  EXPECT_THAT(verdicts(sweep.measure(group_of({&stops}), told.listener())), ElementsAre(passed));
-  EXPECT_THAT(told.faults, testing::IsEmpty());
+  const pid_t process = fork();  // a shell would take a test that stops for a job to be put aside
+  if (process == 0) {
+    Told told;
+    Sweep sweep(open_host, 1, 2);
+    const auto rows = sweep.measure(group_of({&stops}), told.listener());
+    _exit(told.faults.empty() && verdicts(rows) == std::vector{passed} ? 0 : 1);
+  }
+  int status = 0;
+  waitpid(process, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Sweep, AFaultOnATestProblemIsNotRepeatedOnOtherProblems) {
