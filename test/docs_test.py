@@ -11,7 +11,7 @@ A page's fences tell what is done with them:
   ```            only to be read
 
 Of the commands in README.md and CONTRIBUTING.md the flags are looked up, too, and of all links
-whether the file is there.
+whether the file is there. At last the cells of examples/notebook/ladder.ipynb run.
 
 Usage: docs_test.py BUILD; the copy is configured as that build folder was. Exits with 77 if all that could
 run passed, but something to draw with is missing.
@@ -19,6 +19,7 @@ run passed, but something to draw with is missing.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -33,6 +34,7 @@ import skips
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = sorted((ROOT / "docs").glob("*.md"))
+NOTEBOOK = ROOT / "examples" / "notebook" / "ladder.ipynb"
 OTHERS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]  # whose links and flags are looked up
 # Of the copy, besides the examples: what the pages name, as each takes long to build.
 FAMILY, VERSIONS = "transpose", re.compile(r"v0[1-6]|v10")
@@ -131,6 +133,26 @@ def run(block: Block, tree: Path) -> tuple[str, str]:
     return result.stdout, f"exit code {result.returncode}" if result.returncode else ""
 
 
+# In place of scripts/bench, which would look for a compiler of its own
+BENCH = """#!/bin/sh
+cmake --build build/host --target bench >&2 && exec build/host/bench "$@"
+"""
+
+
+def run_notebook(tree: Path) -> str:
+    """What is wrong with the notebook's cells, one after the other."""
+    (tree / "scripts" / "bench").write_text(BENCH, encoding="utf-8")
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    code = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "code")
+    result = subprocess.run([sys.executable, "-c", code], cwd=tree, text=True, encoding="utf-8",
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # fmt: skip
+    expected = ("v02 smem_tile ", "32-way !", "All 4 versions passed their checks", "v90_two_words",
+                "shared_load   ■□ 2 where 1 would do", "shared_load   ■ 1 where 1 would do")  # fmt: skip
+    lost = [part for part in expected if part not in result.stdout]
+    wrong = result.returncode or lost or [*tree.glob("src/kernels/*/v90*")]
+    return f"exit code {result.returncode}, not printed: {lost}\n{result.stdout}" if wrong else ""
+
+
 def built_tree(to: Path, build: Path) -> None:
     """A tree whose build/host is a build of all families; the scripts find theirs beside them."""
     shutil.copytree(ROOT / "scripts", to / "scripts")
@@ -198,6 +220,8 @@ def main() -> int:
             print(block.place, "FAILED" if wrong else "ok", flush=True)
             if wrong:
                 failures.append(f"{block.place}: {wrong}")
+        if wrong := run_notebook(tree):
+            failures.append(f"{NOTEBOOK.relative_to(ROOT)}: {wrong}")
     print(*failures, sep="\n")
     return skips.status(not failures, missing)
 
