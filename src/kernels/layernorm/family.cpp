@@ -22,10 +22,11 @@ struct Contract : Base {
     return op == "add" ? "v22_" : op == "backward" ? "v36_" : "v13_";
   }
   static std::vector<ladder::InputSet> input_sets() {
-    return {{"uniform", ladder::uniform_value},     {"offset", of_x<offset>},
-            {"large", of_x<row_norm::large>},       {"outliers", of_x<row_norm::outlier>},
-            {"huge", of_x<row_norm::huge>},         {"constant", of_x<constant>},
-            {"denormals", of_x<row_norm::denormal>}};
+    return {{"uniform", ladder::uniform_value},      {"offset", of_x<offset>},
+            {"large", of_x<row_norm::large>},        {"outliers", of_x<row_norm::outlier>},
+            {"huge", of_x<row_norm::huge>},          {"constant", of_x<constant>},
+            {"denormals", of_x<row_norm::denormal>}, {"NaN", of_x<row_norm::sparse_nan>},
+            {"largest", row_norm::largest}};
   }
 };
 

@@ -24,7 +24,9 @@ struct Contract : Base {
             {"huge", of_x<row_norm::huge>},
             {"tiny", of_x<tiny>},
             {"zero", of_x<zero>},
-            {"denormals", of_x<row_norm::denormal>}};
+            {"denormals", of_x<row_norm::denormal>},
+            {"NaN", of_x<row_norm::sparse_nan>},
+            {"largest", row_norm::largest}};
   }
 };
 

@@ -123,6 +123,17 @@ inline double denormal(std::uint64_t bits) {
   return (bits % 2 == 0 ? 1e-39 : 1e-5) * uniform(bits);
 }
 
+// A row with one is all NaN.
+inline double sparse_nan(std::uint64_t bits) {
+  return bits % 2048 == 0 ? std::numeric_limits<double>::quiet_NaN() : uniform(bits);
+}
+
+// The largest of which a row of 2^18 has a sum of squares in fp32's range.
+inline double largest(std::uint64_t bits, const ladder::Array& array) {
+  if (array.name != "x") return uniform(bits);
+  return (array.dtype == ladder::DType::f16 ? 65504 : 0x1p54) * uniform(bits);
+}
+
 template <double kX(std::uint64_t bits)>
 double of_x(std::uint64_t bits, const ladder::Array& array) {
   return array.name == "x" ? kX(bits) : uniform(bits);

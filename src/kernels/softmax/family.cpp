@@ -8,6 +8,7 @@ namespace reference_of = softmax_reference;
 using ladder::Array;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // From 0 to 1.
 double fraction(std::uint64_t bits) { return 0.5 + 0.5 * ladder::uniform(bits); }
@@ -35,6 +36,17 @@ double climbing_value(std::uint64_t index, std::uint64_t bits, const Array& arra
 
 // exp underflows, but relative to the row's largest element.
 double constant_value(std::uint64_t, const Array&) { return -20000; }
+
+// A row with a NaN or +inf is all NaN. Of finite ones the largest overflows where it is scaled before the
+// maximum is subtracted.
+double special_value(std::uint64_t bits, const Array& array) {
+  if (bits % 2048 != 0) return ladder::uniform(bits);
+  const double largest = array.dtype == ladder::DType::f16 ? 65504 : 0x1p128;
+  const std::uint64_t kind = bits / 2048 % 8;
+  if (kind == 0) return kNaN;
+  if (kind == 1) return kInfinity;
+  return kind < 5 ? 0.75 * largest : -0.125 * largest;
+}
 
 // Of bf16 and f32 denormal, of f16 zero.
 double denormal_value(std::uint64_t bits, const Array&) { return 0x1p-127 * ladder::uniform(bits); }
@@ -69,6 +81,13 @@ double low_log_probability(std::uint64_t bits, const Array& array) {
   return array.name == "y" ? -200 * fraction(bits) : ladder::uniform(bits);
 }
 
+// In few dy a NaN or an infinity, which the whole row sees.
+template <double kOthers(std::uint64_t bits, const Array&)>
+double special_dy(std::uint64_t bits, const Array& array) {
+  if (array.name == "y" || bits % 4096 != 0) return kOthers(bits, array);
+  return bits & 4096 ? kNaN : kInfinity;
+}
+
 double masked_log_probability(std::uint64_t bits, const Array& array) {
   return array.name == "y" && bits % 4 == 0 ? -kInfinity : log_probability(bits, array);
 }
@@ -83,13 +102,15 @@ std::vector<ladder::InputSet> input_sets_of() {
     return {{"uniform", probability},
             {"sparse", sparse_probability},
             {"constant", constant_probability},
-            {"denormal", denormal_probability}};
+            {"denormal", denormal_probability},
+            {"special", special_dy<probability>}};
   }
   if (std::same_as<Op, log_softmax_backward>) {
     return {{"uniform", log_probability},
             {"low", low_log_probability},
             {"masked", masked_log_probability},
-            {"constant", constant_log_probability}};
+            {"constant", constant_log_probability},
+            {"special", special_dy<log_probability>}};
   }
   // Of a row of nothing but -inf cuDNN makes zeros.
   return {{"uniform", ladder::uniform_value},
@@ -98,6 +119,7 @@ std::vector<ladder::InputSet> input_sets_of() {
           {.name = "mostly masked", .value = mostly_masked_value, .gpu_exception = "v00_cudnn"},
           {.name = "climbing", .at = climbing_value},
           {"constant", constant_value},
+          {"special", special_value},
           {"denormal", denormal_value}};
 }
 
