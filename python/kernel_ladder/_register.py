@@ -78,12 +78,10 @@ def _differentiable(
         setup(ctx, args, output)
         return output
 
-    none = (None,) * len(defaults)
-
     def gradients(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         found = backward(ctx, *grads)
         found = found if isinstance(found, tuple) else (found,)
-        return (None, *found, *none[len(found) :])
+        return (None, *found, *(None for _ in defaults[len(found) :]))
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
     function: Any = type(name, (_SingleLevelFunction,), members)
@@ -100,7 +98,6 @@ def _differentiable(
             return function.apply(keys, *args)
 
     _library.impl(name, call, "Autograd", with_keyset=True)
-
     _library.impl(name, formula, "FuncTorchBatched")
 
 
