@@ -191,6 +191,19 @@ class Derivatives(TestCase):
             names = [one.kernel.split("/")[:2] for one in kl.explain(gradient)]
             self.assertEqual(names, [["rmsnorm", "f32"], ["rmsnorm", "backward"]])
 
+    def test_compiled_transforms(self) -> None:
+        for device in DEVICES:
+            x, w = torch.randn(3, 8, device=device), torch.randn(8, device=device)
+
+            def f(x: Tensor) -> Tensor:
+                return kl.ops.softmax(kl.ops.rms_norm(x, (8,), w)).square().sum()
+
+            for transformed in (func.grad(f), torch.vmap(f), torch.vmap(func.grad(f)),
+                                lambda x: func.jvp(f, (x,), (x,))):  # fmt: skip
+                torch.compiler.reset()
+                compiled = torch.compile(transformed, backend="aot_eager")
+                self.assert_near(compiled(x), transformed(x), torch.float32)
+
     def test_versions_have_no_gradient_and_say_so(self) -> None:
         version = kl.version("softmax/f32/v03_warp_shuffle")
         x = torch.randn(3, 8)

@@ -55,6 +55,19 @@ class Operators(TestCase):
     def test_opcheck_of_those_without_a_gradient(self) -> None:
         self.for_each(lambda call: opcheck(getattr(K, f"_{call.name}"), (*call.inputs, *call.others)))
 
+    def test_opcheck_of_gradients(self) -> None:
+        for device in DEVICES:
+            def new(*shape: int) -> Tensor:
+                return torch.randn(*shape, device=device, requires_grad=True)
+
+            q, k, v, do = (new(1, 2, 5, 64).detach().bfloat16().requires_grad_() for _ in range(4))
+            o, lse = (x.detach() for x in K.attention(q, k, v))
+            opcheck(K.softmax_backward, (new(3, 8), new(3, 8)))
+            opcheck(K.log_softmax_backward, (new(3, 8), new(3, 8)))
+            opcheck(K.layer_norm_backward, (new(3, 8), new(3, 8), new(8)))
+            opcheck(K.rms_norm_backward, (new(3, 8), new(3, 8), new(8), 0.5))
+            opcheck(K.attention_backward, (do, q, k, v, o, lse, True))
+
     def test_ops_take_the_gradient_where_one_is_needed(self) -> None:
         x = torch.randn(2, 5, requires_grad=True)
         self.assertTrue(kl.ops.softmax(x).requires_grad)
@@ -498,6 +511,30 @@ class OnTheGpu(TestCase):
             torch.cuda.synchronize()
             for results, right in zip(found, expected):
                 self.assert_same(results, right)
+
+    def test_each_operator_and_its_derivatives_on_two_streams(self) -> None:
+        def step(call: Call, inputs: list[Tensor]) -> list[Tensor]:
+            y = sum(y.float().sin().sum() for y in several(call.function()(*inputs)) if y.requires_grad)
+            first = torch.autograd.grad(y, inputs, create_graph=True)
+            penalty = sum(g.float().sin().sum() for g in first)
+            second = torch.autograd.grad(penalty, inputs, allow_unused=True, materialize_grads=True)
+            return [x.detach() for x in (*first, *second)]
+
+        def test(call: Call) -> None:
+            others = [x.detach().neg().requires_grad_() for x in call.inputs]
+            expected = [step(call, one) for one in (call.inputs, others)]
+            torch.cuda.synchronize()
+            for _ in range(5):
+                found = []
+                for stream, one in zip(streams, (call.inputs, others)):
+                    with torch.cuda.stream(stream):
+                        found.append(step(call, one))
+                torch.cuda.synchronize()
+                for results, right in zip(found, expected):
+                    self.assert_near(results, right, call.inputs[0].dtype)
+
+        streams = [torch.cuda.Stream() for _ in range(2)]
+        self.for_each(test, grad=True, devices=["cuda"])
 
     def test_graphs_may_be_replayed_at_the_same_time(self) -> None:
         for call in self.large_calls():

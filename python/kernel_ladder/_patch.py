@@ -7,6 +7,7 @@ class's own. Hugging Face's attention, which models choose by name, is asked lik
 from __future__ import annotations
 
 import copy
+import copyreg
 import functools
 import sys
 from typing import Any, Callable, Iterable, Optional
@@ -35,8 +36,6 @@ _DEVICES = ("cpu", "cuda") if has_cuda() else ("cpu",)
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 # Other classes, such as distributed tensors, have their own ways.
 _CLASSES = (Tensor, torch.nn.Parameter, FakeTensor, FunctionalTensor)
-
-
 _LEAST_EPS = torch.finfo(torch.float32).tiny
 
 
@@ -79,15 +78,16 @@ class _Swapped:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """For copies and pickles, which find no class made here by its name."""
-        _, _, *rest = super().__reduce_ex__(2)
-        kind, before = type(self).__bases__
-        return (_new, (kind, before), *rest)
+        make, arguments, *rest = super().__reduce_ex__(2)
+        made_of = vars(type(self)).get("made_of")  # but not of a class that another library has derived
+        if made_of and make is copyreg.__newobj__:  # type: ignore[attr-defined]
+            make, arguments = _new, made_of
+        return (make, arguments, *rest)
 
-
-    def __prepare_scriptable__(self) -> Any:
+    def __prepare_scriptable__(self: Any) -> Any:
         """For torch.jit.script, which compiles a forward from its source: as it was before."""
-        one: Any = copy.copy(self)
-        one.__class__ = type(self).__bases__[1]
+        one = copy.copy(self)
+        one.__class__ = self.made_of[1]
         return one
 
 
@@ -99,8 +99,11 @@ def _new(kind: type, before: type) -> Any:
 @functools.lru_cache(maxsize=None)
 def _swapped(kind: type, before: type) -> type:
     """A class under the name of what was there before, by which other libraries may know it."""
-    names = {"__module__": before.__module__, "__qualname__": before.__qualname__, "__doc__": before.__doc__}
-    return type(before.__name__, (kind, before), names)
+    members = {
+        "__module__": before.__module__, "__qualname__": before.__qualname__, "__doc__": before.__doc__,
+        "made_of": (kind, before),
+    }  # fmt: skip
+    return type(before.__name__, (kind, before), members)
 
 
 class _LayerNorm(_Swapped):
@@ -221,7 +224,7 @@ def _norm(module: Any) -> Found:
     if not isinstance(weight, Tensor) or weight.dim() != 1 or getattr(module, "bias", None) is not None:
         return None, "it has more or less than a weight"
     if not isinstance(eps, float):
-        return None, "its eps is no number"
+        return None, "its eps is no float"
     cols = weight.numel()
     own = 1 + _random(cols)
     x = torch.stack([_random(cols), _random(cols) * eps**0.5])  # eps counts in the second row
@@ -298,6 +301,7 @@ def _can_attend(
         and query.dim() == key.dim() == 4
         and key.shape == value.shape
         and (query.size(0), query.size(3)) == (key.size(0), key.size(3))
+        and key.size(1) > 0
         and query.size(1) % key.size(1) == 0
         and not torch.are_deterministic_algorithms_enabled()  # as its gradients are not
     )
@@ -343,7 +347,9 @@ def _swap_attention(modules: Iterable[torch.nn.Module], done: Patched) -> None:
     """Of those of Hugging Face's modules that choose it by name."""
     name, sdpa = "attention", "sdpa"
     for module in modules:
-        functions = getattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS", None)
+        functions = getattr(
+            sys.modules.get(type(module).__module__), "ALL_ATTENTION_FUNCTIONS", None
+        )
         if functions is None or "Attention" not in type(module).__name__:
             continue
         chosen = getattr(getattr(module, "config", None), "_attn_implementation", None)

@@ -26,11 +26,10 @@ def _like(x: Tensor) -> Tensor:
     return torch.empty_like(x, memory_format=torch.contiguous_format)
 
 
-def is_differentiated(*args: Any) -> bool:
-    """Whether a call needs a derivative of any kind, or is one of torch.func's transforms."""
-    # Both private: their public ways cost a call a microsecond.
-    if torch._C._are_functorch_transforms_active() or forward_ad._current_level >= 0:
-        return True
+# What follows asks PyTorch's private parts where their public ways cost a call a microsecond.
+
+
+def _needs_gradient(args: Sequence[Any]) -> bool:
     if torch.is_grad_enabled():
         for x in args:
             if isinstance(x, Tensor) and x.requires_grad:
@@ -38,8 +37,22 @@ def is_differentiated(*args: Any) -> bool:
     return False
 
 
-def _has_tangent(x: Any) -> bool:
-    return isinstance(x, Tensor) and forward_ad.unpack_dual(x).tangent is not None
+def _is_transformed() -> bool:
+    """By torch.func."""
+    return torch._C._are_functorch_transforms_active()
+
+
+def _has_tangents(args: Sequence[Any]) -> bool:
+    # forward_ad.unpack_dual knows of no level in compiled code
+    for x in args:
+        if isinstance(x, Tensor) and torch._VF._unpack_dual(x, level=0)[1] is not None:
+            return True
+    return False
+
+
+def is_differentiated(*args: Any) -> bool:
+    """Whether a call may need a derivative of any kind, or is batched."""
+    return _is_transformed() or forward_ad._current_level >= 0 or _needs_gradient(args)
 
 
 def _below_autograd(operator: Any, keys: Any, args: Sequence[Any]) -> Any:
@@ -54,34 +67,37 @@ def _differentiable(
     here gradients are backward's in all of them; for tangents and batches the operator is its formula."""
     torch.library.register_fake(f"kernel_ladder::{name}", fake)
     operator, formula = getattr(K, name).default, getattr(_formulas, name)
-    defaults = [argument.default_value for argument in operator._schema.arguments]
+    defaults = tuple(argument.default_value for argument in operator._schema.arguments)
 
     def forward(ctx: Any, keys: Any, *args: Any) -> Any:
-        # What is below may be another transform of torch.func, whose gradients a Function has turned off.
-        with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+        if not _is_transformed():
             output = _below_autograd(operator, keys, args)
+        else:  # what is below may be another transform, whose gradients a Function has turned off
+            with torch.enable_grad(), forward_ad._set_fwd_grad_enabled(True):
+                output = _below_autograd(operator, keys, args)
         setup(ctx, args, output)
         return output
 
     def gradients(ctx: Any, *grads: Tensor) -> tuple[Any, ...]:
         found = backward(ctx, *grads)
         found = found if isinstance(found, tuple) else (found,)
-        return (None, *found, *[None] * (len(defaults) - len(found)))
+        return (None, *found, *(None for _ in defaults[len(found) :]))
 
     members = {"forward": staticmethod(forward), "backward": staticmethod(gradients)}
     function: Any = type(name, (_SingleLevelFunction,), members)
 
     def call(keys: Any, *args: Any) -> Any:
-        args += tuple(defaults[len(args) :])
-        if any(map(_has_tangent, args)):
+        args += defaults[len(args) :]
+        if _has_tangents(args):
             return formula(*args)
-        if not (torch.is_grad_enabled() and any(isinstance(x, Tensor) and x.requires_grad for x in args)):
+        if not _needs_gradient(args):
             return _below_autograd(operator, keys, args)
+        if not _is_transformed():
+            return function.apply(keys, *args)
         with enable_single_level_autograd_function():
             return function.apply(keys, *args)
 
     _library.impl(name, call, "Autograd", with_keyset=True)
-
     _library.impl(name, formula, "FuncTorchBatched")
 
 
