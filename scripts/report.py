@@ -12,7 +12,8 @@ examples:
   scripts/report.py results.csv                           report.html
   scripts/report.py results/h100/2026-11-2*.csv -o h100.html
   scripts/report.py before.csv after.csv                  two runs to choose from, and side by side
-  scripts/report.py results.csv host.csv                  what ./bench --backend=host counted, too
+  scripts/report.py results.csv host.csv                  what ./bench --backend=host counted, too; of
+                                                          others the counts of results/counts.csv
   scripts/report.py results.csv --asm=asm.json            what the compiler made, too, by
                                                           ./bench --asm=gemm --asm-form=json > asm.json
 """
@@ -29,7 +30,7 @@ import re
 import string
 import urllib.parse
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Iterable, Sequence
 
@@ -52,6 +53,7 @@ from ladder_csv import (
 )
 
 TREE = Tree()
+COUNTS = ladder_csv.ROOT / "results" / "counts.csv"
 EARLIER = "The version's source, or what it includes, has changed since, or is gone."
 TEMPLATES = Path(__file__).resolve().parent / "report"
 ONE_ROW = ("backend", "family", "op", "kernel", "dtype", "problem", "cache")
@@ -187,6 +189,20 @@ def published(beside: Sequence[Run], given: Sequence[Path]) -> list[Run]:
 # ---- What the page's script draws
 
 
+def published_counts(runs: Sequence[Run]) -> list[Run]:
+    """Of versions that the runs have timed and none has counted, what results/counts.csv has of today's code."""
+    def name(row: Row) -> tuple[str, ...]:
+        return row.family, row.op, row.dtype, row.kernel
+
+    wanted = {name(row) for run in runs for row in run.rows if row.timed}
+    wanted -= {name(row) for run in runs for row in run.rows if row.moved_bytes > 0}
+    if not wanted or not COUNTS.exists():
+        return []
+    (run,) = read([COUNTS])
+    rows = tuple(row for row in run.rows if name(row) in wanted and not run.is_earlier(row))
+    return [replace(run, rows=rows)]
+
+
 def counts(runs: Sequence[Run]) -> list[dict[str, Any]]:
     """What the host executor counted: a row's COUNTED, under what they were counted of."""
     return [
@@ -195,7 +211,7 @@ def counts(runs: Sequence[Run]) -> list[dict[str, Any]]:
             "bytes": exact(row.bytes),
             **{name: exact(run.number(row, name)) for name in COUNTED},
         }
-        for run in runs for row in run.rows if row.moved_bytes > 0
+        for run in (*runs, *published_counts(runs)) for row in run.rows if row.moved_bytes > 0
     ]  # fmt: skip
 
 

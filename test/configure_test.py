@@ -113,6 +113,8 @@ class Refusals(Case):
         presets = json.loads((ROOT / "CMakePresets.json").read_text(encoding="utf-8"))
         self.assertLessEqual(presets["version"], 3)  # CMake 3.21
         self.assertNotIn("cmakeMinimumRequired", presets)
+        for preset in presets["configurePresets"]:
+            self.assertTrue("inherits" in preset or preset["generator"] == "Ninja", preset["name"])
         first = (ROOT / "CMakeLists.txt").read_text(encoding="utf-8").splitlines()[0]
         self.assertEqual(first, "cmake_minimum_required(VERSION 3.24)")
 

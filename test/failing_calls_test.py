@@ -84,7 +84,7 @@ ROWS = [
     (problem, kernel) for problem in ("3x5", "4x4") for kernel in ("v01_naive", "v02_smem_tile")
 ]
 EARLIER = "what was there before\n"
-PRINTED = re.compile(r"^  (v\d\d \w+) +(passed|failed)")
+PRINTED = re.compile(r"^  (v\d\d \w+) +(\d|passed|failed)")
 NOT_WORDS = re.compile(r"std::|bad_alloc|terminate|what\(\)|basic_|vector::|errno")
 
 

@@ -18,6 +18,7 @@ import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, Iterable
+from unittest import mock
 
 # First: it finds the scripts.
 import skips
@@ -293,6 +294,28 @@ class Text(PageCase):
             self.assertIn("No version of a kernel was timed.", page.texts)
 
 
+    def test_counts_that_no_csv_has_are_the_published_ones(self) -> None:
+        def counted(kernel: str, moved: int, **more: Any) -> dict[str, Any]:
+            of = {"backend": "host", "problem": "1000", "moved_bytes": moved, "time_us_median": "",
+                  "code": Tree().code_of(f"src/kernels/elementwise/{kernel}.cu")}  # fmt: skip
+            return line(kernel, 1) | of | more
+
+        def counts(*csvs: Path) -> list[tuple[str, int]]:
+            return [(one["kernel"], one["moved_bytes"]) for one in report.counts(report.read(csvs))]
+
+        published = self.write([
+            counted("v01_naive", 1), counted("v02_grid_stride", 2), counted("v04_in_flight", 4),
+            counted("v03_vec128", 3, code="0" * 16),
+        ], "published.csv")  # fmt: skip
+        timed, own = self.write(ALL, "timed.csv"), self.write([counted("v01_naive", 9)], "own.csv")
+        with mock.patch.object(report, "COUNTS", published):
+            self.assertEqual(counts(timed), [("v01_naive", 1), ("v02_grid_stride", 2)])
+            self.assertEqual(counts(timed, own), [("v01_naive", 9), ("v02_grid_stride", 2)])
+            self.assertEqual(counts(own), [("v01_naive", 9)])
+        with mock.patch.object(report, "COUNTS", self.folder / "none.csv"):
+            self.assertEqual(counts(timed), [])
+
+
 class Sources(unittest.TestCase):
     def test_the_head_of_every_version_is_read(self) -> None:
         for file in ladder_csv.KERNELS.glob("*/v[0-9]*.cu"):
@@ -445,6 +468,18 @@ class InBrowser(PageCase):
             self.assertEqual(side, (folder / name).read_text("utf-8"))
         page.run("choose('against', 'v03_vec128')")
         page.wait("textsOf('.gain-line')[0].includes('than v03')")
+
+    def test_without_a_gpu_it_opens_with_the_counts(self) -> None:
+        of: dict[str, Any] = {"backend": "host", "moved_bytes": 2**32, "time_us_median": ""}
+        of |= {"global_st_sectors": 64, "global_st_ideal": 32}
+        lines = [line("v01_naive", 1) | of | {"problem": problem, "bytes": size, "barriers": size}
+                 for problem, size in (("1000", 2**10), ("2000", 2**11), ("500", 2**9))]  # fmt: skip
+        page = self.open(self.page(self.write(lines)))
+        self.assertEqual(page.run("shown()"), "story")
+        told = page.run("textsOf('#story tbody tr')")
+        self.assertEqual(told, ["elementwise relu f32 v01 naive20002.0×2097152.0×2,048"])
+        page.run("$('#story tbody a')[0].click()")
+        page.wait("shown() === 'why' && textsOf('.path .version')[0] === 'v01 naive'")
 
     def test_a_gain_that_the_run_cannot_tell_is_none(self) -> None:
         page = self.open(self.page(self.tied()), view="why", family="elementwise")

@@ -227,11 +227,17 @@ std::string annotated_source(const std::string& file, const Counters& counters,
   return listing(file, below, kWidth, paint);
 }
 
+/// Of the longest version's name.
+std::size_t label_width_of(std::span<const Row> rows) {
+  std::size_t width = 0;
+  for (const Row& row : rows) width = std::max(width, width_of(spoken(*row.kernel)));
+  return width;
+}
+
 /// A line per version: its columns, and below them its story where there is one.
 std::string table(std::span<const Row> rows, const std::vector<Column>& columns, const Paint& paint,
                   const std::function<std::string(const Row&)>& story_of) {
-  std::size_t label_width = 0;
-  for (const Row& row : rows) label_width = std::max(label_width, width_of(spoken(*row.kernel)));
+  std::size_t label_width = label_width_of(rows);
   const std::size_t width = kWidth - 2 - label_width;
   const std::vector<std::string> lines = set_columns(columns, width, paint);
   // Names are cut where the narrowest columns are too wide.
@@ -268,6 +274,9 @@ std::string checked_table(std::span<const Row> rows, bool colors) {
   columns.push_back(column("error", rows, [](const Counters&, const Row& row) -> Cell {
     return {"", fmt::format("{:.2g}", row.check.error)};
   }));
+  const std::size_t width = kWidth - 2 - label_width_of(rows);
+  const std::string heading = set_columns(columns, width, Paint(false)).front();
+  if (width_of(heading) > width) columns.pop_back();  // names matter more
   return table(rows, columns, Paint(colors), [](const Row&) { return ""; });
 }
 

@@ -14,7 +14,8 @@ namespace ladder {
 /// One table of a ladder, a row per version, in 100 columns.
 std::string explain_table(std::span<const Row> rows, bool colors);
 
-/// What ./bench prints on the host executor: the same counts, and errors, without words.
+/// What ./bench prints on the host executor: the same counts without words, and errors where
+/// there is room.
 std::string checked_table(std::span<const Row> rows, bool colors);
 
 /// What its columns are.

@@ -94,6 +94,36 @@ function question(href, title, text) {
   return h("a", {class: "card", href}, h("strong", {}, title), h("span", {}, text));
 }
 
+// What a kernel does to memory, of a report without times: the largest problem of each ladder.
+const DEEDS = [
+  ["global loads", "global_ld_sectors", "global_ld_ideal"], ["global stores", "global_st_sectors", "global_st_ideal"],
+  ["shared loads", "shared_ld_wavefronts", "shared_ld_ideal"],
+  ["shared stores", "shared_st_wavefronts", "shared_st_ideal"], ["bytes moved", "moved_bytes", "bytes"],
+];
+
+function countedLadders() {
+  const largest = new Map();
+  for (const one of report.counts)
+    if (!(largest.get(ladderName(one))?.bytes >= one.bytes)) largest.set(ladderName(one), one);
+  const list = report.counts.filter((one) => largest.get(ladderName(one)).problem === one.problem);
+  const times = (one, name, ideal) => one[ideal] > 0 ? one[name] / one[ideal] : undefined;
+  const columns = [
+    {title: "version", kind: "name", cell: (one) => h("a", {href: whyOf({...one, cache: "cold"})},
+                                                      `${named(one)} ${spoken(one.kernel)}`)},
+    {title: "problem", kind: "wide", cell: (one) => one.problem},
+    ...DEEDS.map(([title, name, ideal]) => ({
+      title, kind: "number", value: (one) => times(one, name, ideal) ?? 0,
+      cell: (one) => one[ideal] > 0 ? `${times(one, name, ideal).toFixed(1)}×` : "",
+    })),
+    {title: "barriers", kind: "number", cell: (one) => one.barriers ? one.barriers.toLocaleString("en") : ""},
+  ];
+  return [
+    h("p", {class: "lead"}, "Counted on the host executor, without a GPU: sectors of global memory, wavefronts of " +
+      "shared memory and bytes, each as so many times the fewest possible. Only a GPU can tell times."),
+    tableOf("what every version does to memory", columns, list),
+  ];
+}
+
 function drawStory() {
   const ladders = leadLadders();
   const parts = [];
@@ -107,6 +137,8 @@ function drawStory() {
           "each version that came nearer to the roof ", h("span", {class: "vendor-mark still"}),
           "the vendor's library. The line at 100 % is the roof, which was measured: a copy of the same bytes, " +
           "or a loop of nothing but multiply-adds."));
+  } else if (report.counts.length) {
+    parts.push(...countedLadders());
   } else {
     parts.push(h("p", {}, "No version was timed against a roof, so there is no climb to show."));
   }
