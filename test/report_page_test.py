@@ -43,6 +43,8 @@ LIMIT = 3_000_000  # bytes of the page of a full run
 SECONDS = 2.0  # until such a page can be used
 HOSTILE = '4 < 8 & "quoted" </script><script>throw 1</script> $name'
 
+KEPT = tempfile.TemporaryDirectory()
+
 browses = unittest.skipUnless(browser.CHROMIUM, "needs Chromium")
 
 MARKED = [
@@ -90,7 +92,12 @@ class Page(HTMLParser):
 
 class PageCase(Case):
     def page(self, *csvs: Path, asm: Path | None = None) -> Path:
+        """The page of CSVs; of those in results/ it is made once for all tests."""
         path = self.folder / "report.html"
+        if all(csv.is_relative_to(ladder_csv.ROOT) for csv in csvs):
+            path = Path(KEPT.name) / f"{hash(csvs):x}.html"
+            if path.exists():
+                return path
         result = self.run_script(SCRIPT, *csvs, "-o", path, *([f"--asm={asm}"] if asm else []))
         self.assertEqual((result.returncode, result.stderr), (0, ""), result.stdout)
         return path

@@ -316,7 +316,8 @@ def contrast(a: list[int], b: list[int], eye: tuple[tuple[float, ...], ...]) -> 
     return (high + 0.05) / (low + 0.05)
 
 
-SCREENS = ((390, 844), (768, 1024), (1366, 768), (1920, 1080))
+# The last two are what browsers leave of a laptop's and a phone's.
+SCREENS = ((390, 844), (768, 1024), (1366, 768), (1920, 1080), (1366, 640), (390, 664))
 
 
 @browses

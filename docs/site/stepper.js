@@ -530,8 +530,8 @@ class Cells {
     svg.append(this.outline);
     svg.setAttribute("tabindex", "0");
     const point = (event) => {
-      const box = svg.getBoundingClientRect(), view = svg.viewBox.baseVal, scale = view.width / box.width;
-      this.choose(this.at((event.clientX - box.x) * scale + view.x, (event.clientY - box.y) * scale));
+      const {x, y} = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+      this.choose(this.at(x, y));
     };
     svg.addEventListener("pointermove", point);
     svg.addEventListener("pointerdown", point);
@@ -696,7 +696,11 @@ class MemoryView {
     this.top = -1;
     const shape = array.shape ? array.shape.join(" × ") + " " : "";
     const width = this.left + this.across * this.sector + 4;
-    this.svg = element("svg", {viewBox: `0 0 ${width} ${this.shown * this.height + 2}`, role: "img"});
+    this.svg = element("svg", {
+      viewBox: `0 0 ${width} ${this.shown * this.height + 2}`,
+      preserveAspectRatio: "xMinYMin",
+      role: "img"
+    });
     this.ground = element("g");
     this.history = element("g");
     this.now = element("path", {class: "sector"});
@@ -855,16 +859,17 @@ class Banks {
         "h3", {}, element("b", {}, "Shared memory"),
         ": lanes queue at its 32 banks, a row is a turn"));
     const margin = NARROW.matches ? 30 : 0;  // for larger letters
+    const topLeft = {preserveAspectRatio: "xMinYMin", role: "img"};
     this.left = -margin;
     this.queue =
-        element("svg", {viewBox: `${- margin} 0 ${620 + margin} ${14 + most * this.waveHeight}`, role: "img"});
+        element("svg", {viewBox: `${- margin} 0 ${620 + margin} ${14 + most * this.waveHeight}`, ...topLeft});
     parent.append(this.queue);
     this.rowAt = new Map(this.rows.map((row, i) => [row, i]));
     this.shown = Math.min(this.rows.length, 34);
     this.height = this.rows.length > 20 ? 5 : 8;
     parent.append(element("h3", {}, "What shared memory holds (a row is 128 bytes, one word in each bank)"));
     this.tile =
-        element("svg", {viewBox: `${- margin} 0 ${620 + margin} ${this.shown * this.height + 2}`, role: "img"});
+        element("svg", {viewBox: `${- margin} 0 ${620 + margin} ${this.shown * this.height + 2}`, ...topLeft});
     parent.append(this.tile);
     this.tileGround = element("g");
     this.tileCells = element("g");
@@ -1179,7 +1184,7 @@ class Panel {
     this.saying = element("div", {class: "say", "aria-live": "polite"});
     this.source =
         element("div", {class: "source", tabindex: "0", role: "region", "aria-label": "Source of the kernel"});
-    this.lanes = element("div", {class: "picture"});
+    this.lanes = element("div", {class: "picture lanes"});
     this.memory = element("div", {class: "picture memory"});
     this.banks = element("div", {class: "picture banks"});
     this.counts = element("table", {class: "counts"});

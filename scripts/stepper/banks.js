@@ -30,16 +30,17 @@ class Banks {
         "h3", {}, element("b", {}, "Shared memory"),
         ": lanes queue at its 32 banks, a row is a turn"));
     const margin = NARROW.matches ? 30 : 0;  // for larger letters
+    const topLeft = {preserveAspectRatio: "xMinYMin", role: "img"};
     this.left = -margin;
     this.queue =
-        element("svg", {viewBox: `${- margin} 0 ${620 + margin} ${14 + most * this.waveHeight}`, role: "img"});
+        element("svg", {viewBox: `${- margin} 0 ${620 + margin} ${14 + most * this.waveHeight}`, ...topLeft});
     parent.append(this.queue);
     this.rowAt = new Map(this.rows.map((row, i) => [row, i]));
     this.shown = Math.min(this.rows.length, 34);
     this.height = this.rows.length > 20 ? 5 : 8;
     parent.append(element("h3", {}, "What shared memory holds (a row is 128 bytes, one word in each bank)"));
     this.tile =
-        element("svg", {viewBox: `${- margin} 0 ${620 + margin} ${this.shown * this.height + 2}`, role: "img"});
+        element("svg", {viewBox: `${- margin} 0 ${620 + margin} ${this.shown * this.height + 2}`, ...topLeft});
     parent.append(this.tile);
     this.tileGround = element("g");
     this.tileCells = element("g");

@@ -10,8 +10,8 @@ class Cells {
     svg.append(this.outline);
     svg.setAttribute("tabindex", "0");
     const point = (event) => {
-      const box = svg.getBoundingClientRect(), view = svg.viewBox.baseVal, scale = view.width / box.width;
-      this.choose(this.at((event.clientX - box.x) * scale + view.x, (event.clientY - box.y) * scale));
+      const {x, y} = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+      this.choose(this.at(x, y));
     };
     svg.addEventListener("pointermove", point);
     svg.addEventListener("pointerdown", point);

@@ -24,7 +24,11 @@ class MemoryView {
     this.top = -1;
     const shape = array.shape ? array.shape.join(" × ") + " " : "";
     const width = this.left + this.across * this.sector + 4;
-    this.svg = element("svg", {viewBox: `0 0 ${width} ${this.shown * this.height + 2}`, role: "img"});
+    this.svg = element("svg", {
+      viewBox: `0 0 ${width} ${this.shown * this.height + 2}`,
+      preserveAspectRatio: "xMinYMin",
+      role: "img"
+    });
     this.ground = element("g");
     this.history = element("g");
     this.now = element("path", {class: "sector"});

@@ -15,7 +15,7 @@ class Panel {
     this.saying = element("div", {class: "say", "aria-live": "polite"});
     this.source =
         element("div", {class: "source", tabindex: "0", role: "region", "aria-label": "Source of the kernel"});
-    this.lanes = element("div", {class: "picture"});
+    this.lanes = element("div", {class: "picture lanes"});
     this.memory = element("div", {class: "picture memory"});
     this.banks = element("div", {class: "picture banks"});
     this.counts = element("table", {class: "counts"});
