@@ -31,7 +31,7 @@ namespace ladder {
 /// random bits to an element.
 struct InputSet {
   const char* name;
-  double (*value)(std::uint64_t bits, const Array& array);
+  double (*value)(std::uint64_t bits, const Array& array) = nullptr;
   bool exact = false;  ///< correct kernels give the exact result: the tolerance is zero
   /// What stands for value where elements are integers; without it they are values cut towards 0. What
   /// their type does not reach is the nearest that it does.
