@@ -130,7 +130,8 @@ class Website(unittest.TestCase):
     def test_pages_fit_every_screen_and_have_contrast(self) -> None:
         pages = ("index.html", "src/kernels/gemm/index.html", "docs/site/index.html", "docs/site/gemm.html",
                  "src/kernels/gemm/v01_naive.cu.html",
-                 *(f"report.html#view={view}" for view in ("story", "why", "sizes", "roof", "compare", "runs")))  # fmt: skip
+                 *(f"report.html#view={view}" for view in ("story", "why", "sizes", "roof", "compare", "runs")),
+                 )  # fmt: skip
         with browser.Browser() as shown:
             for page in pages:
                 name, _, view = page.partition("#")
