@@ -516,9 +516,9 @@ def badges(run: Run, row: Row) -> str:
 
 def summary(runs: Sequence[Run]) -> str:
     """The fastest version of every ladder in every run, at the run's main problem, cache cold."""
-    head = [("ladder", "name"), ("problem", "wide"), ("fastest", "fastest"), ("of the roof", "share"),
+    head = [("ladder", "name"), ("GPU", "gpu"), ("problem", "wide"), ("fastest", "fastest"), ("of the roof", "share"),
             ("roof", "wide"), ("vs library", "number"), ("time", "number time"),
-            ("GPU", "gpu"), ("run", "run-name")][: 9 if len(runs) > 1 else 8]  # fmt: skip
+            ("run", "run-name")][: 9 if len(runs) > 1 else 8]  # fmt: skip
     lines = []
     for at, run in enumerate(runs):
         cold = [row for row in run.rows if row.cache != "hot" and not row.is_roof]
@@ -534,11 +534,12 @@ def summary(runs: Sequence[Run]) -> str:
             time += f" (burst {time_text(best.burst_us)})" if best.burst_us > 0 else ""
             bar = tag("span", percent(best.roof_pct), style=f"--share: {best.roof_pct:.1f}%")
             cells = [
-                tag("a", breakable(one.title), href=f"#{query}"), html.escape(one.problem),
+                tag("a", breakable(one.title), href=f"#{query}"), html.escape(run.gpu), html.escape(one.problem),
                 html.escape(best.name + one.tied_with(best)) + badges(run, best),
                 bar if best.roof_pct > 0 else "",
                 html.escape(roof_title(best.roof)), html.escape(ratio),
-                time, html.escape(run.gpu), html.escape(run.name),
+                time,
+                html.escape(run.name),
             ]  # fmt: skip
             lines.append((one, at, cells))
     lines.sort(key=lambda line: (line[0].family, line[0].op, ladder_csv.dtype_order(line[0].dtype)))

@@ -667,6 +667,9 @@ class InBrowser(PageCase):
             (one.getBoundingClientRect().right > innerWidth || one.scrollWidth > one.clientWidth + 1)).length"""
         self.assertEqual(page.run(cut), 0)
         self.assertIn("left", page.run("getComputedStyle($('#roofline td.left')[0], '::after').content"))
+        page = self.open(self.page(H200), view="sizes", family="gemm")
+        cards = "$('#summary td.gpu').every((one) => one.getBoundingClientRect().right < innerWidth)"
+        self.assertTrue(page.run(cards), "the card is in sight on every row")
 
     def test_filters_sorting_search_and_the_back_button(self) -> None:
         page = self.open(self.page(self.write(ALL + MARKED)), view="why", family="gemm")
