@@ -191,9 +191,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except LadderError as error:
-        ladder_csv.fail(error)
-    except OSError as error:
-        ladder_csv.fail(f"{error.filename}: {error.strerror}.")
+    ladder_csv.run(main)

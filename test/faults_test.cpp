@@ -97,9 +97,13 @@ TEST_P(Faults, ALaunchThatThrowsAnythingIsExplained) {
 
 TEST_P(Faults, ALaunchThatExitsIsNoSuccess) {
   if (std::string_view(GetParam().name) != "host") GTEST_SKIP() << "there it traps";
-  const Result result = bench("--explain --transpose=8x8 --benchmark_filter=transpose/f32/v91");
-  EXPECT_EQ(result.exit_code, 1);
-  EXPECT_EQ(result.err,
+  const std::string one = "--transpose=8x8 --benchmark_filter=transpose/f32/v91";
+  const Result explained = bench("--explain " + one);
+  EXPECT_EQ(explained.exit_code, 1);
+  EXPECT_THAT(explained.out, ContainsRegex(GetParam().ends));
+  const Result traced = bench("--trace=steps.json " + one);  // in ./bench's own process
+  EXPECT_EQ(traced.exit_code, 1);
+  EXPECT_EQ(traced.err,
             "bench: exit() was called, by a launch or a library; what was left is not done.\n");
 }
 
