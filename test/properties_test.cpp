@@ -688,7 +688,20 @@ TEST(SoftmaxCheck, AcceptsRightAndRejectsKnownMistakes) {
     }
     for (int c = 0; c < n; ++c) y[c] = std::exp(x[c] - max) / sum;
   });
-  for (const char* inputs : {"uniform", "large", "masked", "climbing", "constant"}) {
+  auto scaled_first = softmax_by([](const float* x, float* y, int n) {
+    constexpr float kLog2E = 1.4426950408889634f;
+    float max = -INFINITY, sum = 0;
+    for (int c = 0; c < n; ++c) max = std::fmax(max, kLog2E * x[c]);
+    for (int c = 0; c < n; ++c) sum += std::exp2(kLog2E * x[c] - max);
+    for (int c = 0; c < n; ++c) y[c] = std::exp2(kLog2E * x[c] - max) / sum;
+  });
+  auto without_nan = softmax_by([](const float* x, float* y, int n) {
+    float max = -INFINITY, sum = 0;
+    for (int c = 0; c < n; ++c) max = std::fmax(max, x[c]);
+    for (int c = 0; c < n; ++c) sum += std::isnan(x[c]) ? 0 : std::exp(x[c] - max);
+    for (int c = 0; c < n; ++c) y[c] = std::isnan(x[c]) ? 0 : std::exp(x[c] - max) / sum;
+  });
+  for (const char* inputs : {"uniform", "large", "masked", "climbing", "constant", "special"}) {
     EXPECT_EQ(verdict_on<softmax>(right, "20x999", inputs), Verdict::passed) << inputs;
   }
   EXPECT_EQ(verdict_on<softmax>(without_maximum, "20x999", "uniform"), Verdict::passed);
@@ -698,6 +711,10 @@ TEST(SoftmaxCheck, AcceptsRightAndRejectsKnownMistakes) {
   EXPECT_EQ(verdict_on<softmax>(online_from_infinity, "20x999", "uniform"), Verdict::passed);
   EXPECT_EQ(verdict_on<softmax>(online_from_infinity, "20x999", "masked"), Verdict::incorrect)
       << "a row that starts with -inf";
+  EXPECT_EQ(verdict_on<softmax>(scaled_first, "20x999", "large"), Verdict::passed);
+  EXPECT_EQ(verdict_on<softmax>(scaled_first, "20x999", "special"), Verdict::incorrect);
+  EXPECT_EQ(verdict_on<softmax>(without_nan, "20x999", "masked"), Verdict::passed);
+  EXPECT_EQ(verdict_on<softmax>(without_nan, "20x999", "special"), Verdict::incorrect);
 }
 
 TEST(LogSoftmaxCheck, AcceptsRightAndRejectsKnownMistakes) {
