@@ -26,9 +26,10 @@
 //   dq       as dk with k for q, and fp32's roundings where parts of the sum are added up in any
 //            order, 16 keys each at least        n / 16 u sum of |ds k|
 //
-// In f16 a p below 2^-14 is off by up to 2^-25 whatever its size, and so is a ds, which may have been
-// multiplied by the scores' factor 1 / sqrt(d) before (cuDNN's is). Before they are rounded, those
-// below 2^-126 are off by as much, because an exponential or fp32 itself has none that are less.
+// In f16 a p below 2^-14 is off by up to 2^-25 whatever its size, in bf16 below 2^-126 by 2^-134,
+// and so are a gradient and a ds, which may have been multiplied by the scores' factor 1 / sqrt(d)
+// before (cuDNN's is). Before they are rounded, those below 2^-126 are off by as much, because an
+// exponential or fp32 itself has none that are less.
 #pragma once
 
 #include "reference.hpp"

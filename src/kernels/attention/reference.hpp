@@ -46,9 +46,9 @@ __host__ __device__ constexpr double rounding() {
   return std::is_same_v<T, ladder::half> ? 0x1p-11 : 0x1p-8;
 }
 
-/// By what a p[j] in f16 is off where it has fewer digits.
+/// By what a number below T's normal ones is off when it is rounded to T: half of their step.
 template <class T>
-constexpr double kLeastStep = std::is_same_v<T, ladder::half> ? 0x1p-25 : 0;
+constexpr double kLeastStep = std::is_same_v<T, ladder::half> ? 0x1p-25 : 0x1p-134;
 
 template <class T>
 ladder::Tolerance tolerance() {
