@@ -127,4 +127,15 @@ TEST(AttentionReferenceKernels, GiveWhatTheCpuGives) {
   expect_the_cpus<ladder::half>("1x2:1x20:35x64");
 }
 
+/// What rounding to T takes from x.
+template <class T>
+double lost(float x) {
+  return std::abs(static_cast<double>(static_cast<float>(T(x))) - static_cast<double>(x));
+}
+
+TEST(AttentionTolerance, IsHalfAStepBelowNormalNumbers) {
+  EXPECT_LE(lost<ladder::bfloat16>(-2.062e-42f), tolerance<ladder::bfloat16>().absolute);
+  EXPECT_LE(lost<ladder::half>(2.9e-8f), tolerance<ladder::half>().absolute);
+}
+
 }  // namespace

@@ -379,7 +379,7 @@ Options parse_options(int argc, char** argv) {
     for (const auto& [name, read] : flags) known.push_back(name);
     for (const auto& [name, on] : switches) known.push_back(name);
     for (const auto& [name, check] : google_flags()) known.push_back(name);
-    known.insert(known.end(), {"--explain"});
+    known.push_back("--explain");
     throw UsageError(
         fmt::format("{} is not a flag{}; --help lists them.", argument, near_flag(flag, known)));
   };
@@ -490,8 +490,7 @@ Options parse_options(int argc, char** argv) {
                                      !options.assembly.empty() || options.counters)) {
     throw UsageError(
         "--time-limit ends kernels of a sweep and of --explain; leave it out with --profile, "
-        "--trace, --asm "
-        "and --counters.");
+        "--trace, --asm and --counters.");
   }
   if (form_given && options.assembly.empty()) {
     throw UsageError("--asm-form is a form of --asm: add --asm=NAME.");

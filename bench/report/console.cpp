@@ -95,11 +95,12 @@ void Console::header(const Machine& machine, std::uint64_t seed) const {
     fmt::print(out_, "{}, sm_{}, {} SMs · CUDA {}, driver {} · seed {}\n", device.name,
                device.compute_capability, device.sm_count, device.toolkit, device.driver, seed);
   } else {
-    fmt::print(out_,
-               "Backend host ({}): kernels run on the host executor, on {}, which checks and "
-               "counts; only a GPU "
-               "can tell times. --explain says what changes from version to version. Seed {}.\n",
-               machine.why_host, device.name, seed);
+    fmt::print(
+        out_,
+        "Backend host ({}): kernels run on the host executor, on {}, which checks and counts; "
+        "only a GPU can tell times. --explain says what changes from version to version. "
+        "Seed {}.\n",
+        machine.why_host, device.name, seed);
   }
 }
 

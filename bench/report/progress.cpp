@@ -18,9 +18,8 @@ std::string rough_duration(double seconds) {
 }
 
 std::string long_simulation(std::span<const Group> groups, unsigned cores) {
-  constexpr double kLong = 120;  // seconds
-  constexpr double kWorkPerSecond =
-      5e7;  // FLOP and bytes that most versions' launches do, one core
+  constexpr double kLong = 120;             // seconds
+  constexpr double kWorkPerSecond = 5e7;    // FLOP and bytes of most versions' launches, one core
   constexpr double kLaunchesOfProblem = 2;  // to check it and to time it; other inputs are smaller
   const auto work = [](const Family& family, const Problem& problem, DType dtype) {
     const Cost cost = family.cost(problem, dtype);
@@ -44,8 +43,7 @@ std::string long_simulation(std::span<const Group> groups, unsigned cores) {
   if (all < kLong) return "";
   return fmt::format(
       "Simulating this takes about {} on the CPU, {} at {} the longest. A smaller problem takes "
-      "seconds; "
-      "--time-limit=SECONDS ends a kernel that takes longer.\n",
+      "seconds; --time-limit=SECONDS ends a kernel that takes longer.\n",
       rough_duration(all), title(*longest), longest->problem.text());
 }
 
