@@ -1,10 +1,15 @@
 // Kernels that would find in the L2 what a cold sample must not find there. On a GPU only.
 #include "gpu.hpp"
 
+#include "harness/cuda/hardware_counters.hpp"
+#include "harness/cuda/l2_flush.hpp"
 #include "harness/device.hpp"
 #include "harness/statistics.hpp"
 
+#include <cstdio>
 #include <memory>
+#include <optional>
+#include <vector>
 
 namespace {
 
@@ -14,6 +19,7 @@ using ladder::Contestant;
 
 constexpr int kBlocks = 512, kThreads = 256;
 constexpr std::int64_t kVectors = 1 << 20;  // 16 MiB: they fit the L2
+constexpr double kBytes = kVectors * sizeof(float4);
 
 struct Args {
   const float4* x;
@@ -91,6 +97,77 @@ TEST_P(TimerCheats, LinesThatAreToBeEvictedLastAreCold) {
   ASSERT_LT(hot_us, 0.8 * cold_us) << "or nothing could be gained";
   EXPECT_EQ(cold[1].error, "");
   EXPECT_GT(keeps_us, 0.95 * cold_us);
+}
+
+enum Count { kSectors, kHits, kRead, kWritten };
+const std::vector<ladder::HardwareCounter> kCounters{
+    {"sectors", {{"lts__t_sectors_srcunit_tex_op_read.sum"}}},
+    {"hits", {{"lts__t_sectors_srcunit_tex_op_read_lookup_hit.sum"}}},
+    {"read", {{"dram__bytes_read.sum"}}},
+    {"written", {{"dram__bytes_write.sum"}}},
+};
+
+/// What a GPU counts of a plain read, after others and a flush.
+class L2Counts : public TimerCheats {
+ protected:
+  std::vector<double> of_a_read(const char* what, auto before, auto flush) {
+    const auto prepare = [&] {
+      before();
+      flush();
+      LADDER_CUDA(cudaDeviceSynchronize());
+    };
+    const auto read = [&] {
+      launch<false>(call_, nullptr);
+      LADDER_CUDA(cudaDeviceSynchronize());
+    };
+    std::vector<double> counts;
+    for (const std::optional<double>& one : counters_->count(prepare, read)) {
+      EXPECT_TRUE(one) << "this GPU has no such counter";
+      counts.push_back(one.value_or(0));
+    }
+    std::printf(
+        "%s: %.0f sectors, %.2f %% hits; of DRAM %.2f %% of the bytes read, %.2f %% written\n",
+        what, counts[kSectors], 100 * counts[kHits] / counts[kSectors],
+        100 * counts[kRead] / kBytes, 100 * counts[kWritten] / kBytes);
+    return counts;
+  }
+  void expect_cold(const char* what, auto before) {
+    const auto counts = of_a_read(what, before, [&] { flush_->read(nullptr); });
+    EXPECT_LT(counts[kHits], 0.01 * counts[kSectors]) << what;
+    EXPECT_GT(counts[kRead], 0.99 * kBytes) << what;
+    EXPECT_LT(counts[kWritten], 0.01 * kBytes) << what;
+  }
+
+  void SetUp() override {
+    TimerCheats::SetUp();
+    if (!device_) return;
+    call_.args = &args_;
+    counters_.emplace(0, kCounters);
+    flush_.emplace(device_->info().l2_bytes);
+  }
+
+  Call call_{};
+  std::optional<ladder::HardwareCounters> counters_;
+  std::optional<ladder::L2Flush> flush_;
+};
+INSTANTIATE_TEST_SUITE_P(Gpu, L2Counts, testing::Values(0u));
+
+TEST_P(L2Counts, AreOfAColdOneWithNothingDirtyBehindAFlushThatReads) {
+  expect_cold("read before", [&] { launch<false>(call_, nullptr); });
+  expect_cold("read before as evict_last", [&] { launch<true>(call_, nullptr); });
+  expect_cold("written before", [&] {
+    LADDER_CUDA(cudaMemsetAsync(const_cast<float4*>(args_.x), 0, kBytes, nullptr));
+  });
+}
+
+TEST_P(L2Counts, TellAHotOneAndADirtyOne) {
+  const auto hot = of_a_read(
+      "hot", [&] { launch<false>(call_, nullptr); }, [] {});
+  EXPECT_GT(hot[kHits], 0.9 * hot[kSectors]);
+  EXPECT_LT(hot[kRead], 0.1 * kBytes);
+  const auto dirty = of_a_read(
+      "behind a flush that writes", [] {}, [&] { flush_->write(nullptr); });
+  EXPECT_GT(dirty[kWritten], 0.2 * kBytes);
 }
 
 TEST_P(TimerCheats, ALaunchThatReservesL2GetsNoTime) {

@@ -315,7 +315,10 @@ class CudaDevice final : public Device {
       l2().read(stream_);
       wait();
     };
-    return hardware_counters_->count(prepare, [&] { run(kernel, call); });
+    HardwareCounts counts;
+    std::ranges::copy(hardware_counters_->count(prepare, [&] { run(kernel, call); }),
+                      counts.begin());
+    return counts;
   }
 
   void profile(const Kernel& kernel, const Call& call, const std::string& name) override {

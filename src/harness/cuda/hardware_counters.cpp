@@ -8,13 +8,14 @@
 
 namespace ladder {
 
-HardwareCounters::HardwareCounters(int) {
+HardwareCounters::HardwareCounters(int, std::span<const HardwareCounter>) {
   throw NoHardwareCounters(
       "this build has no CUPTI, which reads a GPU's counters: install CUDA 12.6 or newer with "
       "CUPTI (Debian and Ubuntu: cuda-cupti-dev-12-6 or a later one's) and configure again");
 }
 HardwareCounters::~HardwareCounters() = default;
-HardwareCounts HardwareCounters::count(const std::function<void()>&, const std::function<void()>&) {
+std::vector<std::optional<double>> HardwareCounters::count(const std::function<void()>&,
+                                                           const std::function<void()>&) {
   return {};
 }
 
@@ -201,7 +202,8 @@ class RangeProfiler {
 
 }  // namespace
 
-HardwareCounters::HardwareCounters(int ordinal) {
+HardwareCounters::HardwareCounters(int ordinal, std::span<const HardwareCounter> counters)
+    : counters_(counters) {
   LADDER_CUPTI_PARAMS(CUpti_Profiler_Initialize, initialize);
   LADDER_CUPTI(cuptiProfilerInitialize, initialize);
   LADDER_CUPTI_PARAMS(CUpti_Device_GetChipName, chip);
@@ -229,8 +231,8 @@ void HardwareCounters::choose_metrics() {
   const auto is_known = [&](std::string metric) {
     return known.contains(metric.substr(0, metric.find('.')));
   };
-  for (std::size_t i = 0; i < hardware_counters().size(); ++i) {
-    for (const auto& summands : hardware_counters()[i].metrics) {
+  for (std::size_t i = 0; i < counters_.size(); ++i) {
+    for (const auto& summands : counters_[i].metrics) {
       if (!std::ranges::all_of(summands, is_known)) continue;
       metrics_.insert(metrics_.end(), summands.begin(), summands.end());
       counter_of_.insert(counter_of_.end(), summands.size(), i);
@@ -253,8 +255,8 @@ void HardwareCounters::choose_metrics() {
   LADDER_CUPTI(cuptiProfilerHostGetConfigImage, image);
 }
 
-HardwareCounts HardwareCounters::count(const std::function<void()>& prepare,
-                                       const std::function<void()>& launch) {
+std::vector<std::optional<double>> HardwareCounters::count(const std::function<void()>& prepare,
+                                                           const std::function<void()>& launch) {
   RangeProfiler profiler;
   profiler.configure(metrics_, config_);
   do prepare();
@@ -271,7 +273,7 @@ HardwareCounts HardwareCounters::count(const std::function<void()>& prepare,
   evaluate.numMetrics = metrics_.size();
   evaluate.pMetricValues = values.data();
   LADDER_CUPTI(cuptiProfilerHostEvaluateToGpuValues, evaluate);
-  HardwareCounts counts;
+  std::vector<std::optional<double>> counts(counters_.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::optional<double>& sum = counts[counter_of_[i]];
     sum = sum.value_or(0) + values[i];
